@@ -1,0 +1,93 @@
+"""Files and folders that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from toolchain.errors import ToolchainError
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success it is synced and takes its place.
+
+    Raises
+    ------
+    ToolchainError
+        The file system refused (full, read-only, no such folder); nothing is left behind.
+    """
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+        temporary = Path(name)
+        yield temporary
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)  # mkstemp gives 0600
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` to `path`, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` to `path` as UTF-8, whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`, which on success becomes `path`.
+
+    An existing `path` is kept and the new folder dropped: content-addressed folders are equal.
+    """
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        yield temporary
+        if not path.exists():
+            temporary.chmod(0o755)  # mkdtemp gives 0700
+            temporary.rename(path)
+            sync_folder(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def cannot_write(path: Path, error: OSError) -> ToolchainError:
+    """Say that `path` could not be written, and why."""
+    reason = error.strerror or str(error)
+    return ToolchainError(
+        f"cannot write {path}: {reason}; nothing was left half-written",
+        "free some space or choose another folder, then run the same command again",
+    )

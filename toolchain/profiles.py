@@ -1,0 +1,200 @@
+"""Board classes: the schema of `boards/*/board.toml`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from toolchain.errors import UsageError
+
+PROFILE_FILE = "board.toml"
+_TRIPLE_PARTS = 4
+
+
+def _four_parts(triple: str) -> str:
+    # LLVM does not normalise mtriple: with three parts, system and environment are unknown to it.
+    if len(triple.split("-")) != _TRIPLE_PARTS:
+        raise ValueError("a triple has four parts, such as aarch64-unknown-linux-gnu")
+    return triple
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cluster(_Strict):
+    """Cores of one kind, which share their clock and caches."""
+
+    cpu: str = Field(description="LLVM's name of the core, such as cortex-a72")
+    cores: int = Field(ge=1, description="how many of them")
+
+
+class Device(_Strict):
+    """What computes on a board."""
+
+    kind: Literal["cpu"] = "cpu"
+
+
+class Profile(_Strict):
+    """A kind of hardware.
+
+    The first cluster is the one that tuning, builds and measurements use unless told otherwise.
+    """
+
+    name: str
+    description: str
+    triple: Annotated[str, AfterValidator(_four_parts)]
+    clusters: tuple[Cluster, ...] = Field(min_length=1)
+    features: tuple[str, ...] = Field((), description="LLVM features beyond the cpu's, e.g. +neon")
+    glibc: str = Field(pattern=r"^\d+\.\d+$", description="the oldest C library on such boards")
+    memory_mib: int = Field(ge=1)
+    devices: tuple[Device, ...] = (Device(),)
+
+    @property
+    def arch(self) -> str:
+        """First part of the triple: x86_64, aarch64."""
+        return self.triple.split("-")[0]
+
+    def cluster(self, cpu: str | None) -> Cluster:
+        """Return the cluster of that cpu, the first one for None.
+
+        Raises
+        ------
+        UsageError
+            No cluster of this class has such cores.
+        """
+        if cpu is None:
+            return self.clusters[0]
+        for cluster in self.clusters:
+            if cluster.cpu == cpu:
+                return cluster
+        known = ", ".join(cluster.cpu for cluster in self.clusters)
+        raise UsageError(f"--cluster {cpu}: board class {self.name} has no such cores", f"it has: {known}")
+
+
+def profile_folders() -> tuple[Path, ...]:
+    """Return where board classes are looked for: the project's `boards/`, then the shipped ones."""
+    package = Path(__file__).parent
+    shipped = package / "boards_shipped"  # in a wheel; beside the package in a checkout
+    from toolchain.config import configuration
+
+    file = configuration().file
+    own = (file.parent / "boards",) if file else ()
+    return (*own, shipped if shipped.is_dir() else package.parent / "boards")
+
+
+def class_names() -> list[str]:
+    """Return the names of all board classes, sorted."""
+    found = {p.parent.name for folder in profile_folders() for p in folder.glob(f"*/{PROFILE_FILE}")}
+    return sorted(found)
+
+
+def load_profile(name: str) -> Profile:
+    """Return the board class `name`.
+
+    Raises
+    ------
+    UsageError
+        There is no such class, or its file is wrong; names file, key and allowed values.
+    """
+    for folder in profile_folders():
+        file = folder / name / PROFILE_FILE
+        if re.fullmatch(r"[A-Za-z0-9_.-]+", name) and file.is_file():
+            return read_profile(file)
+    raise UsageError(f"no board class {name!r}", f"the classes are: {', '.join(class_names())}")
+
+
+def read_profile(file: Path) -> Profile:
+    """Read and check one `board.toml`; the class is named by its folder.
+
+    Raises
+    ------
+    UsageError
+        Unreadable, not TOML, or a key or value that is not allowed.
+    """
+    try:
+        values = tomllib.loads(file.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
+    try:
+        return Profile(**{"name": file.parent.name, **values})
+    except ValidationError as error:
+        raise UsageError(_explain(file, error), f"edit {file}") from error
+
+
+def _explain(file: Path, error: ValidationError) -> str:
+    parts = []
+    for problem in error.errors():
+        key = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            reason = f"unknown key; the keys are: {', '.join(sorted(set(Profile.model_fields) - {'name'}))}"
+        elif problem["type"] == "missing":
+            reason = "is missing"
+        else:
+            reason = f"{problem['input']!r}: {problem['msg']}"
+        parts.append(f"{key}: {reason}")
+    return f"{file}: " + "; ".join(parts)
+
+
+def host_profile() -> Profile:
+    """Return the class of this host: the board `local`.
+
+    x86-64 hosts take the class `x86_64` with the highest feature level their CPU has, so that
+    code for `local` uses what is there. The glibc floor is the host's own.
+    """
+    arch = platform.machine()
+    name = {"x86_64": "x86_64", "aarch64": "raspberrypi4"}.get(arch)
+    if name is None:
+        raise UsageError(f"the board 'local' does not exist on a {arch} host", "use an x86-64 or arm64 host")
+    base = load_profile(name)
+    cpu = x86_level(host_cpu_flags()) if arch == "x86_64" else "generic"
+    cores = physical_cores()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    return base.model_copy(
+        update={
+            "name": base.name if arch == "x86_64" else "aarch64",
+            "description": "this host",
+            "clusters": (Cluster(cpu=cpu, cores=cores),),
+            "memory_mib": memory,
+        }
+    )
+
+
+# Linux's names of the flags that the x86-64 psABI asks of each level
+# (https://gitlab.com/x86-psABIs/x86-64-ABI, "Micro-Architecture Levels").
+_V2 = frozenset({"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"})
+_V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
+_V4 = _V3 | {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"}
+X86_LEVELS: dict[str, frozenset[str]] = {
+    "x86-64-v4": _V4,
+    "x86-64-v3": _V3,
+    "x86-64-v2": _V2,
+    "x86-64": frozenset(),
+}
+
+
+def x86_level(flags: frozenset[str]) -> str:
+    """Return the highest x86-64 level whose flags are all in `flags`."""
+    return next(level for level, needed in X86_LEVELS.items() if needed <= flags)
+
+
+def host_cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
+    """Return Linux's names of this CPU's features."""
+    match = re.search(r"^(?:flags|Features)\s*:(.*)$", cpuinfo.read_text(), re.MULTILINE)
+    return frozenset(match.group(1).split()) if match else frozenset()
+
+
+def physical_cores() -> int:
+    """Return the number of physical cores that this process may use, at least 1."""
+    allowed = os.sched_getaffinity(0)
+    siblings = set()
+    for cpu in allowed:
+        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        siblings.add(topology.read_text() if topology.exists() else str(cpu))
+    return max(1, len(siblings))
