@@ -1,0 +1,6 @@
+"""Linking compiled networks into libraries for boards, and checking what came out."""
+
+from toolchain.linking.gate import check_library
+from toolchain.linking.linker import Linker, ZigLinker, linker_named
+
+__all__ = ["Linker", "ZigLinker", "check_library", "linker_named"]

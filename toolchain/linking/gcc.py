@@ -1,0 +1,58 @@
+"""GNU ld behind gcc, for those who want the linker of their distribution."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from toolchain.errors import MissingError
+from toolchain.linking.architectures import Architecture, architecture_of
+from toolchain.linking.linker import COMMON_FLAGS, check_wanted, report
+from toolchain.linking.process import run
+from toolchain.linking.stubs import stub_libraries
+from toolchain.profiles import Profile
+
+_DEADLINE_S = 120.0
+
+
+def gcc_program(arch: Architecture, name: str) -> str:
+    """Return the compiler that links for an architecture on this host.
+
+    Raises
+    ------
+    MissingError
+        There is none on the PATH.
+    """
+    candidates = (arch.gcc, *(("gcc", "cc") if name == platform.machine() else ()))
+    for candidate in candidates:
+        found: str | None = shutil.which(candidate)
+        if found:
+            return found
+    raise MissingError(
+        f"--linker gcc needs {' or '.join(candidates)} for {name}, which is not on the PATH",
+        f"apt-get install gcc-{name.replace('_', '-')}-linux-gnu, or use --linker zig",
+    )
+
+
+class GccLinker:
+    """`gcc -nostdlib -shared` with our stub libraries: no start-up code, no host's glibc."""
+
+    def link(self, objects: Sequence[Path], out: Path, profile: Profile) -> None:
+        """Link `objects`, in this order, to the library `out` for boards of `profile`.
+
+        Raises
+        ------
+        ToolchainError
+            They cannot be linked; says why, in the linker's own words.
+        MissingError
+            There is no gcc for that architecture.
+        """
+        arch = architecture_of(profile)
+        program = gcc_program(arch, profile.arch)
+        check_wanted(objects, profile)
+        flags = [*COMMON_FLAGS[1:], "-z", f"max-page-size={arch.page}"]
+        passed = [part for flag in flags for part in ("-Xlinker", flag)]
+        files = map(str, (out, *objects, *stub_libraries(arch, profile.glibc)))
+        report(out, run([program, "-nostdlib", "-shared", *passed, "-o", *files], _DEADLINE_S))

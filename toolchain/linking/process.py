@@ -1,0 +1,65 @@
+"""Linkers as child processes: their deadline and their last words."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolchain.errors import ToolchainError
+
+_LAST_LINES = 12  # lld names a symbol, its object and its section in three lines each
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A child that has ended, and what it said."""
+
+    returncode: int
+    output: str
+
+    def last_lines(self) -> str:
+        """Return the last lines that it wrote, which hold its reason."""
+        lines = [line for line in self.output.splitlines() if line.strip()]
+        return "\n".join(lines[-_LAST_LINES:]) or f"no message, exit status {self.returncode}"
+
+
+def run(argv: Sequence[str], deadline_s: float, environment: Mapping[str, str] | None = None) -> Ended:
+    """Run a program to its end; what it started ends with it.
+
+    Parameters
+    ----------
+    argv
+        Program and arguments.
+    deadline_s
+        Seconds after which it is ended.
+    environment
+        Variables beyond this process's own.
+
+    Raises
+    ------
+    ToolchainError
+        It was still running at the deadline.
+    """
+    child = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **(environment or {})},
+        start_new_session=True,  # a group of its own: compiler drivers have children
+    )
+    try:
+        output, _ = child.communicate(timeout=deadline_s)
+    except subprocess.TimeoutExpired:
+        raise ToolchainError(
+            f"{argv[0]} had not ended after {deadline_s:g} s and was stopped",
+            "run the same command again when the machine is less busy",
+        ) from None
+    finally:
+        if child.returncode is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+    return Ended(child.returncode, output.decode(errors="replace"))

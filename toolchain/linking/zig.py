@@ -1,0 +1,49 @@
+"""Zig from PyPI: the linker that is there without any system package."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from toolchain import config
+from toolchain.errors import MissingError
+from toolchain.linking.process import Ended, run
+
+
+def zig_program() -> Path:
+    """Return the zig executable of the `ziglang` package.
+
+    Raises
+    ------
+    MissingError
+        The package is not installed, or its executable is gone.
+    """
+    spec = importlib.util.find_spec("ziglang")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        if (Path(folder) / "zig").is_file():
+            return Path(folder) / "zig"
+    raise MissingError(
+        "zig, which links libraries for boards, is not installed", "pip install ziglang==0.17.0"
+    )
+
+
+def zig_cache_environment() -> dict[str, str]:
+    """Return the variables that keep zig's own cache inside ours."""
+    folder = str(config.cache_dir() / "zig")
+    return {"ZIG_GLOBAL_CACHE_DIR": folder, "ZIG_LOCAL_CACHE_DIR": folder}
+
+
+def run_zig(
+    arguments: Sequence[str], deadline_s: float, environment: Mapping[str, str] | None = None
+) -> Ended:
+    """Run zig to its end.
+
+    Raises
+    ------
+    MissingError
+        There is no zig.
+    ToolchainError
+        It was still running at the deadline.
+    """
+    return run([str(zig_program()), *arguments], deadline_s, environment)
