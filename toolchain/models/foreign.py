@@ -1,0 +1,9 @@
+"""What foreign libraries say when they fail, cut to one line."""
+
+from __future__ import annotations
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of `error` that says something; TVM's and onnx's go on with a traceback."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next((line for line in lines if line and not line.startswith("Traceback")), type(error).__name__)

@@ -1,0 +1,125 @@
+"""From an ONNX graph to a Relax module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import onnx
+from onnx import checker, helper, inliner
+
+from toolchain.errors import UsageError
+from toolchain.models.foreign import first_line
+from toolchain.models.spec import TensorSpec
+from toolchain.models.walk import all_nodes, input_values, node_name
+
+if TYPE_CHECKING:
+    import tvm
+
+DOMAINS = frozenset({"", "ai.onnx", "com.microsoft"})
+"""Operator domains that the importer's table speaks about; it looks at names alone."""
+
+NODES_SHOWN = 5
+HINT = "`toolchain model inspect` lists the operators; export the network without these"
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Return the version of the standard operator set that `model` uses."""
+    return next((int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+
+
+def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return `model` with calls of its own functions replaced by their bodies."""
+    return inliner.inline_local_functions(model) if model.functions else model
+
+
+def unsupported_operators(model: onnx.ModelProto) -> dict[str, list[str]]:
+    """Return the operators that cannot be imported: type -> names of the nodes, in model order."""
+    from toolchain import tvm_compat
+
+    opset = opset_of(model)
+    found: dict[str, list[str]] = {}
+    for node in all_nodes(model.graph):
+        if node.domain in DOMAINS and tvm_compat.onnx_converts(node.op_type, opset):
+            continue
+        operator = node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
+        found.setdefault(operator, []).append(node_name(node))
+    return found
+
+
+def check_supported(model: onnx.ModelProto, origin: str) -> None:
+    """Refuse a model that is invalid or has unsupported operators, naming all of them at once.
+
+    Raises
+    ------
+    UsageError
+        With every unsupported operator and its nodes.
+    """
+    unsupported = unsupported_operators(model)
+    if unsupported:
+        listed = "; ".join(f"{operator} ({_some(nodes)})" for operator, nodes in unsupported.items())
+        raise UsageError(f"{origin}: unsupported operators: {listed}", HINT)
+    try:
+        checker.check_model(model)
+    except checker.ValidationError as error:
+        raise UsageError(
+            f"{origin}: not a valid ONNX graph: {first_line(error)}", "export it again"
+        ) from error
+
+
+def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
+    """Import a static, checked model to Relax; the i-th parameter of `main` is the i-th true input.
+
+    Raises
+    ------
+    UsageError
+        An operator is used in a way that cannot be imported; names the node.
+    """
+    from toolchain import tvm_compat
+
+    try:
+        return tvm_compat.import_onnx(model.graph, opset_of(model))
+    except tvm_compat.NodeImportError as error:
+        raise UsageError(
+            f"{origin}: unsupported use of operator {error.operator} (node {error.node!r}): {first_line(error)}",
+            HINT,
+        ) from error
+    except Exception as error:  # whatever else TVM throws at a graph that onnx itself accepts
+        raise UsageError(f"{origin}: cannot be imported: {first_line(error)}", HINT) from error
+
+
+def input_specs(model: onnx.ModelProto) -> tuple[TensorSpec, ...]:
+    """Return the true inputs of a static model, in model order."""
+    return tuple(
+        TensorSpec(
+            value.name,
+            tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim),
+            helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name,
+        )
+        for value in input_values(model.graph)
+    )
+
+
+def output_specs(model: onnx.ModelProto, module: tvm.ir.IRModule, origin: str) -> tuple[TensorSpec, ...]:
+    """Return the outputs in model order, with the shapes that Relax deduced.
+
+    Raises
+    ------
+    UsageError
+        The shape of an output depends on the data.
+    """
+    from tvm import relax, tirx
+
+    returned = module["main"].ret_ty
+    types = list(returned.fields) if isinstance(returned, relax.TupleType) else [returned]
+    specs = []
+    for value, type_ in zip(model.graph.output, types, strict=True):
+        shape = getattr(type_, "shape", None)
+        if shape is None or not all(isinstance(extent, tirx.IntImm) for extent in shape):
+            raise UsageError(f"{origin}: the shape of output {value.name!r} depends on the data", HINT)
+        specs.append(TensorSpec(value.name, tuple(int(extent) for extent in shape), str(type_.dtype)))
+    return tuple(specs)
+
+
+def _some(nodes: list[str]) -> str:
+    more = len(nodes) - NODES_SHOWN
+    return ", ".join(nodes[:NODES_SHOWN]) + (f" and {more} more" if more > 0 else "")

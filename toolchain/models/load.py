@@ -1,0 +1,81 @@
+"""From a source to a Model: the one way in for every command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import onnx
+
+from toolchain.models.importer import check_supported, import_module, inlined, input_specs, output_specs
+from toolchain.models.options import ModelOptions
+from toolchain.models.shapes import specialise
+from toolchain.models.softmax import softmax_outputs
+from toolchain.models.source import read_source
+from toolchain.models.spec import TensorSpec
+
+if TYPE_CHECKING:
+    import tvm
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network, ready to be tuned and built.
+
+    Attributes
+    ----------
+    name
+        Short name, for people and files.
+    source
+        `zoo:NAME` or the file's absolute path.
+    onnx
+        The float32 reference graph, all shapes static, weights inside.
+    module
+        The same as Relax; weights are constants, the i-th parameter of `main` is `inputs[i]`.
+    inputs, outputs
+        In the order of the graph, under their ONNX names.
+    sha256
+        Of the file and its external data, or of the zoo's graph.
+    softmax_outputs
+        Outputs that hold probabilities along their last dimension.
+    options
+        What it was loaded with.
+    """
+
+    name: str
+    source: str
+    onnx: onnx.ModelProto
+    module: tvm.ir.IRModule
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    sha256: str
+    softmax_outputs: frozenset[str]
+    options: ModelOptions
+
+
+def load_model(source: str, options: ModelOptions) -> Model:
+    """Load `zoo:NAME` (or the bare name) or an `.onnx` file.
+
+    Raises
+    ------
+    UsageError
+        Nothing of this name, an unreadable or invalid file, an open shape, an unsupported operator.
+    MissingError
+        A kind of source that this installation lacks the means for.
+    """
+    found = read_source(source, options)
+    proto = inlined(found.proto)
+    check_supported(proto, found.origin)
+    graph = specialise(proto, options)
+    module = import_module(graph, found.origin)
+    return Model(
+        name=found.name,
+        source=found.origin,
+        onnx=graph,
+        module=module,
+        inputs=input_specs(graph),
+        outputs=output_specs(graph, module, found.origin),
+        sha256=found.sha256,
+        softmax_outputs=softmax_outputs(graph),
+        options=options,
+    )

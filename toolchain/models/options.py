@@ -1,0 +1,96 @@
+"""The options every command with a MODEL shares. Imports neither tvm nor onnx."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from toolchain.errors import UsageError
+
+LAYOUTS = ("auto", "NCHW", "NHWC")
+WINOGRADS = ("auto", "off")
+DTYPES = ("float32",)
+LATER = {"--layout": ("packed",), "--dtype": ("float16",)}
+"""Values that the command line promises and that are not there yet."""
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a source becomes a Model.
+
+    Attributes
+    ----------
+    layout
+        Data layout of convolutions; `auto` leaves the choice to the board's profile.
+    winograd
+        Whether convolutions may be computed by winograd; `auto` is off so far.
+    dtype
+        Arithmetic of the library; the reference is always float32.
+    batch
+        First dimension of the inputs, where the file leaves it open; None leaves it to `shapes`.
+    shapes
+        Input name -> its whole static shape.
+    weights_seed
+        Seed of a zoo network's weights; without effect on files.
+    """
+
+    layout: str = "auto"
+    winograd: str = "auto"
+    dtype: str = "float32"
+    batch: int | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    weights_seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_choice("--layout", self.layout, LAYOUTS)
+        _check_choice("--winograd", self.winograd, WINOGRADS)
+        _check_choice("--dtype", self.dtype, DTYPES)
+        if self.batch is not None and self.batch < 1:
+            raise UsageError(f"--batch {self.batch}: must be 1 or more")
+        if self.weights_seed < 0:
+            raise UsageError(f"--weights-seed {self.weights_seed}: must be 0 or more")
+
+
+def _check_choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value in allowed:
+        return
+    choices = f"use {option} {'|'.join(allowed)}"
+    if value in LATER.get(option, ()):
+        raise UsageError(f"{option} {value} comes later: it can't be used in this version", choices)
+    raise UsageError(f"{option} {value}: no such choice", choices)
+
+
+def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """Read `NAME=D,D,…`; the last `=` separates, because names may hold `:`, `/` and `=`.
+
+    Raises
+    ------
+    UsageError
+        No name, no dimensions, or a dimension that is no positive whole number.
+    """
+    name, separator, dimensions = text.rpartition("=")
+    parts = dimensions.split(",")
+    if not separator or not name or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise UsageError(f"--shape {text}: not NAME=D,D,…", "for example --shape data=1,3,224,224")
+    return name, tuple(int(part) for part in parts)
+
+
+def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Read all `--shape` options of a command line.
+
+    Raises
+    ------
+    UsageError
+        One is malformed, or an input is given two shapes.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, shape = parse_shape(text)
+        if shapes.setdefault(name, shape) != shape:
+            raise UsageError(f"--shape {text}: {name!r} was given another shape before")
+    return shapes
+
+
+def format_shape(name: str, shape: Iterable[int | str]) -> str:
+    """Write what `parse_shape` reads; open dimensions keep their names."""
+    return f"{name}={','.join(str(dimension) for dimension in shape)}"

@@ -1,0 +1,62 @@
+"""Inputs to try a network with, and the outputs it ought to give: onnxruntime's, not ours."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnxruntime
+
+from toolchain.errors import UsageError
+from toolchain.models.foreign import first_line
+from toolchain.models.spec import TensorSpec, check_inputs
+
+if TYPE_CHECKING:
+    from toolchain.models.load import Model
+
+INTEGERS_BELOW = 4
+"""Seeded integer inputs are 0 … 3: small enough to index almost any table."""
+
+
+def sample_inputs(model: Model, seed: int = 0) -> dict[str, np.ndarray]:
+    """Return an array for each input, the same for the same seed, name, shape and dtype.
+
+    Floats are standard normal, integers small and not negative, booleans even.
+    """
+    return {spec.name: _sample(spec, seed) for spec in model.inputs}
+
+
+def _sample(spec: TensorSpec, seed: int) -> np.ndarray:
+    digest = hashlib.sha256(f"{seed}/{spec.name}".encode()).digest()
+    generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
+    if np.issubdtype(np.dtype(spec.dtype), np.floating):
+        return generator.standard_normal(spec.shape, dtype=np.float32).astype(spec.dtype)
+    high = 2 if spec.dtype == "bool" else INTEGERS_BELOW
+    return generator.integers(0, high, spec.shape).astype(spec.dtype)
+
+
+def reference_outputs(model: Model, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Compute the outputs with onnxruntime on the source graph, on one thread of this CPU.
+
+    Raises
+    ------
+    UsageError
+        The inputs don't fit, or onnxruntime cannot run the graph.
+    """
+    check_inputs(model.inputs, inputs)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = 3  # errors; warnings about unused weights are no news
+    names = [spec.name for spec in model.outputs]
+    try:
+        session = onnxruntime.InferenceSession(
+            model.onnx.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        results = session.run(names, inputs)
+    except Exception as error:  # onnxruntime's errors have no common parent
+        raise UsageError(
+            f"{model.source}: onnxruntime, which gives the reference, cannot run it: {first_line(error)}"
+        ) from error
+    return dict(zip(names, results, strict=True))

@@ -1,0 +1,131 @@
+"""Finds what the user named: a zoo network or an `.onnx` file, as a graph with its weights inside."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from toolchain.errors import MissingError, UsageError
+from toolchain.models.external import read_external_data
+from toolchain.models.options import ModelOptions
+from toolchain.models.zoo import ZOO, ZooNetwork
+from toolchain.models.zoo.graph import GraphBuilder
+
+ZOO_PREFIX = "zoo:"
+LARGEST = 2**31 - 1
+"""Bytes of one protobuf message at most (protobuf's own limit)."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A graph as it came.
+
+    Attributes
+    ----------
+    name
+        Short name: the zoo's, or the file's without its ending.
+    origin
+        `zoo:NAME` or the file's absolute path.
+    proto
+        The graph, its weights inside.
+    sha256
+        Of the file and its external data, or of the zoo's graph.
+    """
+
+    name: str
+    origin: str
+    proto: onnx.ModelProto
+    sha256: str
+
+
+def read_source(source: str, options: ModelOptions) -> Source:
+    """Read `zoo:NAME`, a bare zoo name or an `.onnx` path.
+
+    Raises
+    ------
+    UsageError
+        No such network; the file is missing, unreadable, no ONNX, truncated or lacks external data.
+    MissingError
+        A `.pt2` file: it needs an extra that this installation cannot use yet.
+    """
+    if source.startswith(ZOO_PREFIX):
+        return _from_zoo(source.removeprefix(ZOO_PREFIX), options)
+    path = Path(source)
+    if source in ZOO and not path.exists():
+        return _from_zoo(source, options)
+    if path.suffix == ".pt2":
+        raise MissingError(
+            f"{source}: programs of torch.export need the extra edge-toolchain[torch] and come later",
+            "export the network to ONNX and pass the .onnx file",
+        )
+    if path.suffix != ".onnx" and not path.exists():
+        raise _unknown(source)
+    return _from_file(path)
+
+
+def _unknown(name: str) -> UsageError:
+    known = ", ".join(ZOO_PREFIX + network for network in ZOO)
+    return UsageError(f"unknown model {name!r}", f"use one of {known}, or the path of an .onnx file")
+
+
+def _from_zoo(name: str, options: ModelOptions) -> Source:
+    if name not in ZOO:
+        raise _unknown(ZOO_PREFIX + name)
+    network = ZOO[name]
+    net = GraphBuilder(name, _zoo_shape(network, options), options.weights_seed)
+    proto = net.finish(network.define(net))
+    digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()
+    return Source(name, ZOO_PREFIX + name, proto, digest)
+
+
+def _zoo_shape(network: ZooNetwork, options: ModelOptions) -> tuple[int, ...]:
+    batch, channels, height, width = network.shape
+    shape = options.shapes.get(GraphBuilder.data, (options.batch or batch, channels, height, width))
+    if len(shape) != 4 or shape[1] != channels:
+        text = ",".join(map(str, shape))
+        raise UsageError(
+            f"--shape {GraphBuilder.data}={text}: {network.name} takes N,{channels},H,W",
+            f"for example --shape {GraphBuilder.data}=1,{channels},{height},{width}",
+        )
+    return shape
+
+
+def _from_file(path: Path) -> Source:
+    data = _read(path)
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except Exception as error:  # protobuf's DecodeError, whose home differs between its implementations
+        raise UsageError(
+            f"{path}: not an ONNX file, or a truncated one", "export or download it again"
+        ) from error
+    if not proto.ir_version or not proto.graph.node:
+        raise UsageError(f"{path}: not an ONNX file: it holds no graph", "export or download it again")
+    digest = hashlib.sha256(data)
+    for location, content in read_external_data(proto, path):
+        digest.update(location.encode() + b"\0" + hashlib.sha256(content).digest())
+    return Source(path.stem, str(path.resolve()), proto, digest.hexdigest())
+
+
+def _read(path: Path) -> bytes:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, not an .onnx file", f"name a file in it: {path}/FILE.onnx")
+    try:
+        size = path.stat().st_size
+        data = path.read_bytes() if 0 < size <= LARGEST else b""
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {path}", "check the path") from error
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", "check the path and its permissions"
+        ) from error
+    if size == 0:
+        raise UsageError(f"{path} is empty, not an ONNX file", "export or download it again")
+    if size > LARGEST:
+        raise UsageError(
+            f"{path} has {size} bytes; a protobuf file ends at 2 GiB", "export it with external data"
+        )
+    return data

@@ -1,0 +1,52 @@
+"""What goes into a network and what comes out. Imports neither tvm nor onnx."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolchain.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Name, static shape and numpy dtype name of one input or output."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {list(self.shape)} {self.dtype}"
+
+
+def check_inputs(specs: Sequence[TensorSpec], arrays: Mapping[str, np.ndarray]) -> None:
+    """Check that `arrays` are exactly the inputs that `specs` describe.
+
+    Raises
+    ------
+    UsageError
+        An input is unknown, missing, or has another shape or dtype; says which and what is expected.
+    """
+    expected = "the inputs are: " + "; ".join(str(spec) for spec in specs)
+    unknown = sorted(set(arrays) - {spec.name for spec in specs})
+    if unknown:
+        raise UsageError(f"--input {unknown[0]}: the network has no input of this name", expected)
+    for spec in specs:
+        if spec.name not in arrays:
+            raise UsageError(f"the input {spec.name!r} is missing", f"add --input {spec.name}=FILE.npy")
+        array = arrays[spec.name]
+        if array.shape != spec.shape:
+            raise UsageError(
+                f"--input {spec.name}: shape {list(array.shape)} where {list(spec.shape)} is expected",
+                expected,
+            )
+        if array.dtype.name != spec.dtype:
+            raise UsageError(
+                f"--input {spec.name}: dtype {array.dtype.name} where {spec.dtype} is expected",
+                f"save it as numpy.{spec.dtype}: array.astype({spec.dtype!r})",
+            )

@@ -1,0 +1,45 @@
+"""Walks over an ONNX model: its graphs with those inside `If`, `Loop` and `Scan`, and their tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+
+
+def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Yield `graph` and every graph inside its nodes."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
+                yield from all_graphs(inner)
+
+
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Yield every node, those of inner graphs included."""
+    for inner in all_graphs(graph):
+        yield from inner.node
+
+
+def all_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Yield every stored tensor: initializers and attributes, those of inner graphs included."""
+    for inner in all_graphs(graph):
+        yield from inner.initializer
+        for node in inner.node:
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    yield attribute.t
+                yield from attribute.tensors
+
+
+def input_values(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Return the true inputs: older opsets list initializers among them too."""
+    stored = {tensor.name for tensor in graph.initializer}
+    stored |= {tensor.values.name for tensor in graph.sparse_initializer}
+    return [value for value in graph.input if value.name not in stored]
+
+
+def node_name(node: onnx.NodeProto) -> str:
+    """Return the node's name, or the first of its outputs where it has none."""
+    return node.name or next(iter(node.output), node.op_type)

@@ -1,0 +1,64 @@
+"""Everything that touches a private or shaky TVM name. Checked with apache-tvm 0.27.0.post1."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from typing import Any
+
+import tvm
+from tvm.relax.frontend.onnx import onnx_frontend
+
+
+class NodeImportError(Exception):
+    """TVM could not convert one ONNX node.
+
+    Attributes
+    ----------
+    operator, node
+        Its type and its name.
+    """
+
+    def __init__(self, operator: str, node: str, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.operator = operator
+        self.node = node
+
+
+def onnx_converts(operator: str, opset: int) -> bool:
+    """Tell whether TVM's ONNX importer has a converter for `operator` at `opset`."""
+    if operator == "If":  # converted by the importer itself, not by its table
+        return True
+    converter = onnx_frontend._get_convert_map().get(operator)
+    if converter is None:
+        return False
+    try:
+        converter.get_converter(opset)
+    except Exception:  # NotImplementedError; the method fails in other ways where no version fits
+        return False
+    return True
+
+
+class _Importer(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
+    """TVM's importer, telling which node it failed at."""
+
+    def _convert_operator(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
+        try:
+            return super()._convert_operator(op_name, inputs, attrs, opset)
+        except Exception as error:
+            raise NodeImportError(op_name, attrs["tvm_custom"]["name"], error) from error
+
+
+def import_onnx(graph: Any, opset: int) -> tvm.ir.IRModule:
+    """Import an ONNX GraphProto to Relax; `main` takes the true inputs, weights are constants.
+
+    Raises
+    ------
+    NodeImportError
+        A node could not be converted.
+    """
+    importer = _Importer(shape_dict={}, dtype_dict="float32")
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):  # it prints what it fails at
+        warnings.simplefilter("ignore")
+        return importer.from_onnx(graph, opset)
