@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import onnx
-from onnx import checker, helper, inliner
+from onnx import checker, inliner
 
 from toolchain.errors import UsageError
 from toolchain.models.foreign import first_line
+from toolchain.models.shapes import dtype_of
 from toolchain.models.spec import TensorSpec
-from toolchain.models.walk import all_nodes, input_values, node_name
+from toolchain.models.walk import all_nodes, input_values, node_name, opset_of
 
 if TYPE_CHECKING:
     import tvm
@@ -22,14 +23,14 @@ NODES_SHOWN = 5
 HINT = "`toolchain model inspect` lists the operators; export the network without these"
 
 
-def opset_of(model: onnx.ModelProto) -> int:
-    """Return the version of the standard operator set that `model` uses."""
-    return next((int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
-
-
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return `model` with calls of its own functions replaced by their bodies."""
-    return inliner.inline_local_functions(model) if model.functions else model
+    if not model.functions:
+        return model
+    try:
+        return inliner.inline_local_functions(model)
+    except Exception as error:  # its C++ side has no error class of its own
+        raise UsageError(f"the functions in the file cannot be inlined: {first_line(error)}", HINT) from error
 
 
 def unsupported_operators(model: onnx.ModelProto) -> dict[str, list[str]]:
@@ -80,7 +81,7 @@ def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
         return tvm_compat.import_onnx(model.graph, opset_of(model))
     except tvm_compat.NodeImportError as error:
         raise UsageError(
-            f"{origin}: unsupported use of operator {error.operator} (node {error.node!r}): {first_line(error)}",
+            f"{origin}: unsupported use of {error.operator} (node {error.node!r}): {first_line(error)}",
             HINT,
         ) from error
     except Exception as error:  # whatever else TVM throws at a graph that onnx itself accepts
@@ -91,9 +92,7 @@ def input_specs(model: onnx.ModelProto) -> tuple[TensorSpec, ...]:
     """Return the true inputs of a static model, in model order."""
     return tuple(
         TensorSpec(
-            value.name,
-            tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim),
-            helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name,
+            value.name, tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim), dtype_of(value)
         )
         for value in input_values(model.graph)
     )

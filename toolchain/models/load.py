@@ -9,7 +9,7 @@ import onnx
 
 from toolchain.models.importer import check_supported, import_module, inlined, input_specs, output_specs
 from toolchain.models.options import ModelOptions
-from toolchain.models.shapes import specialise
+from toolchain.models.shapes import inferred, specialise
 from toolchain.models.softmax import softmax_outputs
 from toolchain.models.source import read_source
 from toolchain.models.spec import TensorSpec
@@ -66,7 +66,7 @@ def load_model(source: str, options: ModelOptions) -> Model:
     found = read_source(source, options)
     proto = inlined(found.proto)
     check_supported(proto, found.origin)
-    graph = specialise(proto, options)
+    graph = inferred(specialise(proto, options))
     module = import_module(graph, found.origin)
     return Model(
         name=found.name,

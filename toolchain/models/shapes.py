@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import onnx
-from onnx import shape_inference
+from onnx import helper, shape_inference
 
 from toolchain.errors import UsageError
 from toolchain.models.foreign import first_line
@@ -13,20 +13,27 @@ from toolchain.models.walk import input_values
 Dimension = int | str
 """An extent, or the name of an open one (`?` where the file gives no name)."""
 
+Shape = tuple[Dimension, ...]
 
-def dimensions(value: onnx.ValueInfoProto) -> tuple[Dimension, ...] | None:
+
+def dimensions(value: onnx.ValueInfoProto) -> Shape | None:
     """Return the shape that `value` declares; None where not even the rank is known."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return None
-    return tuple(
-        dim.dim_value if dim.HasField("dim_value") and dim.dim_value > 0 else dim.dim_param or "?"
-        for dim in tensor.shape.dim
-    )
+    return tuple(dim.dim_value if dim.dim_value > 0 else dim.dim_param or "?" for dim in tensor.shape.dim)
+
+
+def dtype_of(value: onnx.ValueInfoProto) -> str:
+    """Return the numpy name of the elements' type; `string`, or `?` where `value` is no tensor."""
+    code = value.type.tensor_type.elem_type
+    if code == onnx.TensorProto.UNDEFINED:
+        return "?"
+    return "string" if code == onnx.TensorProto.STRING else str(helper.tensor_dtype_to_np_dtype(code).name)
 
 
 def specialise(proto: onnx.ModelProto, options: ModelOptions, *, partly: bool = False) -> onnx.ModelProto:
-    """Return a copy of `proto` with static inputs and inferred inner shapes.
+    """Return a copy of `proto` whose inputs have the shapes that `options` ask for.
 
     Parameters
     ----------
@@ -40,32 +47,52 @@ def specialise(proto: onnx.ModelProto, options: ModelOptions, *, partly: bool = 
     Raises
     ------
     UsageError
-        An option names no input or contradicts the file, a dimension stays open, or the shapes don't
-        fit the operators.
+        An option names no input or contradicts the file, or a dimension stays open.
     """
     model = onnx.ModelProto()
     model.CopyFrom(proto)
     inputs = input_values(model.graph)
-    _check_names(inputs, options)
+    _check_options(inputs, options)
     bound: dict[str, int] = {}
     for value in inputs:
-        _fill(value, _wanted(value, options), bound)
-    for value in inputs:  # a name bound by one input holds for the others
-        _bind(value, bound)
+        wanted = _wanted(value, options)
+        if wanted is not None:
+            _fill(value, wanted, bound)
+    for value in (*inputs, *model.graph.value_info, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:  # a name bound by one input holds everywhere
+            if dim.dim_param in bound:
+                dim.dim_value = bound[dim.dim_param]
     if not partly:
-        _check_static(inputs)
-    for value in (*model.graph.value_info, *model.graph.output):
-        _bind(value, bound)
+        for value in inputs:
+            _check_static(value)
+    return model
+
+
+def inferred(model: onnx.ModelProto, *, strict: bool = True) -> onnx.ModelProto:
+    """Return a copy of `model` that knows the shapes of its inner tensors.
+
+    Parameters
+    ----------
+    model
+        A model, with static inputs if the inner shapes are to be static.
+    strict
+        Refuse shapes that don't fit together, instead of leaving them out.
+
+    Raises
+    ------
+    UsageError
+        The shapes don't fit the operators.
+    """
     try:
-        return shape_inference.infer_shapes(model, check_type=True, strict_mode=not partly, data_prop=True)
+        return shape_inference.infer_shapes(model, check_type=strict, strict_mode=strict, data_prop=True)
     except Exception as error:  # InferenceError, or whatever the C++ side throws at a broken graph
         raise UsageError(
             f"the shapes of the network don't fit together: {first_line(error)}",
-            "check the file, --shape and --batch with `toolchain model inspect`",
+            "`toolchain model inspect` shows the inputs; check the file, --shape and --batch",
         ) from error
 
 
-def _check_names(inputs: list[onnx.ValueInfoProto], options: ModelOptions) -> None:
+def _check_options(inputs: list[onnx.ValueInfoProto], options: ModelOptions) -> None:
     names = [value.name for value in inputs]
     for name, shape in options.shapes.items():
         if name not in names:
@@ -73,70 +100,68 @@ def _check_names(inputs: list[onnx.ValueInfoProto], options: ModelOptions) -> No
                 f"--shape {format_shape(name, shape)}: the network has no input {name!r}",
                 "its inputs are: " + ", ".join(names),
             )
-
-
-def _wanted(value: onnx.ValueInfoProto, options: ModelOptions) -> tuple[Dimension, ...] | None:
-    """Return the shape asked for, checked against the declared one."""
-    declared = dimensions(value)
-    option = "--shape " + format_shape(value.name, options.shapes.get(value.name, ()))
-    wanted: tuple[Dimension, ...] | None = options.shapes.get(value.name, declared)
-    if options.batch is not None and declared and value.name not in options.shapes:
-        option = f"--batch {options.batch}"
-        wanted = (options.batch, *declared[1:])
-    if declared is None or wanted is None:
-        return wanted
-    fits = len(declared) == len(wanted) and all(
-        isinstance(old, str) or old == new for old, new in zip(declared, wanted, strict=True)
-    )
-    if not fits:
+    if options.batch is None:
+        return
+    shapes = [_wanted(value, options) for value in inputs]
+    if all(shape is not None and shape[:1] != (options.batch,) for shape in shapes):
+        declared = "; ".join(format_shape(value.name, dimensions(value) or ()) for value in inputs)
         raise UsageError(
-            f"{option}: the file declares {format_shape(value.name, declared)}; only open dimensions can be chosen",
-            "leave the option out, or export the network with that shape",
+            f"--batch {options.batch}: no input has an open first dimension ({declared})",
+            "leave --batch out, or export the network with an open batch dimension",
+        )
+
+
+def _wanted(value: onnx.ValueInfoProto, options: ModelOptions) -> Shape | None:
+    """Return the shape asked for, checked against the declared one; None where nothing is known."""
+    declared = dimensions(value)
+    if value.name not in options.shapes:
+        if options.batch is not None and declared and isinstance(declared[0], str):
+            return (options.batch, *declared[1:])
+        return declared
+    wanted = options.shapes[value.name]
+    if declared is not None and not (
+        len(declared) == len(wanted)
+        and all(isinstance(old, str) or old == new for old, new in zip(declared, wanted, strict=True))
+    ):
+        raise UsageError(
+            f"--shape {format_shape(value.name, wanted)}: the file declares "
+            f"{format_shape(value.name, declared)}, and only open dimensions can be chosen",
+            "leave --shape out, or export the network with that shape",
         )
     return wanted
 
 
-def _fill(value: onnx.ValueInfoProto, wanted: tuple[Dimension, ...] | None, bound: dict[str, int]) -> None:
-    if wanted is None:
-        return
+def _fill(value: onnx.ValueInfoProto, wanted: Shape, bound: dict[str, int]) -> None:
     shape = value.type.tensor_type.shape
     if not value.type.tensor_type.HasField("shape"):
+        shape.SetInParent()
         for _ in wanted:
             shape.dim.add()
-        value.type.tensor_type.shape.SetInParent()
     for dim, extent in zip(shape.dim, wanted, strict=True):
         if isinstance(extent, str):
             continue
         if dim.dim_param and bound.setdefault(dim.dim_param, extent) != extent:
             raise UsageError(
-                f"--shape {format_shape(value.name, wanted)}: the dimension {dim.dim_param!r} is "
-                f"{bound[dim.dim_param]} in another input",
-                "give both the same extent",
+                f"input {format_shape(value.name, wanted)}: the dimension {dim.dim_param!r} was given "
+                f"as {bound[dim.dim_param]} before",
+                "give it one extent in all --shape and --batch options",
             )
         dim.dim_value = extent
 
 
-def _bind(value: onnx.ValueInfoProto, bound: dict[str, int]) -> None:
-    for dim in value.type.tensor_type.shape.dim:
-        if dim.dim_param in bound:
-            dim.dim_value = bound[dim.dim_param]
-
-
-def _check_static(inputs: list[onnx.ValueInfoProto]) -> None:
-    for value in inputs:
-        shape = dimensions(value)
-        if shape is None:
-            raise UsageError(
-                f"the file says nothing about the shape of input {value.name!r}",
-                f"add --shape {value.name}=D,D,…",
-            )
-        if any(isinstance(extent, str) for extent in shape):
-            example = format_shape(
-                value.name, [extent if isinstance(extent, int) else "D" for extent in shape]
-            )
-            hint = f"add --shape {example} with a number for each D"
-            if [i for i, extent in enumerate(shape) if isinstance(extent, str)] == [0]:
-                hint += ", or --batch N"
-            raise UsageError(
-                f"the file leaves open the shape of input {format_shape(value.name, shape)}", hint
-            )
+def _check_static(value: onnx.ValueInfoProto) -> None:
+    shape = dimensions(value)
+    if dtype_of(value) in ("?", "string"):
+        raise UsageError(f"input {value.name!r} is no tensor of numbers", "export the network without it")
+    if shape is None:
+        raise UsageError(
+            f"the file says nothing about the shape of input {value.name!r}",
+            f"add --shape {value.name}=D,D,…",
+        )
+    unknown = [i for i, extent in enumerate(shape) if isinstance(extent, str)]
+    if unknown:
+        example = format_shape(value.name, ("D" if isinstance(extent, str) else extent for extent in shape))
+        hint = f"add --shape {example} with a number for each D"
+        if unknown == [0]:
+            hint += ", or --batch N"
+        raise UsageError(f"the file leaves open the shape of input {format_shape(value.name, shape)}", hint)

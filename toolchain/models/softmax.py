@@ -7,6 +7,7 @@ import math
 import onnx
 
 from toolchain.models.shapes import dimensions
+from toolchain.models.walk import opset_of
 
 TRANSPARENT = frozenset({"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout"})
 """Operators that keep the values and their order."""
@@ -21,7 +22,7 @@ def softmax_outputs(model: onnx.ModelProto) -> frozenset[str]:
     makers = {output: node for node in model.graph.node for output in node.output}
     values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
     shapes = {value.name: dimensions(value) for value in values}
-    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    opset = opset_of(model)
     found = set()
     for output in model.graph.output:
         node = makers.get(output.name)

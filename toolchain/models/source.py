@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,14 +55,14 @@ def read_source(source: str, options: ModelOptions) -> Source:
     if source.startswith(ZOO_PREFIX):
         return _from_zoo(source.removeprefix(ZOO_PREFIX), options)
     path = Path(source)
-    if source in ZOO and not path.exists():
+    if source in ZOO and not _exists(path):
         return _from_zoo(source, options)
     if path.suffix == ".pt2":
         raise MissingError(
             f"{source}: programs of torch.export need the extra edge-toolchain[torch] and come later",
             "export the network to ONNX and pass the .onnx file",
         )
-    if path.suffix != ".onnx" and not path.exists():
+    if path.suffix != ".onnx" and not _exists(path):
         raise _unknown(source)
     return _from_file(path)
 
@@ -110,22 +111,30 @@ def _from_file(path: Path) -> Source:
     return Source(path.stem, str(path.resolve()), proto, digest.hexdigest())
 
 
-def _read(path: Path) -> bytes:
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder, not an .onnx file", f"name a file in it: {path}/FILE.onnx")
+def _exists(path: Path) -> bool:
     try:
-        size = path.stat().st_size
-        data = path.read_bytes() if 0 < size <= LARGEST else b""
+        path.stat()
+    except OSError:  # Path.exists lets some through: a name too long, a folder that can't be searched
+        return False
+    return True
+
+
+def _read(path: Path) -> bytes:
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise UsageError(f"{path} is a folder, not an .onnx file", f"name a file in it: {path}/FILE.onnx")
+        if status.st_size == 0:
+            raise UsageError(f"{path} is empty, not an ONNX file", "export or download it again")
+        if status.st_size > LARGEST:
+            raise UsageError(
+                f"{path} has {status.st_size} bytes; a protobuf file ends at 2 GiB",
+                "export it with external data",
+            )
+        return path.read_bytes()
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {path}", "check the path") from error
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}", "check the path and its permissions"
         ) from error
-    if size == 0:
-        raise UsageError(f"{path} is empty, not an ONNX file", "export or download it again")
-    if size > LARGEST:
-        raise UsageError(
-            f"{path} has {size} bytes; a protobuf file ends at 2 GiB", "export it with external data"
-        )
-    return data

@@ -42,4 +42,9 @@ def input_values(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 def node_name(node: onnx.NodeProto) -> str:
     """Return the node's name, or the first of its outputs where it has none."""
-    return node.name or next(iter(node.output), node.op_type)
+    return str(node.name or next(iter(node.output), node.op_type))
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Return the version of the standard operator set that `model` uses."""
+    return next((int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import onnx
@@ -13,6 +13,15 @@ OPSET = 17
 IR_VERSION = 8
 RELU_VARIANCE = 0.5 - 0.5 / np.pi
 """Variance of max(x, 0) for a standard normal x: E[y^2] - E[y]^2 = 1/2 - 1/(2 pi)."""
+
+
+class Window(TypedDict, total=False):
+    """Geometry of a square convolution, in elements; `kernel` is always needed."""
+
+    kernel: int
+    stride: int
+    padding: int
+    groups: int
 
 
 class GraphBuilder:
@@ -53,13 +62,11 @@ class GraphBuilder:
         x: str,
         channels: int,
         *,
-        kernel: int,
-        stride: int = 1,
-        padding: int = 0,
-        groups: int = 1,
         bias: bool = False,
+        **window: Unpack[Window],
     ) -> str:
         """Add a square 2-D convolution."""
+        kernel, groups = window["kernel"], window.get("groups", 1)
         weight = self._he_normal(f"{name}.weight", (channels, self.channels(x) // groups, kernel, kernel))
         inputs = [x, weight] + ([self._normal(f"{name}.bias", channels, 0.0, 0.02)] if bias else [])
         return self._add(
@@ -68,14 +75,16 @@ class GraphBuilder:
             inputs,
             channels,
             kernel_shape=[kernel] * 2,
-            strides=[stride] * 2,
-            pads=[padding] * 4,
+            strides=[window.get("stride", 1)] * 2,
+            pads=[window.get("padding", 0)] * 4,
             group=groups,
         )
 
-    def conv_bn(self, name: str, x: str, channels: int, *, gamma: float = 1.0, **conv: int) -> str:
+    def conv_bn(
+        self, name: str, x: str, channels: int, *, gamma: float = 1.0, **window: Unpack[Window]
+    ) -> str:
         """Add a convolution without bias and its batch norm, scaled around `gamma`."""
-        y = self.conv(name, x, channels, **conv)
+        y = self.conv(name, x, channels, **window)
         statistics = [
             self._normal(f"{name}_bn.gamma", channels, gamma, 0.05 * gamma),
             self._normal(f"{name}_bn.beta", channels, 0.0, 0.02),
@@ -84,9 +93,9 @@ class GraphBuilder:
         ]
         return self._add("BatchNormalization", f"{name}_bn", [y, *statistics], channels, epsilon=1e-5)
 
-    def conv_bn_relu(self, name: str, x: str, channels: int, **conv: int) -> str:
+    def conv_bn_relu(self, name: str, x: str, channels: int, **window: Unpack[Window]) -> str:
         """Add a convolution, its batch norm and a ReLU."""
-        return self.relu(f"{name}_relu", self.conv_bn(name, x, channels, **conv))
+        return self.relu(f"{name}_relu", self.conv_bn(name, x, channels, **window))
 
     def relu(self, name: str, x: str) -> str:
         """Add a ReLU."""
