@@ -1,0 +1,61 @@
+# `make` or `make help` lists what can be typed. Every verb sets up what it needs.
+#   PYTHON=…   the Python (3.11 or newer) that .venv is made with
+#   DEPS=skip  leave the system's packages alone
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+MODEL ?= zoo:mobilenet
+OUT ?= build
+export PYTHON DEPS
+
+.PHONY: help deps venv demo test test-all check docs bench clean
+
+help: ## this list
+	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+deps: ## install the system packages that are missing (Debian, Ubuntu; DEPS=skip: none)
+	@tools/deps.sh
+
+venv: deps ## make .venv from requirements.lock
+	@tools/venv.sh
+
+demo: venv ## the whole way for one network (MODEL=…), on an emulated board, with a report
+	@$(BIN)/toolchain demo $(MODEL)
+
+tune-%: venv ## tune MODEL for board %, such as tune-local
+	@$(BIN)/toolchain tune $(MODEL) --board $*
+
+build-%: venv ## compile MODEL into a bundle for board or class %, such as build-rk3399
+	@$(BIN)/toolchain build $(MODEL) --board $* -o $(OUT)
+
+test: venv ## what CI runs: linters, types, layers and the tests
+	@$(MAKE) lint
+	$(BIN)/python -m pytest -m "not full" $(PYTEST)
+
+test-all: venv ## the tests and every network on every class; the result goes to docs/test-all.md
+	@$(MAKE) lint
+	$(BIN)/python -m pytest --result-table docs/test-all.md $(PYTEST)
+
+check: venv ## linters, types, layers and the fast tests; under a minute
+	@$(MAKE) lint
+	$(BIN)/python -m pytest -q -m "not slow and not full" $(PYTEST)
+
+.PHONY: lint
+lint:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: venv ## write docs/reference from the code
+	@$(BIN)/python docs/generate.py
+
+bench: venv ## how fast the command line starts
+	@$(BIN)/python benchmarks/startup.py
+
+clean: ## remove what make made here: .venv, build folders, tools' caches
+	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,72 @@
+"""Asking for help is instant: nothing heavy is imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from benchmarks.startup import best_ms
+from toolchain.cli.lazy import LazyGroup
+from toolchain.cli.root import COMMANDS, root
+
+HEAVY = {
+    "docker", "numpy", "onnx", "onnxruntime", "paramiko", "pydantic", "rich", "torch", "tvm", "tvm_ffi", "xgboost",
+}  # fmt: skip
+
+PROGRAM = """
+import sys
+from toolchain.cli import failures, root
+code = failures.run(root.root, sys.argv[1:])
+print("loaded:", *(name.partition(".")[0] for name in sys.modules), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def loaded_by(*arguments: str, **environment: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("loaded:"), done.stderr
+    return set(last.split()[1:])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--help"], ["--version"], ["nosuch"], *([name, "--help"] for name in COMMANDS)],
+    ids=" ".join,
+)
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    assert not loaded_by(*arguments) & HEAVY
+
+
+def test_listing_the_zoo_and_completion_need_no_compiler() -> None:
+    assert not loaded_by("model", "list") & {"tvm", "numpy", "onnx", "onnxruntime"}
+    assert not loaded_by("completion", "bash") & HEAVY
+
+
+def test_help_is_fast() -> None:
+    # A ratio, because test machines are slow and busy; measured: 62 ms to 10 ms on two idle cores.
+    assert best_ms(["-m", "toolchain", "--help"], 5) < 15 * best_ms(["-c", "pass"], 5)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_table_says_what_the_commands_say(name: str) -> None:
+    assert isinstance(root, LazyGroup)
+    command = root.get_command(click.Context(root), name)
+    assert command is not None
+    assert COMMANDS[name] == (command.help or "").splitlines()[0]
+
+
+def test_every_module_of_a_command_is_in_the_table() -> None:
+    folder = Path(sys.modules[root.__module__].__file__ or "").parent
+    having_command = {p.stem for p in folder.glob("*.py") if "def command(" in p.read_text()}
+    assert having_command == set(COMMANDS)

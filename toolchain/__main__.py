@@ -1,0 +1,5 @@
+"""`python -m toolchain` is `toolchain`."""
+
+from toolchain.cli import main
+
+main()

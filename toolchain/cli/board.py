@@ -1,0 +1,137 @@
+"""`toolchain board`: where bundles run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolchain.cli import complete
+from toolchain.cli.output import emit, note, output_options, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolchain.boards.board import Board
+
+
+@click.group()
+@output_options
+def command() -> None:
+    """List boards, start and stop emulated ones."""
+
+
+@command.command("list")
+@output_options
+def list_boards() -> None:
+    """List the boards, and the classes a build can be for."""
+    from toolchain.boards import inventory
+    from toolchain.profiles import class_names
+
+    boards, broken = inventory.list_boards(), inventory.broken_boards()
+
+    def human() -> None:
+        _table(boards)
+        for name, error in broken.items():
+            click.echo(f"{name} is broken: {error}")
+        click.echo(f"\nclasses: {', '.join(class_names())}")
+
+    emit([_row(b) for b in boards] + [{"name": n, "error": str(e)} for n, e in broken.items()], human)
+
+
+@command.command()
+@click.argument("board", shell_complete=complete.boards)
+@output_options
+def show(board: str) -> None:
+    """Show what is known of a board or a class."""
+    from toolchain.boards.inventory import find_target
+
+    found = find_target(board)
+    document = {
+        "name": board,
+        "class": found.profile.name,
+        "is_board": found.board is not None,
+        "emulated": found.emulated,
+        "record_class": found.record_class,
+        **found.profile.model_dump(mode="json", exclude={"name"}),
+    }
+
+    def human() -> None:
+        for key, value in document.items():
+            click.echo(f"{key:<14}{_text(value)}")
+
+    emit(document, human)
+
+
+@command.group()
+@output_options
+def emulate() -> None:
+    """Boards that are processes on this host."""
+
+
+@emulate.command()
+@click.argument("class_name", metavar="CLASS", shell_complete=complete.classes)
+@click.option(
+    "--kind",
+    type=click.Choice(["auto", "process"]),
+    default="auto",
+    show_default=True,
+    help="How it is emulated; process: qemu's user mode.",
+)
+@click.option("--name", metavar="N", help="Its name; default: CLASS-emulated.")
+@output_options
+def start(class_name: str, kind: str, name: str | None) -> None:
+    """Start an emulated board of a class and wait until it answers."""
+    from toolchain.boards import emulated
+
+    note(f"starting an emulated {class_name}")
+    board = emulated.start(class_name, kind=kind, name=name)
+    emit(_row(board), lambda: click.echo(f"{board.name} is ready"))
+
+
+@emulate.command()
+@click.argument("name", shell_complete=complete.emulated)
+@output_options
+def stop(name: str) -> None:
+    """Stop an emulated board and remove its files."""
+    from toolchain.boards import emulated
+
+    emulated.stop(name)
+    emit({"name": name, "stopped": True}, lambda: click.echo(f"{name} is stopped"))
+
+
+@emulate.command("list")
+@output_options
+def list_emulated() -> None:
+    """List the emulated boards."""
+    from toolchain.boards import emulated
+
+    boards = emulated.list_emulated()
+    emit([_row(board) for board in boards], lambda: _table(boards))
+
+
+def _row(board: Board) -> dict[str, Any]:
+    return {
+        "name": board.name,
+        "class": board.profile.name,
+        "emulated": board.emulated,
+        "shared_cpu": board.shared_cpu,
+        "key": board.tracker_key,
+    }
+
+
+def _table(boards: Sequence[Board]) -> None:
+    table(
+        ["BOARD", "CLASS", "EMULATED", "DESCRIPTION"],
+        [(b.name, b.profile.name, "yes" if b.emulated else "no", b.profile.description) for b in boards],
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_text(item) for item in value) or "-"
+    if isinstance(value, dict):
+        return " ".join(f"{key}={_text(item)}" for key, item in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

@@ -1,0 +1,50 @@
+"""`toolchain cache`: what can be made again."""
+
+from __future__ import annotations
+
+import click
+
+from toolchain.cli.output import emit, output_options, table
+
+
+@click.group()
+@output_options
+def command() -> None:
+    """List and prune what can be made again."""
+
+
+@command.command("list")
+@output_options
+def list_cache() -> None:
+    """List what the cache folder holds, with sizes."""
+    from toolchain.cache import list_entries
+
+    entries = list_entries()
+    rows = [entry.document() for entry in entries]
+
+    def human() -> None:
+        table(
+            ["KIND", "MIB", "IN USE", "PATH"],
+            [(e.kind, f"{e.mib:.1f}", "yes" if e.current else "no", e.path) for e in entries],
+        )
+
+    emit(rows, human)
+
+
+@command.command()
+@click.option("--all", "everything", is_flag=True, help="Remove everything, what is in use included.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@output_options
+def prune(everything: bool, dry_run: bool) -> None:
+    """Remove what this version no longer uses."""
+    from toolchain.cache import prune
+
+    removed = prune(everything=everything, dry_run=dry_run)
+    verb = "would remove" if dry_run else "removed"
+
+    def human() -> None:
+        for entry in removed:
+            click.echo(f"{verb} {entry.path} ({entry.mib:.1f} MiB)")
+        click.echo(f"{verb} {len(removed)} entries, {sum(e.mib for e in removed):.1f} MiB")
+
+    emit({"dry_run": dry_run, "removed": [entry.document() for entry in removed]}, human)

@@ -1,0 +1,34 @@
+"""What the shell offers after TAB. Reads names, never networks: no tvm, numpy or onnx here."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+
+def models(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the zoo and, for anything else, files."""
+    from toolchain.models.zoo import ZOO
+
+    names = [CompletionItem(f"zoo:{name}") for name in ZOO if f"zoo:{name}".startswith(incomplete)]
+    return names or [CompletionItem(incomplete, type="file")]
+
+
+def classes(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Offer the board classes."""
+    from toolchain.profiles import class_names
+
+    return [name for name in class_names() if name.startswith(incomplete)]
+
+
+def emulated(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Offer the emulated boards."""
+    from toolchain.boards.emulated import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+def boards(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Offer boards and classes."""
+    local = [name for name in ("local",) if name.startswith(incomplete)]
+    return local + emulated(context, parameter, incomplete) + classes(context, parameter, incomplete)

@@ -1,0 +1,84 @@
+"""`toolchain model`: the networks that can be compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolchain.cli.options import model_argument, model_options
+from toolchain.cli.output import emit, output_options, table
+
+if TYPE_CHECKING:
+    from toolchain.models.options import ModelOptions
+
+
+@click.group()
+@output_options
+def command() -> None:
+    """List, inspect and export networks."""
+
+
+@command.command("list")
+@output_options
+def list_models() -> None:
+    """List the networks of the zoo."""
+    from toolchain.models.zoo import ZOO
+
+    networks = ZOO.values()
+
+    def human() -> None:
+        table(
+            ["MODEL", "NETWORK", "PARAMETERS", "GFLOP"],
+            [(f"zoo:{n.name}", n.summary, f"{n.parameters:,}", f"{2 * n.macs / 1e9:.2f}") for n in networks],
+        )
+
+    rows = [
+        {"name": f"zoo:{n.name}", "summary": n.summary, "parameters": n.parameters, "flops": 2 * n.macs}
+        for n in networks
+    ]
+    emit(rows, human)
+
+
+@command.command()
+@model_argument
+@model_options
+@output_options
+def inspect(model: str, options: ModelOptions) -> None:
+    """Show a network's inputs, operators and what cannot be compiled."""
+    from toolchain.models.inspect import inspect_model
+
+    found = inspect_model(model, options)
+    emit(found, lambda: _show(found))
+
+
+def _show(found: dict[str, Any]) -> None:
+    for kind in ("inputs", "outputs"):
+        for tensor in found[kind]:
+            click.echo(f"{kind[:-1]:<8}{tensor['name']} {tensor['shape']} {tensor['dtype']}")
+    click.echo(f"{'sha256':<8}{found['sha256']}")
+    click.echo(f"{found['parameters']:,} parameters, {found['flops'] / 1e9:.2f} GFLOP")
+    table(["OPERATOR", "COUNT"], sorted(found["operators"].items(), key=lambda item: -item[1]))
+    for unsupported in found["unsupported"]:
+        click.echo(f"cannot be compiled: {unsupported['op']} in {', '.join(unsupported['nodes'])}")
+
+
+@command.command()
+@model_argument
+@model_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE.onnx",
+    help="The file to write.",
+)
+@output_options
+def export(model: str, options: ModelOptions, output: Path) -> None:
+    """Write a network as ONNX, with the shapes that were asked for."""
+    from toolchain.models.export import export_model
+
+    export_model(model, options, output)
+    emit({"file": output.absolute()}, lambda: click.echo(f"wrote {output}"))

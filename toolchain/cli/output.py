@@ -1,0 +1,117 @@
+"""What commands print: one JSON document, or tables and lines for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO, TypeVar
+
+import click
+
+_JSON = "toolchain.json"
+_VERBOSE = "toolchain.verbose"
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def output_options(function: Function) -> Function:
+    """Add `--json` and `-v`, which every command takes."""
+    verbose = click.option(
+        "-v",
+        "--verbose",
+        count=True,
+        expose_value=False,
+        callback=_set_verbose,
+        help="Log to stderr; twice for more. Also shows the traceback of a bug.",
+    )
+    as_json = click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=_set_json,
+        help="Print one JSON document on stdout.",
+    )
+    return as_json(verbose(function))
+
+
+def _set_json(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta[_JSON] = value or context.meta.get(_JSON, False)
+
+
+def _set_verbose(context: click.Context, _: click.Parameter, value: int) -> None:
+    context.meta[_VERBOSE] = level = value + context.meta.get(_VERBOSE, 0)
+    if level and not context.resilient_parsing:
+        import logging
+
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger().setLevel(logging.INFO if level == 1 else logging.DEBUG)
+
+
+def wants_json() -> bool:
+    """Return whether the running command was asked for JSON."""
+    return bool(click.get_current_context().meta.get(_JSON))
+
+
+def emit(document: Any, human: Callable[[], None]) -> None:
+    """Print `document` as JSON if `--json` was given, else call `human`."""
+    if wants_json():
+        print_json(document)
+    else:
+        human()
+
+
+_document_stream: TextIO | None = None
+
+
+@contextmanager
+def stdout_for_the_document() -> Iterator[None]:
+    """Keep file descriptor 1 for `print_json` alone: whatever else is printed there goes to stderr.
+
+    Libraries and child processes print where they like; with `--json` stdout must hold one document.
+    """
+    global _document_stream
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with os.fdopen(os.dup(kept), "w", encoding="utf-8") as _document_stream:
+            yield
+    finally:
+        _document_stream = None
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def print_json(document: Any) -> None:
+    """Write `document` to stdout."""
+    stream = _document_stream or sys.stdout
+    stream.write(json.dumps(document, indent=2, default=str, allow_nan=False) + "\n")
+    stream.flush()
+
+
+def note(message: str) -> None:
+    """Tell of progress, on stderr."""
+    click.echo(message, err=True)
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print rows in columns: drawn by rich on a terminal, plain where another program reads."""
+    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        drawn = Table(*headers, box=None, pad_edge=False, header_style="bold")
+        for row in cells:
+            drawn.add_row(*(Text(cell) for cell in row))
+        Console().print(drawn)
+        return
+    lines = [list(headers), *cells]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
+    for line in lines:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

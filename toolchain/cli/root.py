@@ -1,0 +1,53 @@
+"""The root command and the way in: `main`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from toolchain import __version__
+from toolchain.cli import failures, output
+from toolchain.cli.lazy import LazyGroup
+
+# In the order of the way through: set up, look, tune, build, measure, clean up.
+COMMANDS = {
+    "demo": "The whole way for one network, with a report at the end.",
+    "init": "Write a first toolchain.toml.",
+    "doctor": "Say what is here, what is missing and how to get it.",
+    "model": "List, inspect and export networks.",
+    "board": "List boards, start and stop emulated ones.",
+    "lab": "Start, show and stop the tracker and the servers on boards.",
+    "tasks": "List the tunable tasks of a network.",
+    "tune": "Search for faster schedules by measuring on a board.",
+    "records": "List what tuning has measured.",
+    "build": "Compile a network into a bundle for a board.",
+    "run": "Run a bundle once on a board, with your own data.",
+    "verify": "Compare a bundle's results on a board with the reference.",
+    "bench": "Measure a bundle's latency on a board.",
+    "cache": "List and prune what can be made again.",
+    "completion": "Print the completion script of a shell.",
+}
+
+EPILOG = (
+    "Exit codes: 0 done; 1 the work began and failed; 2 what was typed or handed over can't be used; "
+    "3 this machine lacks something (see `toolchain doctor`); 4 a bundle fails its check."
+)
+
+
+@click.group(
+    cls=LazyGroup,
+    package="toolchain.cli",
+    table=COMMANDS,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="toolchain", message="%(prog)s %(version)s")
+@output.output_options
+def root() -> None:
+    """From a network to a tuned, verified, timed library on an edge board."""
+
+
+def main() -> None:
+    """Run the command line of this process and exit with its code."""
+    sys.exit(failures.run(root, sys.argv[1:]))

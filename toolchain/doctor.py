@@ -1,0 +1,210 @@
+"""What is here, what is missing, how to get it, and where each setting came from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+from toolchain.config import Configuration, cache_dir, data_dir, settings, state_dir
+from toolchain.errors import ToolchainError
+from toolchain.linking.zig import zig_program
+
+State = Literal["ok", "missing", "optional", "note"]
+
+PROBE_SECONDS = 120.0  # a first import of tvm from a cold disk takes tens of seconds
+ENOUGH_MIB = 2048  # two runtimes with their build folders and zig's cache are about 700 MiB
+OLDEST_PYTHON = (3, 11)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at.
+
+    Attributes
+    ----------
+    state
+        `missing`: needed and not usable here; `optional`: not here, and something cannot be done
+        without it; `note`: worth knowing.
+    hint
+        What to type to get it.
+    """
+
+    name: str
+    state: State
+    found: str
+    hint: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return asdict(self)
+
+
+def diagnose() -> list[Check]:
+    """Look at everything; takes a few seconds, most of them for training a cost model once."""
+    return [check for look in _LOOKS for check in look()]
+
+
+def settings_with_origins(configuration: Configuration) -> list[dict[str, str]]:
+    """Return key, value and origin of every setting."""
+    values = configuration.settings.model_dump(mode="json")
+    return [{"key": k, "value": str(v), "origin": configuration.origins[k]} for k, v in values.items()]
+
+
+def _python() -> Iterator[Check]:
+    found = f"{sys.version.split()[0]} ({sys.executable})"
+    enough = sys.version_info >= OLDEST_PYTHON
+    yield Check("python", "ok" if enough else "missing", found, "install Python 3.11 or newer")
+
+
+def _pins() -> dict[str, str]:
+    """Return the exact versions that this package asks for."""
+    wanted = metadata.requires("edge-toolchain") or []
+    return dict(line.split("==", 1) for line in wanted if "==" in line and ";" not in line)
+
+
+def _pinned() -> Iterator[Check]:
+    for package, version in _pins().items():
+        try:
+            found = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found = ""
+        yield Check(
+            package,
+            "ok" if found == version else "missing",
+            found or "not installed",
+            f"pip install {package}=={version}: other versions crash or lack what is used here",
+        )
+
+
+def _probe(name: str, program: str, hint: str, expected: Callable[[str], bool] = bool) -> Check:
+    """Run `program` in a Python of its own: a broken pair of libraries may end it by a signal."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=PROBE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Check(name, "missing", f"did not answer within {PROBE_SECONDS:g} s", hint)
+    output = done.stdout.strip()
+    if done.returncode == 0 and expected(output):
+        return Check(name, "ok", output)
+    if done.returncode < 0:
+        return Check(name, "missing", f"crashed with signal {-done.returncode}", hint)
+    lines = done.stderr.strip().splitlines() or [output or "no output"]
+    return Check(name, "missing", lines[-1][:200], hint)
+
+
+def _libraries() -> Iterator[Check]:
+    reinstall = "make venv, or pip install --force-reinstall edge-toolchain"
+    yield _probe(
+        "tvm loads",
+        "import tvm, tvm_ffi; print('tvm', tvm.__version__, 'tvm_ffi', tvm_ffi.__version__)",
+        reinstall,
+    )
+    yield _probe(
+        "onnxruntime",
+        "import onnxruntime as o; print(o.__version__, *o.get_available_providers())",
+        reinstall,
+        lambda providers: "CPUExecutionProvider" in providers,
+    )
+    yield _probe(
+        "cost model",
+        "from toolchain.tvm_compat import train_cost_model as t; print(f'correlation {t():.2f}')",
+        "pip install xgboost-cpu in the version of requirements.lock; tuning needs it",
+        lambda text: float(text.split()[-1]) > 0.9,
+    )
+
+
+def _version_of(argv: list[str]) -> str:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False)
+    if done.returncode != 0:
+        raise OSError(f"{argv[0]} ended with {done.returncode}")
+    return done.stdout.split("\n")[0].strip()
+
+
+def _tool(name: str, argv: list[str], missing: State, hint: str) -> Check:
+    program = shutil.which(
+        argv[0], path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    )
+    if program is None:
+        return Check(name, missing, f"{argv[0]} is not there", hint)
+    try:
+        return Check(name, "ok", f"{_version_of([program, *argv[1:]])} ({program})")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check(name, missing, str(error), hint)
+
+
+def _compilers() -> Iterator[Check]:
+    try:
+        zig = str(zig_program())
+    except ToolchainError as error:
+        yield Check("zig", "missing", error.message, error.hint)
+    else:
+        yield _tool("zig", [zig, "version"], "missing", "pip install --force-reinstall ziglang")
+    for name in ("cmake", "ninja"):
+        yield _tool(name, [name, "--version"], "missing", f"pip install {name}")
+    hint = "for `--linker gcc` only: apt-get install gcc-aarch64-linux-gnu"
+    yield _tool("aarch64 gcc", ["aarch64-linux-gnu-gcc", "--version"], "note", hint)
+
+
+def _emulator() -> Iterator[Check]:
+    found = settings()
+    yield _tool(
+        "qemu",
+        [found.qemu_aarch64, "--version"],
+        "optional",
+        "for emulated arm boards: apt-get install qemu-user-static, or set qemu_aarch64",
+    )
+    loader = found.sysroot_aarch64 / "lib" / "ld-linux-aarch64.so.1"
+    yield Check(
+        "arm64 C library",
+        "ok" if loader.exists() else "optional",
+        str(loader) if loader.exists() else f"{loader} is not there",
+        "for emulated arm boards: apt-get install libc6-arm64-cross, or set sysroot_aarch64",
+    )
+
+
+def _folders() -> Iterator[Check]:
+    for key, folder in (("cache_dir", cache_dir()), ("data_dir", data_dir()), ("state_dir", state_dir())):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            hint = f"set {key} in toolchain.toml, or TOOLCHAIN_{key.upper()}"
+            yield Check(key, "missing", f"{folder}: {error.strerror}", hint)
+            continue
+        free = shutil.disk_usage(folder).free // 2**20
+        enough = free >= ENOUGH_MIB
+        hint = f"less than {ENOUGH_MIB} MiB: free some, or `toolchain cache prune`"
+        yield Check(key, "ok" if enough else "note", f"{folder}, {free} MiB free", hint)
+
+
+def _noise() -> Iterator[Check]:
+    file = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    governor = file.read_text().strip() if file.exists() else "not shown by this machine"
+    calm = governor == "performance"
+    hint = "latencies on `local` vary with the clock; for calm ones: cpupower frequency-set -g performance"
+    yield Check("cpu governor", "ok" if calm else "note", governor, hint)
+    cpus, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+    busy = load > cpus / 2
+    found = f"{load:.1f} on {cpus} CPUs"
+    yield Check("load", "note" if busy else "ok", found, "this machine is busy: latencies will be too high")
+
+
+def _docker() -> Iterator[Check]:
+    yield _tool("docker", ["docker", "--version"], "note", "not needed: every step runs on this host")
+
+
+_LOOKS = (_python, _pinned, _libraries, _compilers, _emulator, _folders, _noise, _docker)
