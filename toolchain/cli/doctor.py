@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.errors import MissingError
 
 
 @click.command()
 @output_options
-@click.pass_context
-def command(context: click.Context) -> None:
+def command() -> None:
     """Say what is here, what is missing and how to get it.
 
     Also shows where the value of each setting came from. Exits with 3 if something needed is missing.
@@ -33,4 +33,4 @@ def command(context: click.Context) -> None:
     passed = all(check.state != "missing" for check in checks)
     emit({"passed": passed, "checks": [c.document() for c in checks], "settings": settings}, human)
     if not passed:
-        context.exit(3)
+        click.get_current_context().exit(MissingError.exit_code)

@@ -18,7 +18,7 @@ bundle_argument = click.argument("bundle", type=click.Path(path_type=Path))
 cluster_option = click.option(
     "--cluster",
     metavar="CPU",
-    help="Cores of one kind, such as cortex-a72; default: the first cluster of the board's class.",
+    help="Cores of one kind, such as cortex-a72; default: the bundle's, or the class's first.",
 )
 
 
@@ -43,32 +43,37 @@ def board_name(board: str | None) -> str:
     return settings().board
 
 
-class NamedFile(click.ParamType[tuple[str, Path]]):
-    """`NAME=FILE`, split at the first '='."""
-
-    name = "named file"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, Path]:
-        """Return name and path."""
-        name, _, file = str(value).partition("=")
-        if not (name and file):
-            self.fail(f"{value!r} is not of the form NAME=FILE.npy", param, ctx)
-        return name, Path(file)
-
-
 def named_inputs(option: str, help_text: str, *, required: bool = False) -> Callable[[Function], Function]:
-    """Add an option such as `--input NAME=FILE.npy`, passed as `inputs`: pairs of name and path."""
+    """Add an option such as `--input NAME=FILE.npy`, passed unparsed as `inputs`."""
     return click.option(
-        option,
-        "inputs",
-        type=NamedFile(),
-        metavar="NAME=FILE.npy",
-        multiple=True,
-        required=required,
-        help=help_text,
+        option, "inputs", metavar="NAME=FILE.npy", multiple=True, required=required, help=help_text
     )
+
+
+def place_options(function: Function) -> Function:
+    """Add what says how a bundle is executed: threads, cluster, deadlines."""
+    for option in reversed(
+        (
+            click.option(
+                "--threads", type=click.IntRange(min=1), metavar="N", help="Default: the cluster's cores."
+            ),
+            cluster_option,
+            click.option(
+                "--timeout",
+                type=click.FloatRange(min=0, min_open=True),
+                metavar="S",
+                help="Seconds until the board is given up; default: from the network's FLOPs and the board.",
+            ),
+            click.option(
+                "--wait",
+                type=click.FloatRange(min=0),
+                metavar="S",
+                help="Seconds to wait for a board that is busy; default: none.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
 
 
 _MODEL_OPTIONS = (
