@@ -12,6 +12,11 @@ from pathlib import Path
 from toolchain.errors import ToolchainError
 
 
+# It can be read only by setting it, which other threads would notice later on.
+_UMASK = os.umask(0)
+os.umask(_UMASK)
+
+
 def sync_folder(folder: Path) -> None:
     """Make a rename in `folder` survive a power cut."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -21,9 +26,28 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def _sync_tree(folder: Path) -> None:
+    """Write all of a folder to the disk: a rename that survives a power cut alone would leave empty files."""
+    for where, _, names in os.walk(folder):
+        for name in names:
+            file = Path(where) / name
+            if file.is_symlink() or not file.is_file():
+                continue
+            with file.open("rb") as opened:
+                os.fsync(opened.fileno())
+        sync_folder(Path(where))
+
+
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, mode: int = 0o666) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is synced and takes its place.
+
+    Parameters
+    ----------
+    path
+        The file to make or replace.
+    mode
+        Its permissions, less the umask.
 
     Raises
     ------
@@ -37,9 +61,7 @@ def replacing(path: Path) -> Iterator[Path]:
         os.close(handle)
         temporary = Path(name)
         yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp gives 0600
+        temporary.chmod(mode & ~_UMASK)  # mkstemp gives 0600
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -74,7 +96,8 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
         yield temporary
         if not path.exists():
-            temporary.chmod(0o755)  # mkdtemp gives 0700
+            temporary.chmod(0o777 & ~_UMASK)  # mkdtemp gives 0700
+            _sync_tree(temporary)
             temporary.rename(path)
             sync_folder(path.parent)
     except OSError as error:

@@ -86,12 +86,12 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
             raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
         origins.update(dict.fromkeys(values, str(file)))
-        for key in ("cache_dir", "data_dir", "state_dir"):  # relative to the file, not to the caller
+        for key in ("cache_dir", "data_dir", "state_dir", "sysroot_aarch64"):  # relative to the file, not to the caller
             if isinstance(values.get(key), str):
                 values[key] = str(file.parent / Path(values[key]).expanduser())
     for key in Settings.model_fields:
         variable = ENVIRONMENT_PREFIX + key.upper()
-        if variable in environment:
+        if environment.get(variable):  # set to nothing is not set
             values[key] = environment[variable]
             origins[key] = variable
     try:
@@ -113,7 +113,11 @@ def _explain(error: ValidationError, origins: dict[str, str]) -> tuple[str, str]
 @lru_cache(maxsize=1)
 def configuration() -> Configuration:
     """Return the configuration for this process's folder and environment, read once."""
-    return read_configuration(Path.cwd(), dict(os.environ))
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError as error:
+        raise UsageError("the current folder was removed", "change to another folder: cd") from error
+    return read_configuration(folder, dict(os.environ))
 
 
 def settings() -> Settings:

@@ -146,7 +146,7 @@ def host_profile() -> Profile:
     """Return the class of this host: the board `local`.
 
     x86-64 hosts take the class `x86_64` with the highest feature level their CPU has, so that
-    code for `local` uses what is there. The glibc floor is the host's own.
+    code for `local` uses what is there.
     """
     arch = platform.machine()
     name = {"x86_64": "x86_64", "aarch64": "raspberrypi4"}.get(arch)

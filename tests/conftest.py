@@ -1,0 +1,52 @@
+"""Every test run has folders and settings of its own; what is dear to make is shared with the user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+# Compiled runtimes and zig's cache take minutes to make, and are named by their content.
+CACHE = os.environ.get("TOOLCHAIN_TEST_CACHE") or platformdirs.user_cache_dir("edge-toolchain")
+
+# Before any test module imports the toolchain, whose defaults are taken from the environment.
+_home = Path(tempfile.mkdtemp(prefix="edge-toolchain-tests-"))
+for _name in [name for name in os.environ if name.startswith(("TOOLCHAIN_", "XDG_"))]:
+    del os.environ[_name]
+os.environ.update(
+    TOOLCHAIN_TEST_CACHE=CACHE,  # for the workers of pytest-xdist, which see the HOME set here
+    HOME=str(_home),
+    TOOLCHAIN_CACHE_DIR=CACHE,
+    TOOLCHAIN_DATA_DIR=str(_home / "data"),
+    TOOLCHAIN_STATE_DIR=str(_home / "state"),
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home() -> Iterator[Path]:
+    """Yield the home folder of this test run; it is gone afterwards."""
+    yield _home
+    shutil.rmtree(_home, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def fresh_configuration() -> Iterator[None]:
+    """Let no test see the configuration that another one read."""
+    from toolchain.config import configuration
+
+    configuration.cache_clear()
+    yield
+    configuration.cache_clear()
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a state folder of the test's own: no boards, no lab."""
+    folder = tmp_path / "state"
+    monkeypatch.setenv("TOOLCHAIN_STATE_DIR", str(folder))
+    return folder

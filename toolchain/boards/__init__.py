@@ -1,0 +1,1 @@
+"""Boards: where they are, how to reach them, and the program that runs on them."""

@@ -1,0 +1,103 @@
+"""Putting `edge-rt` on a board, and asking it about the board."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from toolchain.boards.board import Board
+from toolchain.boards.stock import stocked
+from toolchain.boards.transport import Completed
+from toolchain.errors import ToolchainError
+from toolchain.runtime import ensure_runtime
+
+STATE_FOLDER = "state"  # on the board: edge-rt's lock and what else it keeps
+_KEEP = 3  # versions of edge-rt on a board: two checkouts in turn don't push each other out
+_INFO_SECONDS = 60.0  # it takes 0.2 s under qemu; the rest is for a busy host
+
+
+@dataclass(frozen=True)
+class Installed:
+    """`edge-rt` on a board: its path there, and what it said about the board."""
+
+    program: str
+    facts: dict[str, Any]
+
+    def command(self, verb: str, *arguments: str) -> list[str]:
+        """Return the command line of one of its verbs; all share one state folder, so one lock."""
+        return [self.program, verb, *arguments, "--state", STATE_FOLDER]
+
+
+def installed(board: Board) -> Installed:
+    """Make sure that the board has this version's `edge-rt` and that it works there.
+
+    Raises
+    ------
+    ToolchainError
+        It does not start, or the board is not of its class: other machine, C library too old.
+    """
+    runtime = ensure_runtime(board.profile.arch)
+    remote = stocked(
+        board.transport,
+        f"bin/edge-rt-{runtime.fingerprint[:12]}",
+        runtime.program,
+        keep=_KEEP,
+        executable=True,
+    )
+    found = Installed(remote, {})
+    completed = board.transport.run(found.command("info"), timeout=_INFO_SECONDS)
+    found.facts.update(_facts(board, completed))
+    _check(board, found.facts, runtime.fingerprint)
+    return found
+
+
+def install_runtime(board: Board) -> str:
+    """Put `edge-rt` on the board if it is not there, check it, return its path on the board."""
+    return installed(board).program
+
+
+def board_facts(board: Board) -> dict[str, Any]:
+    """Return what `edge-rt info` says: versions, CPU features, cores, memory, governor, temperature."""
+    return installed(board).facts
+
+
+def _facts(board: Board, completed: Completed) -> dict[str, Any]:
+    if completed.returncode == 0:
+        try:
+            facts = json.loads(completed.stdout)
+        except ValueError:
+            facts = None
+        if isinstance(facts, dict):
+            return facts
+    last = completed.stderr.decode(errors="replace").strip().splitlines()[-1:]
+    said = last or [completed.stdout.decode(errors="replace").strip()[:200]]
+    ended = completed.signal_name or f"exit code {completed.returncode}"
+    raise ToolchainError(
+        f"board {board.name}: edge-rt does not work there ({ended}): {said[0] or 'it said nothing'}",
+        f"is it a board of class {board.profile.name}? `toolchain board show {board.name}`",
+    )
+
+
+def _check(board: Board, facts: dict[str, Any], fingerprint: str) -> None:
+    profile = board.profile
+    if facts["machine"] != profile.arch:
+        raise ToolchainError(
+            f"board {board.name} is a {facts['machine']} machine, its class {profile.name} is {profile.arch}",
+            "give the board another class",
+        )
+    if version(facts["glibc"]) < version(profile.glibc):
+        raise ToolchainError(
+            f"board {board.name} has glibc {facts['glibc']}, its class {profile.name} says {profile.glibc}",
+            f"lower `glibc` in the board.toml of {profile.name}",
+        )
+    if facts["fingerprint"] != fingerprint:
+        raise ToolchainError(
+            f"board {board.name}: edge-rt there says it is {facts['fingerprint']!r}, not {fingerprint!r}",
+            "`toolchain cache prune`, then the same command again",
+        )
+
+
+def version(text: str) -> tuple[int, ...]:
+    """Return `2.27` as (2, 27)."""
+    return tuple(int(part) for part in text.split("."))

@@ -1,0 +1,113 @@
+"""The seam to a board: commands, files, and processes that end with their channel."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Protocol
+
+from toolchain.errors import ToolchainError, UsageError
+
+
+class DeadlineError(ToolchainError):
+    """A command on a board did not end in time; it was killed."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ended by itself.
+
+    `returncode` is negative when a signal ended it: minus the signal's number.
+    """
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def signal_name(self) -> str | None:
+        """Name of the signal that ended the command, such as SIGSEGV; None when none did."""
+        if self.returncode >= 0:
+            return None
+        try:
+            return signal.Signals(-self.returncode).name
+        except ValueError:  # a real-time signal
+            return f"signal {-self.returncode}"
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """An entry of a folder on a board: bytes, and the time of its last change in seconds."""
+
+    size: int
+    changed: float
+
+
+class Process(Protocol):
+    """A command that runs until its channel is closed."""
+
+    stdout: IO[bytes]
+
+    def poll(self) -> int | None:
+        """Return the return code as in `Completed`, None while the command runs."""
+
+    def wait(self, timeout: float) -> int:
+        """Return the return code; `DeadlineError` after `timeout` seconds."""
+
+    def close(self) -> None:
+        """End the command and all its children: end of input first, then by force."""
+
+
+class Transport(Protocol):
+    """A way to one board.
+
+    Remote paths are relative to the board's folder, which is also every command's working folder;
+    absolute ones and `..` are refused. `argv[0]` with a slash is a program in that folder, without
+    one a program of the board's system. Every method raises a `ToolchainError` when the board or
+    its folder cannot be reached.
+    """
+
+    def run(self, argv: Sequence[str], input: bytes | None = None, timeout: float = 60.0) -> Completed:
+        """Run a command to its end.
+
+        The command and its children are killed after `timeout` seconds (`DeadlineError`) and when
+        the caller is interrupted.
+        """
+
+    def spawn(self, argv: Sequence[str], log: Path | None = None) -> Process:
+        """Start a command whose standard input stays open; its standard error goes to `log` (here)."""
+
+    def put(self, local: Path | bytes, remote: str, *, executable: bool = False) -> None:
+        """Write a file, whole or not at all, so that it survives a power cut."""
+
+    def get(self, remote: str, local: Path) -> None:
+        """Fetch a file to `local`, whole or not at all."""
+
+    def listing(self, remote: str) -> dict[str, RemoteFile]:
+        """Return a folder's entries by name, without temporary ones; empty if it is not there."""
+
+    def touch(self, remote: str) -> None:
+        """Make a file's time of last change now."""
+
+    def remove(self, remote: str) -> None:
+        """Remove a file or a folder with all it holds; neither need be there."""
+
+
+def checked_path(remote: str) -> PurePosixPath:
+    """Return `remote` as a path below the board's folder.
+
+    Raises
+    ------
+    UsageError
+        It is absolute, empty, or leads out of the folder.
+    """
+    path = PurePosixPath(remote)
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in remote:
+        raise UsageError(
+            f"{remote!r} is not a path inside the board's folder",
+            "use a relative path without '..'",
+        )
+    return path

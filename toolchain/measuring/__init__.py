@@ -1,0 +1,1 @@
+"""Running a bundle on a board: with the user's data, against its reference, against the clock."""

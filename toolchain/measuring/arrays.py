@@ -1,0 +1,88 @@
+"""The user's arrays: `.npy` files in, one `.npz` file out."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from toolchain import atomic
+from toolchain.errors import UsageError
+from toolchain.models.spec import TensorSpec, check_inputs
+
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the format's epoch: equal outputs give equal files
+
+
+def read_inputs(arguments: Sequence[str], specs: Sequence[TensorSpec]) -> dict[str, np.ndarray]:
+    """Return the inputs given as `NAME=FILE.npy`, in the network's order, C-contiguous.
+
+    Parameters
+    ----------
+    arguments
+        What `--input` was given; each is split at its first '='.
+    specs
+        The network's inputs.
+
+    Raises
+    ------
+    UsageError
+        No '=', a name twice, unknown or missing, a file that cannot be read or is no `.npy` of
+        numbers, a wrong shape or dtype.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    for argument in arguments:
+        name, equals, file = argument.partition("=")
+        if not (name and equals and file):
+            raise UsageError(f"--input {argument}: not NAME=FILE.npy", f"such as --input {_example(specs)}")
+        if name in arrays:
+            raise UsageError(f"--input {argument}: the input {name!r} is given twice", "leave one out")
+        arrays[name] = read_array(Path(file), f"--input {argument}")
+    check_inputs(specs, arrays)
+    return {spec.name: arrays[spec.name] for spec in specs}
+
+
+def read_array(file: Path, option: str) -> np.ndarray:
+    """Return the array of a `.npy` file, in C order and native byte order.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be read, is no `.npy`, or holds Python objects.
+    """
+    how = "write it by numpy.save(FILE, array)"
+    if not file.is_file():
+        raise UsageError(f"{option}: {file}: {'not a file' if file.exists() else 'no such file'}", how)
+    try:
+        with file.open("rb") as opened:
+            if opened.read(6) != b"\x93NUMPY":
+                raise UsageError(f"{option}: {file} is not a .npy file", how)
+        # Mapped, the header's shape is checked against the file's size before memory is taken.
+        mapped = np.load(file, mmap_mode="r", allow_pickle=False)
+        return np.array(mapped, dtype=mapped.dtype.newbyteorder("="), order="C")
+    except (OSError, ValueError, EOFError, SyntaxError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        if "Object arrays" in reason or "object" in reason:
+            raise UsageError(f"{option}: {file} holds Python objects, not numbers", how) from error
+        raise UsageError(f"{option}: {file} cannot be read: {reason}", how) from error
+
+
+def write_outputs(file: Path, outputs: Mapping[str, np.ndarray]) -> None:
+    """Write `outputs` as an `.npz` file, whole or not at all, its keys in the order given.
+
+    Raises
+    ------
+    ToolchainError
+        The file system refused.
+    """
+    with atomic.replacing(file) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        # Not numpy.savez, which takes names as keyword arguments: `file` would clash.
+        for name, array in outputs.items():
+            entry = zipfile.ZipInfo(f"{name}.npy", _ZIP_TIME)
+            with archive.open(entry, "w", force_zip64=array.nbytes >= 2**31) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+
+
+def _example(specs: Sequence[TensorSpec]) -> str:
+    return f"{specs[0].name if specs else 'NAME'}=x.npy"

@@ -1,0 +1,184 @@
+"""How long an inference takes on a board, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from toolchain.boards.board import Board
+from toolchain.bundles.read import Bundle
+from toolchain.errors import UsageError
+from toolchain.measuring.deadlines import deadline, flops_of
+from toolchain.measuring.execute import Placed, invoke, place
+
+BUDGET_S = 10.0  # the default of --time
+_MOST_RUNS = 10_000  # within the budget; a network of 1 ms ends there
+_LEAST_FOR_P99 = 100
+_LEAST_FOR_CONFIDENCE = 10
+_STEADY = 0.1  # standard deviation over mean, above which the mean says little
+_PROFILE_RUNS = 10  # at most, by edge-rt
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """Milliseconds of one inference, and under which conditions.
+
+    Attributes
+    ----------
+    p99_ms
+        None below 100 runs.
+    runs
+        Measured samples; each is the mean of `number` inferences.
+    noise
+        Standard deviation over mean.
+    confident
+        At least 10 runs and at most 10 % noise.
+    governor, temperature_c
+        None where the board's system doesn't say.
+    operators
+        Name, calls and milliseconds per inference, the slowest first; None unless asked for.
+    """
+
+    mean_ms: float
+    std_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float | None
+    min_ms: float
+    runs: int
+    number: int
+    threads: int
+    peak_rss_mib: float
+    governor: str | None
+    temperature_c: float | None
+    noise: float
+    confident: bool
+    board: str
+    machine: str
+    cluster: str
+    shared_cpu: bool
+    emulated: bool
+    warnings: list[str]
+    operators: list[dict[str, Any]] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of `toolchain bench --json`."""
+        document = asdict(self)
+        if self.operators is None:
+            del document["operators"]
+        return document
+
+
+def bench_bundle(
+    bundle: Bundle,
+    board: Board,
+    number: int = 1,
+    repeat: int | None = None,
+    min_repeat_ms: int = 0,
+    time_s: float | None = None,
+    threads: int | None = None,
+    cluster: str | None = None,
+    profile: bool = False,
+    warmup: int | None = None,
+    timeout: float | None = None,
+    wait: float | None = None,
+) -> BenchResult:
+    """Time the bundle's network on the board with its sample input.
+
+    Parameters
+    ----------
+    number, min_repeat_ms
+        A sample is the mean of at least `number` inferences that take at least `min_repeat_ms`.
+    repeat, time_s
+        Samples end after `repeat` of them, and after `time_s` seconds, warm-up included. With
+        neither, after 10 s; one sample is taken in any case.
+    warmup
+        Inferences before; default 3, on an emulated board 1.
+    profile
+        Also time each operator.
+    threads, cluster, timeout, wait
+        As in `run_bundle`.
+
+    Raises
+    ------
+    UsageError
+        An option that makes no sense, or a bundle for another board.
+    ToolchainError
+        The board is busy, lost or too slow, or the library crashes.
+    """
+    for option, value, least in (
+        ("--number", number, 1),
+        ("--repeat", repeat, 1),
+        ("--min-repeat-ms", min_repeat_ms, 0),
+        ("--time", time_s, 0),
+    ):
+        if value is not None and not value >= least:
+            raise UsageError(f"{option} {value:g}: too small", f"give {least} or more")
+    placed = place(bundle, board, threads, cluster)
+    budget = BUDGET_S if time_s is None and repeat is None else time_s
+    samples = _MOST_RUNS if repeat is None else repeat
+    warmup = (1 if board.emulated else 3) if warmup is None else warmup
+    options = ["--number", str(number), "--repeat", str(samples), "--warmup", str(warmup)]
+    options += ["--min-repeat-ms", str(min_repeat_ms)]
+    if budget is not None:
+        options += ["--time", f"{budget:g}"]
+    if profile:
+        options.append("--profile")
+    # With a budget the last sample may begin just before its end.
+    sure = 1 if budget is not None else samples
+    limit = deadline(
+        flops_of(bundle.manifest),
+        board.profile,
+        emulated=board.emulated,
+        runs=warmup + number * sure + (_PROFILE_RUNS if profile else 0),
+        extra_s=(wait or 0.0) + (budget or 0.0) + 2 * sure * min_repeat_ms / 1000,
+        timeout=timeout,
+    )
+    answer = invoke(placed, "bench", bundle.sample, options, limit, wait=wait)
+    return summary(placed, answer)
+
+
+def summary(placed: Placed, answer: dict[str, Any]) -> BenchResult:
+    """Return the statistics of what `edge-rt bench` answered."""
+    times = np.asarray(answer["times_ms"], dtype=np.float64)
+    mean, std = float(times.mean()), float(times.std())
+    noise = std / mean if mean > 0 else 0.0
+    return BenchResult(
+        mean_ms=mean,
+        std_ms=std,
+        p50_ms=float(np.percentile(times, 50)),
+        p95_ms=float(np.percentile(times, 95)),
+        p99_ms=float(np.percentile(times, 99)) if times.size >= _LEAST_FOR_P99 else None,
+        min_ms=float(times.min()),
+        runs=times.size,
+        number=answer["number"],
+        threads=answer["threads"],
+        peak_rss_mib=answer["peak_rss_mib"],
+        governor=answer["governor"],
+        temperature_c=answer["temperature_c"],
+        noise=noise,
+        confident=times.size >= _LEAST_FOR_CONFIDENCE and noise <= _STEADY,
+        warnings=[*placed.warnings, *_warnings(placed, answer, noise, times)],
+        operators=answer.get("operators"),
+        **placed.describe(),
+    )
+
+
+def _warnings(placed: Placed, answer: dict[str, Any], noise: float, times: np.ndarray) -> list[str]:
+    warnings = []
+    if placed.board.emulated:
+        warnings.append("an emulated board: its times say nothing about silicon")
+    elif placed.manifest.emulated:
+        warnings.append("built with the tuning records of an emulated board, which say nothing about silicon")
+    if noise > _STEADY:
+        warnings.append(f"the times vary by {noise:.0%} of their mean: something else runs on this CPU")
+    if len(times) < _LEAST_FOR_CONFIDENCE:
+        warnings.append(f"only {len(times)} runs: give it longer with --time")
+    if answer["governor"] not in (None, "performance"):
+        warnings.append(f"the CPU's governor is {answer['governor']!r}: its clock changes with the load")
+    cpus = placed.runtime.facts["logical_cpus"]
+    if answer["threads"] > cpus:
+        warnings.append(f"{answer['threads']} threads on the {cpus} CPUs of {placed.board.name}")
+    return warnings

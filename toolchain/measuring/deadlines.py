@@ -1,0 +1,75 @@
+"""How long an inference may take before the board is given up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolchain.bundles.manifest import Manifest
+from toolchain.errors import UsageError
+from toolchain.profiles import Profile
+
+# Reasoned, not measured on silicon: the slowest that working code should be, in FLOP/s of one core.
+# A deadline must never end a sound run; it only has to end a hung one.
+# An untuned loop nest does one multiply-add in about ten cycles (a scalar load or a cache miss in
+# each); boards are found at their lowest clock, 408 MHz on an RK3399, hosts share their cores.
+_FLOPS_PER_S = {"x86_64": 3e8, "aarch64": 8e7}
+_SLOWEST = 8e7
+# qemu-user computes each NEON float lane in software: 30 to 60 times slower than the host itself.
+_EMULATED = 2e7
+_START_S = 30.0  # to start the program and load the library on a busy machine
+_FLOPS_UNKNOWN = 20e9  # the largest network that such boards sensibly run
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """Seconds, and where they come from."""
+
+    seconds: float
+    reason: str
+
+
+def flops_of(manifest: Manifest) -> float | None:
+    """Return the floating-point operations of one inference, None when the manifest doesn't say."""
+    return getattr(manifest.model, "flops", None)
+
+
+def deadline(
+    flops: float | None,
+    profile: Profile,
+    *,
+    emulated: bool,
+    runs: int = 1,
+    extra_s: float = 0.0,
+    timeout: float | None = None,
+) -> Deadline:
+    """Return the time after which a measurement is hung.
+
+    Parameters
+    ----------
+    flops
+        Floating-point operations of one inference; None when not known.
+    profile, emulated
+        What the board is.
+    runs
+        Inferences that are made in any case.
+    extra_s
+        Seconds that are spent on top: waiting for the board, the time budget of a benchmark.
+    timeout
+        The user's own choice, which overrides the rest.
+
+    Raises
+    ------
+    UsageError
+        `timeout` is not positive.
+    """
+    if timeout is not None:
+        if not timeout > 0:
+            raise UsageError(f"--timeout {timeout:g}: not a time", "give a number of seconds above 0")
+        return Deadline(timeout, "given by --timeout")
+    rate = _EMULATED if emulated else _FLOPS_PER_S.get(profile.arch, _SLOWEST)
+    work = _FLOPS_UNKNOWN if flops is None else flops
+    seconds = _START_S + extra_s + runs * work / rate
+    kind = "emulated " if emulated else ""
+    return Deadline(
+        round(seconds, 1), f"for {runs} x {work / 1e9:.1f} GFLOP on an {kind}{profile.arch} board"
+    )

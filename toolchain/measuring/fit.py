@@ -1,0 +1,64 @@
+"""Whether a bundle can run on a board: machine, CPU features, C library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolchain.boards.board import Board
+from toolchain.boards.install import version
+from toolchain.bundles.manifest import Manifest
+from toolchain.errors import UsageError
+
+
+def check_machine(manifest: Manifest, board: Board) -> None:
+    """Refuse a bundle for another machine; needs nothing of the board but its class.
+
+    Raises
+    ------
+    UsageError
+        Says what the bundle was built for and what the board is.
+    """
+    if manifest.arch != board.profile.arch:
+        raise UsageError(
+            f"bundle for another board: built for {manifest.arch} ({manifest.board_class}), "
+            f"board {board.name} is {board.profile.arch} ({board.profile.name})",
+            _build_for(manifest, board),
+        )
+
+
+def check_facts(manifest: Manifest, board: Board, facts: Mapping[str, Any]) -> None:
+    """Refuse a bundle that needs what this board's CPU or C library lacks.
+
+    Parameters
+    ----------
+    facts
+        What `edge-rt info` says on the board.
+
+    Raises
+    ------
+    UsageError
+        Names what is missing.
+    """
+    missing = [feature for feature in manifest.requires if feature not in facts["cpu_features"]]
+    if missing:
+        raise lacks_features(manifest, board, missing)
+    if version(facts["glibc"]) < version(manifest.glibc):
+        raise UsageError(
+            f"bundle for another board: built for glibc {manifest.glibc} and later "
+            f"({manifest.board_class}), board {board.name} has {facts['glibc']}",
+            _build_for(manifest, board),
+        )
+
+
+def lacks_features(manifest: Manifest, board: Board, missing: list[str]) -> UsageError:
+    """Say that the board's CPU lacks features that the bundle's code uses."""
+    return UsageError(
+        f"bundle for another board: built for {manifest.board_class}, it needs the CPU features "
+        f"{', '.join(missing)}, which board {board.name} lacks",
+        _build_for(manifest, board),
+    )
+
+
+def _build_for(manifest: Manifest, board: Board) -> str:
+    return f"build it with `toolchain build {manifest.model.source_name} --board {board.name} -o DIR`"

@@ -1,0 +1,183 @@
+"""Whether what a board computed is what the reference says.
+
+The error of an output y against its reference r is max|y - r| / max|r|: relative to the largest
+value, so that rounding of small values among large ones is no fault.
+
+Probabilities need more care: a softmax squeezes wrong logits into numbers so small that they hide
+behind the largest. Outputs that end in a softmax are therefore compared as centred log-probabilities,
+log(max(p, 1e-30)) minus its mean over the last axis, which are the centred logits again. The last
+axis is the class axis of every classifier; where it is another one the comparison is one of
+log-probabilities relative to another mean, and no weaker.
+
+Integers and booleans must be equal. NaN or infinity anywhere is a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+_LEAST_PROBABILITY = 1e-30  # in float32's range; below it a probability says nothing more
+
+
+@dataclass(frozen=True)
+class OutputError:
+    """How far one output is from its reference.
+
+    The errors are of the values as they were compared (`compared_as`); None when there is a value
+    that is not finite, or the shape or dtype is wrong: `problem` says which.
+    `worst_index` is where they differ most, with the values as computed and as expected there.
+    """
+
+    name: str
+    shape: list[int]
+    max_abs_error: float | None
+    max_rel_error: float | None
+    worst_index: list[int] | None
+    value: float | None
+    expected: float | None
+    tolerance: float
+    compared_as: str
+    passed: bool
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All outputs of one run against their references; `tolerance` is the largest that applied."""
+
+    outputs: tuple[OutputError, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output passed, and there was one."""
+        return bool(self.outputs) and all(output.passed for output in self.outputs)
+
+    @property
+    def tolerance(self) -> float:
+        """The largest tolerance of an output."""
+        return max((output.tolerance for output in self.outputs), default=0.0)
+
+    @property
+    def worst(self) -> OutputError:
+        """The output that fails first, else the one with the largest error."""
+        return max(
+            self.outputs,
+            key=lambda o: (not o.passed, np.inf if o.max_rel_error is None else o.max_rel_error),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison as `toolchain verify --json` prints it."""
+        return {
+            "passed": self.passed,
+            "tolerance": self.tolerance,
+            "outputs": [asdict(output) for output in self.outputs],
+        }
+
+
+def compare(
+    outputs: Mapping[str, np.ndarray],
+    references: Mapping[str, np.ndarray],
+    tolerances: Mapping[str, float],
+    softmax_outputs: Set[str] = frozenset(),
+) -> Comparison:
+    """Compare every reference with the output of its name.
+
+    Parameters
+    ----------
+    outputs, references
+        Arrays by output name; an output that is missing fails.
+    tolerances
+        The largest allowed error by output name; of no account for integers.
+    softmax_outputs
+        Names of the outputs that are probabilities.
+    """
+    return Comparison(
+        tuple(
+            output_error(name, outputs.get(name), reference, tolerances[name], name in softmax_outputs)
+            for name, reference in references.items()
+        )
+    )
+
+
+def output_error(
+    name: str, output: np.ndarray | None, reference: np.ndarray, tolerance: float, softmax: bool = False
+) -> OutputError:
+    """Return how far `output` is from `reference`; None for an output that is missing."""
+    inexact = np.issubdtype(reference.dtype, np.inexact)
+    compared_as = "equal" if not inexact else "log-probabilities" if softmax else "values"
+
+    def failed(problem: str, index: tuple[int, ...] | None = None) -> OutputError:
+        return OutputError(
+            name=name,
+            shape=list(reference.shape),
+            max_abs_error=None,
+            max_rel_error=None,
+            worst_index=None if index is None else list(index),
+            value=None,
+            expected=None if index is None or not np.isfinite(reference[index]) else float(reference[index]),
+            tolerance=tolerance,
+            compared_as=compared_as,
+            passed=False,
+            problem=problem,
+        )
+
+    if output is None:
+        return failed("the board returned no such output")
+    if output.shape != reference.shape:
+        return failed(f"shape {list(output.shape)} where {list(reference.shape)} is expected")
+    if output.dtype != reference.dtype:
+        return failed(f"dtype {output.dtype} where {reference.dtype} is expected")
+    if inexact:
+        for array, whose in ((output, "the board's"), (reference, "the reference's")):
+            if not np.isfinite(array).all():
+                index = _index(~np.isfinite(array))
+                return failed(f"{whose} value at {list(index)} is {array[index]}", index)
+    difference, scale = _difference(output, reference, softmax and inexact)
+    worst = _index(difference)
+    absolute = float(difference[worst]) if difference.size else 0.0
+    relative = 0.0 if absolute == 0 else absolute / scale if scale > 0 else np.inf
+    return OutputError(
+        name=name,
+        shape=list(reference.shape),
+        max_abs_error=absolute,
+        max_rel_error=relative if np.isfinite(relative) else None,
+        worst_index=list(worst),
+        value=float(output[worst]) if difference.size else None,
+        expected=float(reference[worst]) if difference.size else None,
+        tolerance=tolerance if inexact else 0.0,
+        compared_as=compared_as,
+        passed=bool(relative <= (tolerance if inexact else 0.0)),
+        problem=None if np.isfinite(relative) else "the reference is zero everywhere",
+    )
+
+
+def _difference(output: np.ndarray, reference: np.ndarray, softmax: bool) -> tuple[np.ndarray, float]:
+    """Return |y - r| and max|r| as they are compared, in float64."""
+    if not np.issubdtype(reference.dtype, np.inexact):
+        unequal = output != reference
+        # float64 may round a difference of large integers to zero.
+        difference = np.maximum(np.abs(output.astype(np.float64) - reference.astype(np.float64)), unequal)
+        return difference, max(1.0, float(np.abs(reference.astype(np.float64)).max(initial=0)))
+    y, r = output.astype(np.float64), reference.astype(np.float64)
+    if softmax:
+        y, r = _centred_logarithms(y), _centred_logarithms(r)
+    difference = np.abs(y - r)
+    return difference, float(np.abs(r).max(initial=0))
+
+
+def _centred_logarithms(probabilities: np.ndarray) -> np.ndarray:
+    logarithms: np.ndarray = np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
+    if logarithms.ndim and logarithms.size:
+        logarithms -= logarithms.mean(axis=-1, keepdims=True)
+    return logarithms
+
+
+def _index(score: np.ndarray) -> tuple[int, ...]:
+    """Return the index of the first largest element; of no element, an empty one."""
+    if score.size == 0:
+        return ()
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(score)), score.shape))

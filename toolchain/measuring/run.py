@@ -1,0 +1,62 @@
+"""One inference on a board with the user's data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from toolchain.boards.board import Board
+from toolchain.bundles.manifest import Manifest
+from toolchain.bundles.read import Bundle
+from toolchain.measuring.deadlines import deadline, flops_of
+from toolchain.measuring.execute import fetched_outputs, place
+from toolchain.models.spec import TensorSpec, check_inputs
+
+
+def input_specs(manifest: Manifest) -> tuple[TensorSpec, ...]:
+    """Return the inputs of a bundle's network."""
+    return tuple(TensorSpec(t.name, t.shape, t.dtype) for t in manifest.inputs)
+
+
+def run_bundle(
+    bundle: Bundle,
+    board: Board,
+    inputs: Mapping[str, np.ndarray],
+    threads: int | None = None,
+    cluster: str | None = None,
+    timeout: float | None = None,
+    wait: float | None = None,
+) -> dict[str, np.ndarray]:
+    """Run one inference on the board and return the outputs by name, in the network's order.
+
+    Parameters
+    ----------
+    bundle, board
+        What to run, and where.
+    inputs
+        All inputs by name, of the bundle's shapes and dtypes.
+    threads, cluster
+        As in `measuring.execute.place`.
+    timeout
+        Seconds; default from the network's FLOPs and the board.
+    wait
+        Seconds to wait for a board that is busy.
+
+    Raises
+    ------
+    UsageError
+        Wrong inputs, or a bundle for another board.
+    ToolchainError
+        The board is busy, lost or too slow, or the library crashes.
+    """
+    check_inputs(input_specs(bundle.manifest), inputs)
+    placed = place(bundle, board, threads, cluster)
+    limit = deadline(
+        flops_of(bundle.manifest),
+        board.profile,
+        emulated=board.emulated,
+        extra_s=wait or 0.0,
+        timeout=timeout,
+    )
+    return fetched_outputs(placed, inputs, limit, wait)[0]

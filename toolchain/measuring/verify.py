@@ -1,0 +1,88 @@
+"""Whether a bundle computes on a board what its reference says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from toolchain.boards.board import Board
+from toolchain.bundles.read import Bundle
+from toolchain.errors import CheckError
+from toolchain.measuring.deadlines import deadline, flops_of
+from toolchain.measuring.execute import fetched_outputs, place
+from toolchain.measuring.numerics import Comparison, compare
+
+
+@dataclass(frozen=True)
+class VerifyResult:
+    """The comparison, and where it was made."""
+
+    comparison: Comparison
+    threads: int
+    place: dict[str, Any]
+    warnings: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output is within its tolerance."""
+        return self.comparison.passed
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of `toolchain verify --json`."""
+        return {
+            **self.comparison.to_json(),
+            **self.place,
+            "threads": self.threads,
+            "warnings": list(self.warnings),
+        }
+
+    def check(self) -> None:
+        """Raise unless it passed.
+
+        Raises
+        ------
+        CheckError
+            Names the worst output, its worst element and both values there.
+        """
+        if self.passed:
+            return
+        worst = self.comparison.worst
+        if worst.problem or worst.max_rel_error is None:
+            what = worst.problem or "not comparable"
+        else:
+            what = (
+                f"error {worst.max_rel_error:.3g} above the tolerance {worst.tolerance:g} "
+                f"({worst.compared_as}); worst at {worst.worst_index}: {worst.value:.6g} "
+                f"where {worst.expected:.6g} is expected"
+            )
+        raise CheckError(
+            f"wrong numbers on board {self.place['board']}: output {worst.name!r}: {what}",
+            "build the bundle anew; if it fails again, without tuning records",
+        )
+
+
+def verify_bundle(
+    bundle: Bundle,
+    board: Board,
+    threads: int | None = None,
+    cluster: str | None = None,
+    timeout: float | None = None,
+    wait: float | None = None,
+) -> VerifyResult:
+    """Run the bundle's sample input on the board and compare with its expected output.
+
+    Parameters and errors are those of `run_bundle`; wrong numbers are a result, not an error.
+    """
+    manifest = bundle.manifest
+    placed = place(bundle, board, threads, cluster)
+    limit = deadline(
+        flops_of(manifest), board.profile, emulated=board.emulated, extra_s=wait or 0.0, timeout=timeout
+    )
+    outputs, answer = fetched_outputs(placed, bundle.sample, limit, wait)
+    comparison = compare(
+        outputs,
+        bundle.expected,
+        dict.fromkeys(bundle.expected, manifest.tolerance),
+        frozenset(manifest.model.softmax_outputs),
+    )
+    return VerifyResult(comparison, answer["threads"], placed.describe(), tuple(placed.warnings))
