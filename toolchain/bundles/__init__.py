@@ -1,0 +1,16 @@
+"""Bundles: the deployable file, a library with what is needed to check it; see docs/bundle-format.md."""
+
+from toolchain.bundles.manifest import Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
+from toolchain.bundles.read import Bundle, read_bundle
+from toolchain.bundles.write import write_bundle
+
+__all__ = [
+    "Bundle",
+    "Manifest",
+    "ModelFacts",
+    "TargetFacts",
+    "TaskFacts",
+    "Tensor",
+    "read_bundle",
+    "write_bundle",
+]

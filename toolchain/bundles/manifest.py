@@ -1,0 +1,143 @@
+"""What a bundle says about itself: `manifest.json`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+SCHEMA_VERSION: Literal[1] = 1
+
+_Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+# fmt: off
+_Dtype = Literal[
+    "bool", "float16", "float32", "float64",
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+]
+# fmt: on
+
+
+def _file_name(name: str) -> str:
+    # A folder in it would make a bundle depend on where it was built.
+    if "/" in name or "\\" in name:
+        raise ValueError("a name without a folder is wanted")
+    return name
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ModelFacts(_Strict):
+    """The network that the library was compiled from."""
+
+    name: str
+    source_name: Annotated[str, AfterValidator(_file_name)] = Field(
+        description="zoo:NAME, or the name of its file without the folder"
+    )
+    sha256: _Sha256 = Field(description="of the network's source")
+    softmax_outputs: tuple[str, ...] = Field((), description="outputs compared as log-probabilities")
+    flops: int = Field(0, ge=0, description="floating-point operations of one inference; 0: not known")
+
+
+class TargetFacts(_Strict):
+    """What the code was generated for."""
+
+    triple: str
+    mcpu: str
+    mattr: tuple[str, ...] = ()
+    definition: dict[str, JsonValue] = Field(description="TVM's target, as its dictionary")
+
+
+class Tensor(_Strict):
+    """One input or output of the network; its position names its sample's member."""
+
+    name: str = Field(min_length=1)
+    shape: tuple[Annotated[int, Field(ge=0)], ...]
+    dtype: _Dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Size of its elements in bytes."""
+        bits = "".join(filter(str.isdigit, self.dtype)) or "8"
+        return math.prod(self.shape) * int(bits) // 8
+
+
+class TaskFacts(_Strict):
+    """One tunable part of the network and where its schedule came from."""
+
+    id: str
+    name: str
+    weight: int = Field(ge=0)
+    tuned: bool
+    improved: bool
+    source: str = Field("", description="which records decided it; empty when untuned")
+
+
+class File(_Strict):
+    """What a member must be, byte for byte."""
+
+    sha256: _Sha256
+    size: int = Field(ge=0)
+
+
+class Manifest(_Strict):
+    """Everything a bundle says about itself. No date, folder or host: equal inputs, equal bytes."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    tool_version: str
+    model: ModelFacts
+    target: TargetFacts
+    requires: tuple[str, ...] = Field((), description="CPU features, in Linux's words, that the code uses")
+    arch: str
+    board_class: str
+    emulated: bool = Field(description="built with the records of emulated boards")
+    board: str
+    cluster: str = Field(description="cpu of the cores that it was built for")
+    threads: int = Field(ge=1)
+    glibc: str = Field(pattern=r"^\d+\.\d+$", description="the oldest C library that loads the library")
+    inputs: tuple[Tensor, ...] = Field(min_length=1)
+    outputs: tuple[Tensor, ...] = Field(min_length=1)
+    tolerance: float = Field(gt=0, description="largest max|y-r| / max|r| of any output")
+    tvm: str
+    tvm_ffi: str
+    layout: str
+    dtype: str
+    format: Literal["so", "tar"] = Field("so", description="library.so, or library.tar with its objects")
+    tasks: tuple[TaskFacts, ...] = ()
+    files: dict[str, File] = Field({}, description="every other member; filled in when it is written")
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        for kind, tensors in (("inputs", self.inputs), ("outputs", self.outputs)):
+            names = [tensor.name for tensor in tensors]
+            if len(set(names)) != len(names):
+                raise ValueError(f"{kind}: a name occurs twice in {names}")
+        if strangers := set(self.model.softmax_outputs) - {tensor.name for tensor in self.outputs}:
+            raise ValueError(f"model.softmax_outputs: {sorted(strangers)} are no outputs")
+        if self.target.triple.split("-")[0] != self.arch:
+            raise ValueError(f"arch is {self.arch}, but target.triple is {self.target.triple}")
+        return self
+
+    @property
+    def library_member(self) -> str:
+        """Name of the member that holds the library."""
+        return f"library.{self.format}"
+
+    def tensor_members(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the members that hold tensors, in their order."""
+        for folder, tensors in (("sample", self.inputs), ("expected", self.outputs)):
+            for position, tensor in enumerate(tensors):
+                yield f"{folder}/{position}.npy", tensor
+
+    def members(self) -> list[str]:
+        """Return the members that `files` must list, in their order."""
+        return [self.library_member, *(name for name, _ in self.tensor_members())]
+
+    def to_json(self) -> bytes:
+        """Return the canonical text: sorted keys, two blanks of indentation, ASCII, a last newline."""
+        values: dict[str, Any] = self.model_dump(mode="json")
+        return (json.dumps(values, sort_keys=True, indent=2, allow_nan=False) + "\n").encode("ascii")

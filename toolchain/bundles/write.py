@@ -1,0 +1,141 @@
+"""Writing a bundle."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from toolchain import atomic
+from toolchain.bundles import layout
+from toolchain.bundles.manifest import File, Manifest, Tensor
+from toolchain.bundles.tensors import encode
+from toolchain.errors import ToolchainError, UsageError
+
+_CHUNK = 2**20
+
+
+def write_bundle(
+    path: Path,
+    manifest: Manifest,
+    library: Path | bytes,
+    sample: Mapping[str, np.ndarray[Any, Any]],
+    expected: Mapping[str, np.ndarray[Any, Any]],
+) -> str:
+    """Write a bundle, whole or not at all; equal arguments give equal bytes.
+
+    Parameters
+    ----------
+    path
+        Where; not part of the bytes.
+    manifest
+        Everything but `files`, which is filled in here.
+    library
+        The library, or the tar of its objects (`manifest.format`).
+    sample
+        Input name -> array, as the manifest's inputs say.
+    expected
+        Output name -> array that the reference computes from `sample`.
+
+    Returns
+    -------
+    str
+        sha256 of the file.
+
+    Raises
+    ------
+    UsageError
+        An array is missing, or has another shape or dtype than the manifest says.
+    ToolchainError
+        The library cannot be read, a limit is exceeded, or the file system refuses.
+    """
+    tensors = _encoded("sample", manifest.inputs, sample) | _encoded("expected", manifest.outputs, expected)
+    with _open(library) as source:
+        return _write(path, manifest, source, tensors)
+
+
+def _write(path: Path, manifest: Manifest, library: BufferedIOBase, tensors: Mapping[str, bytes]) -> str:
+    content = {name: (len(data), hashlib.sha256(data).hexdigest()) for name, data in tensors.items()}
+    digest = hashlib.sha256()
+    size = sum(len(chunk) for chunk in _chunks(library, digest))
+    content[manifest.library_member] = (size, digest.hexdigest())
+    files = {name: File(size=size, sha256=digest) for name, (size, digest) in content.items()}
+    text = manifest.model_copy(update={"files": files}).to_json()
+    sizes = {layout.MANIFEST: len(text), **{name: file.size for name, file in files.items()}}
+    if problem := layout.limit_problem(sizes):
+        raise ToolchainError(f"cannot make the bundle {path}: {problem}", "use a smaller network or batch")
+    line = layout.sum_line(hashlib.sha256(text).hexdigest())
+    with atomic.replacing(path) as temporary, temporary.open("wb") as file:
+        out = _Writer(file)
+        out.member(layout.MANIFEST, len(text), [text])
+        out.member(layout.MANIFEST_SHA256, len(line), [line])
+        for name in manifest.members():
+            data = tensors.get(name)
+            again = hashlib.sha256()
+            out.member(name, files[name].size, [data] if data is not None else _chunks(library, again))
+            if data is None and again.digest() != digest.digest():
+                raise ToolchainError(f"the library for {path} changed while it was bundled", "build it again")
+        return out.end()
+
+
+class _Writer:
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.digest = hashlib.sha256()
+        self.size = 0
+
+    def put(self, data: bytes) -> None:
+        self.file.write(data)
+        self.digest.update(data)
+        self.size += len(data)
+
+    def member(self, name: str, size: int, chunks: Sequence[bytes] | Iterator[bytes]) -> None:
+        self.put(layout.header(name, size))
+        for chunk in chunks:
+            self.put(chunk)
+        self.put(layout.padding(size))
+
+    def end(self) -> str:
+        self.put(bytes(2 * layout.BLOCK))
+        self.put(layout.padding(self.size, layout.RECORD))
+        return self.digest.hexdigest()
+
+
+def _encoded(
+    folder: str, specs: Sequence[Tensor], arrays: Mapping[str, np.ndarray[Any, Any]]
+) -> dict[str, bytes]:
+    names = [spec.name for spec in specs]
+    if set(names) != set(arrays):
+        raise UsageError(
+            f"{folder}: tensors {sorted(arrays)} where {names} are expected", "name each of them once"
+        )
+    encoded = {}
+    for position, spec in enumerate(specs):
+        try:
+            encoded[f"{folder}/{position}.npy"] = encode(arrays[spec.name], spec)
+        except ValueError as error:
+            raise UsageError(
+                f"{folder} {spec.name!r} is {error}", "give an array of that shape and dtype"
+            ) from error
+    return encoded
+
+
+def _open(library: Path | bytes) -> BufferedIOBase:
+    try:
+        return io.BytesIO(library) if isinstance(library, bytes) else library.open("rb")
+    except OSError as error:
+        raise ToolchainError(
+            f"cannot read the library {library!s}: {error.strerror}", "build it again"
+        ) from error
+
+
+def _chunks(library: BufferedIOBase, digest: hashlib._Hash) -> Iterator[bytes]:
+    library.seek(0)
+    while chunk := library.read(_CHUNK):
+        digest.update(chunk)
+        yield chunk
