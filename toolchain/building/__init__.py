@@ -1,0 +1,1 @@
+"""From a model and a board to a library: pipeline, schedules, export."""

@@ -1,0 +1,241 @@
+"""`build`: a bundle from a model, a board and the records."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from toolchain import __version__, atomic
+from toolchain.boards.inventory import BuildFor
+from toolchain.building.apply import Choice, schedule
+from toolchain.building.export import export_objects, write_object_tar
+from toolchain.building.pipeline import compile_fused, fuse
+from toolchain.building.tasks import extract_tasks
+from toolchain.bundles.manifest import Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
+from toolchain.bundles.write import write_bundle
+from toolchain.errors import ToolchainError
+from toolchain.linking.gate import check_library
+from toolchain.linking.linker import linker_named
+from toolchain.models.load import Model
+from toolchain.models.reference import reference_outputs, sample_inputs
+from toolchain.models.spec import TensorSpec, check_inputs
+from toolchain.records.key import RecordKey
+from toolchain.records.lookup import SHIPPED, Hit, lookup
+from toolchain.records.store import RecordStore
+from toolchain.targets.target import BoardTarget, target_for
+
+Arrays = Mapping[str, "np.ndarray[Any, Any]"]
+TOLERANCE = {"float32": 1e-3, "float16": 2e-2}  # largest max|y-r| / max|r| of an output
+SAMPLE_SEED = 0
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How to build.
+
+    Attributes
+    ----------
+    cluster
+        A cpu of the class's clusters; None: the first.
+    threads
+        Threads whose records are wanted; None: the cores of the cluster.
+    sample
+        The inputs that verify runs, by name; None: seeded ones.
+    """
+
+    cluster: str | None = None
+    threads: int | None = None
+    require_tuned: bool = False
+    shipped: bool = True
+    linker: str = "zig"
+    format: Literal["so", "tar"] = "so"
+    sample: Arrays | None = None
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """What was built, and what decided its schedules."""
+
+    bundle: Path
+    bundle_sha256: str
+    library: Path
+    library_sha256: str
+    target: BoardTarget
+    choices: list[Choice]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the result as `toolchain build --json` prints it."""
+        return {
+            "bundle": str(self.bundle),
+            "bundle_sha256": self.bundle_sha256,
+            "library": str(self.library),
+            "library_sha256": self.library_sha256,
+            "target": self.target.triple,
+            "cpu": self.target.cpu,
+            "tasks": count(self.choices),
+            "warnings": [choice.warning for choice in self.choices if choice.warning],
+        }
+
+
+def count(choices: list[Choice]) -> dict[str, int]:
+    """Return total, tuned and improved tasks."""
+    return {
+        "total": len(choices),
+        "tuned": sum(choice.tuned for choice in choices),
+        "improved": sum(choice.improved for choice in choices),
+    }
+
+
+def build(
+    model: Model,
+    target: BuildFor,
+    store: RecordStore | None,
+    out: Path,
+    options: BuildOptions | None = None,
+    progress: Callable[[str], None] = lambda _step: None,
+) -> BuildResult:
+    """Write `<model>-<board or class>.so` (or `.tar`) and `.bundle` into the folder `out`.
+
+    Parameters
+    ----------
+    store
+        The user's records; None: build with default schedules alone.
+    progress
+        Told each step as it begins.
+
+    Raises
+    ------
+    UsageError
+        An option or the sample does not fit the model or the board.
+    ToolchainError
+        `require_tuned` and a task has no record; TVM, the linker, the gate or the disk failed.
+    """
+    options = options or BuildOptions()
+    sample = options.sample if options.sample is not None else sample_inputs(model, SAMPLE_SEED)
+    check_inputs(model.inputs, sample)
+    made_for = target_for(target.profile, options.cluster, options.threads)
+    progress("lowering the network")
+    fused = fuse(model.module, made_for.target, model.options.layout)
+    scheduled, choices = schedule(
+        fused, extract_tasks(fused), _finder(store, made_for, target.record_class, options.shipped)
+    )
+    if options.require_tuned:
+        _require_tuned(choices, model, target)
+    stem = f"{model.name}-{target.board or target.profile.name}"
+    library = out / f"{stem}.{options.format}"
+    bundle = out / f"{stem}.bundle"
+    with tempfile.TemporaryDirectory(prefix="toolchain-build-") as folder:
+        progress("compiling")
+        objects = export_objects(compile_fused(scheduled, made_for.target), Path(folder))
+        progress("linking")
+        linked = Path(folder) / "library.so"
+        linker_named(options.linker).link(objects, linked, target.profile)
+        check_library(linked, target.profile, objects)
+        if options.format == "tar":
+            write_object_tar(objects, library)
+        else:
+            atomic.write_bytes(library, linked.read_bytes())
+    progress("computing the reference output")
+    expected = reference_outputs(model, sample)
+    progress("writing the bundle")
+    manifest = _manifest(model, target, made_for, options, choices)
+    digest = write_bundle(bundle, manifest, library, sample, expected)
+    return BuildResult(
+        bundle.absolute(),
+        digest,
+        library.absolute(),
+        hashlib.sha256(library.read_bytes()).hexdigest(),
+        made_for,
+        choices,
+    )
+
+
+def record_key(workload: str, made_for: BoardTarget, record_class: str) -> RecordKey:
+    """Return the exact key of a task's records."""
+    return RecordKey(workload, made_for.triple, made_for.cpu, made_for.level, made_for.threads, record_class)
+
+
+def _finder(
+    store: RecordStore | None, made_for: BoardTarget, record_class: str, shipped: bool
+) -> Callable[[str], Hit | None]:
+    def find(workload: str) -> Hit | None:
+        if store is None:
+            return None
+        key = record_key(workload, made_for, record_class)
+        return lookup(store, key, shipped=SHIPPED if shipped else None)
+
+    return find
+
+
+def _require_tuned(choices: list[Choice], model: Model, target: BuildFor) -> None:
+    missing = [choice.task for choice in choices if not choice.tuned]
+    if missing:
+        board = target.board or target.profile.name
+        listed = ", ".join(f"{task.id} ({task.name})" for task in missing)
+        raise ToolchainError(
+            f"--require-tuned: {len(missing)} of {len(choices)} tasks of {model.name} "
+            f"have no record for {board}: {listed}",
+            f"toolchain tune {model.source} --board {board} --tasks {','.join(task.id for task in missing)}",
+        )
+
+
+def _manifest(
+    model: Model, target: BuildFor, made_for: BoardTarget, options: BuildOptions, choices: list[Choice]
+) -> Manifest:
+    import json
+    from importlib.metadata import version
+
+    definition = json.loads(str(made_for.target))
+    return Manifest(
+        tool_version=__version__,
+        model=ModelFacts(
+            name=model.name,
+            source_name=Path(model.source).name,
+            sha256=model.sha256,
+            softmax_outputs=tuple(sorted(model.softmax_outputs)),
+            flops=sum(choice.task.weight * choice.task.flops for choice in choices),
+        ),
+        target=TargetFacts(
+            triple=made_for.triple,
+            mcpu=made_for.cpu,
+            mattr=target.profile.features,
+            definition=definition,
+        ),
+        requires=made_for.requires,
+        arch=target.profile.arch,
+        board_class=target.profile.name,
+        emulated=target.emulated,
+        board=target.board or target.profile.name,
+        cluster=made_for.cpu,
+        threads=made_for.threads,
+        glibc=target.profile.glibc,
+        inputs=_tensors(model.inputs),
+        outputs=_tensors(model.outputs),
+        tolerance=TOLERANCE[model.options.dtype],
+        tvm=version("apache-tvm"),
+        tvm_ffi=version("apache-tvm-ffi"),
+        layout=model.options.layout,
+        dtype=model.options.dtype,
+        format=options.format,
+        tasks=tuple(
+            TaskFacts(
+                id=choice.task.id,
+                name=choice.task.name,
+                weight=choice.task.weight,
+                tuned=choice.tuned,
+                improved=choice.improved,
+                source=choice.source,
+            )
+            for choice in choices
+        ),
+    )
+
+
+def _tensors(specs: tuple[TensorSpec, ...]) -> tuple[Tensor, ...]:
+    return tuple(Tensor(name=spec.name, shape=spec.shape, dtype=spec.dtype) for spec in specs)

@@ -1,0 +1,81 @@
+"""The Relax passes, in the two halves between which schedules are chosen."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import tvm
+from tvm import relax
+
+from toolchain.errors import ToolchainError, UsageError
+
+Layout = Literal["auto", "packed", "NCHW", "NHWC"]
+
+
+def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: Layout = "auto") -> tvm.IRModule:
+    """Return the network as calls of fused, unscheduled TensorIR functions.
+
+    Parameters
+    ----------
+    module
+        Relax, parameters as constants, one function `main`.
+    layout
+        Of convolutions. `auto` is NCHW, for which the default schedules are written.
+    """
+    passes = [
+        relax.transform.FoldBatchnormToConv2D(),
+        relax.transform.FoldConstant(),
+        relax.transform.DecomposeOpsForInference(),
+        relax.transform.CanonicalizeBindings(),
+    ]
+    if layout == "NHWC":
+        passes += [relax.transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})]
+    elif layout == "packed":
+        raise UsageError("--layout packed: packed layouts are not there yet", "use --layout auto")
+    passes += [
+        relax.backend.DispatchSampling(),
+        relax.backend.DispatchSortScan(),
+        relax.transform.LegalizeOps(),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FoldConstant(),
+        relax.transform.FuseOps(),
+        relax.transform.FuseTIR(),
+        # A reshape becomes a view here: it is no function to schedule, and no task.
+        relax.transform.RewriteDataflowReshape(),
+        relax.transform.DeadCodeElimination(),
+    ]
+    return _run(passes, module, target)
+
+
+def compile_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.runtime.Executable:
+    """Compile what `fuse` returned, its functions scheduled by now, to a Relax executable."""
+    rest = [
+        relax.transform.ToNonDataflow(),
+        relax.transform.RemovePurityChecking(),
+        relax.transform.CallTIRRewrite(),
+        relax.transform.StaticPlanBlockMemory(),
+        relax.transform.LowerAllocTensor(),
+        relax.transform.KillAfterLastUse(),
+        relax.transform.LowerRuntimeBuiltin(),
+        relax.transform.ComputePrimValue(),
+        relax.transform.VMShapeLower(),
+        relax.transform.AttachGlobalSymbol(),
+    ]
+    lowered = _run(rest, module, target)
+    try:
+        return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential([]))
+    except (tvm.error.TVMError, ValueError, TypeError, RuntimeError) as error:
+        raise ToolchainError(f"TVM cannot compile the network: {_first_line(error)}") from error
+
+
+def _run(passes: list[tvm.transform.Pass], module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
+    try:
+        with target:
+            return tvm.transform.Sequential(passes)(module)
+    except (tvm.error.TVMError, ValueError, TypeError, RuntimeError) as error:
+        raise ToolchainError(f"TVM cannot lower the network: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

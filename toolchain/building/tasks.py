@@ -1,0 +1,95 @@
+"""The tunable functions of a fused network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax, tirx
+from tvm.s_tir.analysis import estimate_tir_flops
+
+from toolchain.records.key import workload_hash
+
+ID_LENGTH = 8
+
+
+@dataclass(frozen=True)
+class Task:
+    """One distinct fused function of a network.
+
+    Attributes
+    ----------
+    workload
+        Structural hash of the function; the first digits are the id that users see.
+    name
+        TVM's name of the first function with that hash.
+    weight
+        How often the network calls it.
+    flops
+        Floating-point operations of one call, a multiply and an add counted as two.
+    functions
+        Names of all functions with that hash.
+    shapes
+        Of the parameters, outputs last.
+    """
+
+    workload: str
+    name: str
+    weight: int
+    flops: int
+    shapes: tuple[tuple[int, ...], ...]
+    functions: tuple[str, ...]
+    func: tirx.PrimFunc
+
+    @property
+    def id(self) -> str:
+        """The first digits of the workload's hash."""
+        return self.workload[:ID_LENGTH]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the task as `toolchain tasks --json` prints it."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "weight": self.weight,
+            "flops": self.flops,
+            "shapes": [list(shape) for shape in self.shapes],
+        }
+
+
+def extract_tasks(fused: tvm.IRModule) -> list[Task]:
+    """Return the tasks of a network, the heaviest (weight x flops) first."""
+    calls = _count_calls(fused)
+    groups: dict[str, list[str]] = {}
+    for name in sorted(calls):
+        groups.setdefault(workload_hash(fused[name]), []).append(name)
+    tasks = []
+    for workload, names in groups.items():
+        func = fused[names[0]]
+        tasks.append(
+            Task(
+                workload=workload,
+                name=names[0],
+                weight=sum(calls[name] for name in names),
+                flops=int(estimate_tir_flops(tvm.IRModule({"main": func}))),
+                shapes=tuple(tuple(int(extent) for extent in parameter.shape) for parameter in func.params),
+                functions=tuple(names),
+                func=func,
+            )
+        )
+    return sorted(tasks, key=lambda task: (-task.weight * task.flops, task.name))
+
+
+def _count_calls(fused: tvm.IRModule) -> Counter[str]:
+    calls: Counter[str] = Counter()
+    call_tir = tvm.ir.Op.get("relax.call_tir")
+
+    def visit(node: relax.Expr) -> None:
+        if isinstance(node, relax.Call) and node.op == call_tir:
+            calls[node.args[0].name_hint] += 1
+
+    for function in fused.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, visit)
+    return calls

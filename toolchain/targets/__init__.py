@@ -1,0 +1,1 @@
+"""From a board class to a tvm Target."""

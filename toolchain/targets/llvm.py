@@ -1,0 +1,26 @@
+"""What LLVM, as built into TVM, knows of a triple."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import tvm
+
+
+def _target(triple: str, cpu: str | None = None) -> tvm.target.Target:
+    options = {"kind": "llvm", "mtriple": triple}
+    return tvm.target.Target(options if cpu is None else {**options, "mcpu": cpu})
+
+
+@cache
+def cpus(triple: str) -> frozenset[str]:
+    """Return the cpu names that LLVM knows for a triple."""
+    listed = tvm.get_global_func("target.llvm_get_cpu_archlist")(_target(triple))
+    return frozenset(str(name) for name in listed)
+
+
+@cache
+def cpu_features(triple: str, cpu: str) -> frozenset[str]:
+    """Return the LLVM features that a cpu has."""
+    listed = tvm.get_global_func("target.llvm_get_cpu_features")(_target(triple, cpu))
+    return frozenset(str(name) for name in listed)

@@ -1,0 +1,97 @@
+"""The tvm Target of a cluster of cores, checked before LLVM sees it."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from functools import cache
+
+import tvm
+
+from toolchain.errors import UsageError
+from toolchain.profiles import Profile, x86_level
+from toolchain.targets.features import LINUX_NAMES, linux_features
+from toolchain.targets.llvm import cpu_features, cpus
+
+
+@dataclass(frozen=True)
+class BoardTarget:
+    """What code is generated for.
+
+    Attributes
+    ----------
+    requires
+        Linux's names of the CPU features without which the code must not be loaded.
+    level
+        Feature level of the records' key: `x86-64-v3`, `neon` …
+    threads
+        Cores of the cluster.
+    """
+
+    target: tvm.target.Target
+    triple: str
+    cpu: str
+    level: str
+    requires: tuple[str, ...]
+    threads: int
+
+
+def target_for(profile: Profile, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
+    """Return the Target for `cluster` (a cpu name; None: the first) of a board class.
+
+    Raises
+    ------
+    UsageError
+        The class names an architecture, cpu or feature that is unknown; LLVM itself would only
+        log the latter two and go on with plain code.
+    """
+    cores = profile.cluster(cluster)
+    source = f"board class {profile.name}"
+    if profile.arch not in LINUX_NAMES:
+        known = ", ".join(sorted(LINUX_NAMES))
+        raise UsageError(f"{source}: triple {profile.triple!r} is not supported", f"known are: {known}")
+    _check_cpu(source, profile.triple, cores.cpu)
+    _check_features(source, profile)
+    count = threads or cores.cores
+    options: dict[str, object] = {
+        "kind": "llvm",
+        "mtriple": profile.triple,
+        "mcpu": cores.cpu,
+        "num-cores": count,
+    }
+    if profile.features:
+        options["mattr"] = list(profile.features)
+    target = tvm.target.Target(options)
+    requires = linux_features(profile.arch, _enabled(profile, cores.cpu))
+    level = x86_level(frozenset(requires)) if profile.arch == "x86_64" else "neon"
+    return BoardTarget(target, profile.triple, cores.cpu, level, requires, count)
+
+
+def _check_cpu(source: str, triple: str, cpu: str) -> None:
+    known = cpus(triple)
+    if cpu not in known:
+        close = difflib.get_close_matches(cpu, known, n=3) or sorted(known)
+        raise UsageError(f"{source}: LLVM knows no cpu {cpu!r} for {triple}", f"try: {', '.join(close)}")
+
+
+def _check_features(source: str, profile: Profile) -> None:
+    for feature in profile.features:
+        known = _known_features(profile.triple)
+        if feature[:1] not in "+-" or feature[1:] not in known:
+            close = difflib.get_close_matches(feature.lstrip("+-"), known, n=3)
+            hint = (
+                "try: " + ", ".join(f"+{name}" for name in close) if close else "write it as +name or -name"
+            )
+            raise UsageError(f"{source}: LLVM knows no feature {feature!r} for {profile.triple}", hint)
+
+
+@cache
+def _known_features(triple: str) -> frozenset[str]:
+    """Every feature that some cpu of the triple has."""
+    return frozenset().union(*(cpu_features(triple, cpu) for cpu in cpus(triple)))
+
+
+def _enabled(profile: Profile, cpu: str) -> frozenset[str]:
+    on = {feature[1:] for feature in profile.features if feature.startswith("+")}
+    off = {feature[1:] for feature in profile.features if feature.startswith("-")}
+    return (cpu_features(profile.triple, cpu) | on) - off
