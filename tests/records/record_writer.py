@@ -1,0 +1,15 @@
+"""Write N records into a store, and say so after each."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from record_samples import put
+
+from toolchain.records.store import RecordStore
+
+with RecordStore(Path(sys.argv[1])) as store:
+    for number in range(int(sys.argv[2])):
+        put(store, float(number), payload="x" * 1000)
+        print(float(number), flush=True)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tvm
+from record_matmul import matmul
+
+from toolchain.records.key import same_workload, workload_hash
+from toolchain.records.traces import function_from, function_json
+
+HERE = Path(__file__).parent
+
+
+def test_names_do_not_count() -> None:
+    func = matmul(16)
+    other = tvm.script.from_source(func.script().replace("C[", "Result[").replace("C:", "Result:"))
+    other = other.with_attr("global_symbol", "fused_matmul").with_attr("op_pattern", 4)
+    assert workload_hash(func) == workload_hash(other.without_attr("tirx.noalias"))
+    assert same_workload(func, other)
+
+
+def test_shapes_and_meaning_count() -> None:
+    func = matmul(16)
+    assert workload_hash(func) != workload_hash(matmul(17))
+    assert workload_hash(func) != workload_hash(func.with_attr("layout_free_buffers", [1]))
+    assert not same_workload(func, matmul(17))
+
+
+def test_a_function_survives_as_text() -> None:
+    func = matmul(16)
+    back = function_from(function_json(func))
+    assert same_workload(func, back)
+    assert workload_hash(func) == workload_hash(back)
+
+
+@pytest.mark.slow
+def test_every_process_gives_the_same_hash() -> None:
+    said = []
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        program = [sys.executable, str(HERE / "record_matmul.py")]
+        said.append(subprocess.run(program, env=environment, capture_output=True, check=True).stdout)
+    assert said[0] == said[1]
+    digest, text = said[0].decode().split()
+    assert digest == workload_hash(matmul(16))
+    assert len(text) == 64  # of function_json: the same function is kept once

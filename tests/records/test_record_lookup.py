@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from record_samples import KEY, put
+
+from toolchain.records.key import level_rank
+from toolchain.records.lookup import lookup
+from toolchain.records.store import RecordStore
+
+OTHER_CPU = replace(KEY, cpu="znver4")
+OTHER_THREADS = replace(KEY, threads=1)
+LOWER = replace(KEY, level="x86-64-v2", cpu="x86-64-v2")
+LOWEST = replace(KEY, level="x86-64", cpu="x86-64")
+HIGHER = replace(KEY, level="x86-64-v4", cpu="x86-64-v4")
+LEVELS = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "neon", "neon+dotprod", "neon+dotprod+fp16"]
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with RecordStore(tmp_path / "records.sqlite") as store:
+        yield store
+
+
+def test_nothing(store: RecordStore) -> None:
+    assert lookup(store, KEY) is None
+
+
+def test_an_exact_record_wins_over_faster_ones(store: RecordStore) -> None:
+    exact = put(store, 9.0)
+    for key in (OTHER_CPU, OTHER_THREADS, LOWER):
+        put(store, 1.0, key=key)
+    hit = lookup(store, KEY)
+    assert (hit.record, hit.how, hit.shipped, hit.function) == (exact, "exact", False, "{}")
+
+
+def test_then_another_cpu_or_threads_of_level_and_class(store: RecordStore) -> None:
+    near = put(store, 9.0, key=OTHER_THREADS)  # the same cpu is nearer than the same threads
+    put(store, 8.0, key=OTHER_CPU)
+    put(store, 1.0, key=LOWER)
+    put(store, 1.0, key=replace(OTHER_CPU, board_class="rack"))
+    hit = lookup(store, KEY)
+    assert (hit.record, hit.how) == (near, "other-cpu-or-threads")
+
+
+def test_then_the_nearest_lower_level(store: RecordStore) -> None:
+    put(store, 1.0, key=LOWEST)
+    near = put(store, 9.0, key=LOWER)
+    put(store, 0.1, key=HIGHER)
+    hit = lookup(store, KEY)
+    assert (hit.record, hit.how) == (near, "lower-level")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        HIGHER,
+        replace(KEY, triple="x86_64-unknown-linux-musl"),
+        replace(KEY, workload="1" * 16),
+        replace(KEY, board_class="x86_64+emulated"),
+        replace(KEY, board_class="rack"),
+    ],
+)
+def test_what_does_not_apply(store: RecordStore, key) -> None:
+    put(store, 1.0, key=key)
+    assert lookup(store, KEY) is None
+
+
+def test_emulated_boards_and_real_ones_never_answer_for_each_other(store: RecordStore) -> None:
+    emulated = replace(KEY, board_class="x86_64+emulated")
+    put(store, 1.0)
+    put(store, 1.0, key=LOWER)
+    assert lookup(store, emulated) is None
+    record = put(store, 5.0, key=replace(emulated, threads=1))
+    assert lookup(store, emulated).record == record
+
+
+def test_the_shipped_store_is_asked_last(store: RecordStore, tmp_path: Path) -> None:
+    path = tmp_path / "shipped" / "records.sqlite"
+    assert lookup(store, KEY, shipped=path) is None  # not there: no error
+    with RecordStore(path) as shipped:
+        ours = put(shipped, 1.0)
+    hit = lookup(store, KEY, shipped=path)
+    assert (hit.record, hit.how, hit.shipped) == (ours, "exact", True)
+    assert lookup(store, KEY, shipped=None) is None
+    users = put(store, 9.0, key=LOWER)
+    assert lookup(store, KEY, shipped=path).record == users
+
+
+@given(st.sampled_from(LEVELS), st.sampled_from(LEVELS), st.sampled_from(LEVELS))
+def test_levels_are_an_order(a: str, b: str, c: str) -> None:
+    assert level_rank(a, a) is not None
+    if level_rank(a, b) is not None and level_rank(b, a) is not None:
+        assert a == b
+    if level_rank(a, b) is not None and level_rank(b, c) is not None:
+        assert level_rank(a, c) <= level_rank(b, c) <= level_rank(c, c)
+
+
+def test_features_are_needed() -> None:
+    assert level_rank("neon", "neon+dotprod") is not None
+    assert level_rank("neon+dotprod", "neon") is None
+    assert level_rank("neon", "x86-64") is None

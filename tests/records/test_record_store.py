@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from record_samples import KEY, put
+
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.records.store import RecordStore
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with RecordStore(tmp_path / "data" / "records.sqlite") as store:
+        yield store
+
+
+def test_the_fastest_record_comes_back_as_it_was_put(store: RecordStore) -> None:
+    put(store, 2.0)
+    fastest = put(store, 1.0, run_ms=(0.5, 1.5), payload='{"trace": ["ü"]}')
+    put(store, 3.0)
+    put(store, 0.1, key=replace(KEY, threads=2))
+    assert store.best(KEY) == fastest
+    assert fastest.best_ms == 1.0
+    assert store.function(fastest.function) == "{}"
+    assert store.count() == 4
+
+
+def test_another_process_finds_it(store: RecordStore) -> None:
+    record = put(store, 2.0)
+    with RecordStore(store.path) as other:
+        assert other.best(KEY) == record
+
+
+def test_failures_are_counted_by_class_and_never_best(store: RecordStore) -> None:
+    for digest, failure in (("a", "build"), ("b", "build"), ("c", "timeout"), ("d", "upload")):
+        put(store, 0.0, run_ms=(), failure=failure, digest=digest)
+    assert store.best(KEY) is None
+    assert store.failures("run-1") == {"build": 2, "timeout": 1, "upload": 1}
+    assert store.failures("run-2") == {}
+    assert store.measured(KEY) == {"a", "b", "c"}  # an upload that failed says nothing about d
+
+
+def test_measured_is_per_key(store: RecordStore) -> None:
+    put(store, 2.0, digest="a")
+    assert store.measured(KEY) == {"a"}
+    assert store.measured(replace(KEY, board_class="x86_64+emulated")) == set()
+
+
+def test_the_winning_default_counts_as_a_record_but_is_no_trace(store: RecordStore) -> None:
+    put(store, 2.0)
+    put(store, 1.0, kind="default", payload="")
+    assert store.best(KEY).kind == "default"
+    assert [record.best_ms for record in store.top(KEY, 5)] == [2.0]
+
+
+def test_a_record_of_an_unknown_function_is_refused(store: RecordStore) -> None:
+    record = put(store, 1.0)
+    with pytest.raises(ToolchainError, match="FOREIGN KEY"):
+        store.add(replace(record, function="nowhere"))
+
+
+def test_not_a_database(tmp_path: Path) -> None:
+    path = tmp_path / "records.sqlite"
+    path.write_bytes(b"these are not records, whatever the name says" * 100)
+    with pytest.raises(UsageError, match="cannot be read") as caught:
+        RecordStore(path)
+    assert str(path) in caught.value.message
+    assert "move the file away" in caught.value.hint
+    assert path.read_bytes().startswith(b"these are not")
+
+
+def test_a_damaged_page(store: RecordStore) -> None:
+    for ms in range(1, 400):
+        put(store, float(ms), payload="x" * 1000)
+    store.close()
+    with store.path.open("r+b") as file:
+        file.seek(4096)
+        file.write(os.urandom(store.path.stat().st_size - 4096))
+    with pytest.raises(UsageError, match="cannot be read"), RecordStore(store.path) as damaged:
+        damaged.all()
+
+
+def test_another_programs_database(tmp_path: Path) -> None:
+    path = tmp_path / "bookmarks.sqlite"
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE bookmarks (url)")
+    db.close()
+    with pytest.raises(UsageError, match="not a store of records"):
+        RecordStore(path)
+
+
+def test_a_newer_schema(store: RecordStore) -> None:
+    store.close()
+    db = sqlite3.connect(store.path)
+    db.execute("PRAGMA user_version=99")
+    db.close()
+    with pytest.raises(UsageError, match="version 99, this toolchain reads version 1"):
+        RecordStore(store.path)
+
+
+def test_a_folder_where_the_file_should_be(tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError, match="cannot write"):
+        RecordStore(tmp_path)
+
+
+def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    with pytest.raises(ToolchainError, match=r"cannot write .*records\.sqlite"):
+        RecordStore(tmp_path / "data" / "records.sqlite")
+
+
+def test_the_shipped_file_needs_no_writable_folder(store: RecordStore) -> None:
+    record = put(store, 1.0)
+    store.close()
+    before = sorted(path.name for path in store.path.parent.iterdir())
+    with RecordStore(store.path, read_only=True) as shipped:
+        assert shipped.best(KEY) == record
+        assert sorted(path.name for path in store.path.parent.iterdir()) == before
+        with pytest.raises(ToolchainError, match="cannot write"):
+            put(shipped, 2.0)
+
+
+def _limited() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    path = tmp_path / "records.sqlite"
+    program = [sys.executable, str(HERE / "record_writer.py"), str(path), "1000"]
+    ended = subprocess.run(program, capture_output=True, text=True, preexec_fn=_limited, timeout=60)
+    assert f"cannot write {path}" in ended.stderr.splitlines()[-1]
+    written = ended.stdout.count("\n")
+    with RecordStore(path) as store:  # what was said to be written is there, and writing goes on
+        assert store.count() == written > 0
+        put(store, 1.0)
+
+
+def test_a_kill_loses_at_most_the_record_in_flight(tmp_path: Path) -> None:
+    path = tmp_path / "records.sqlite"
+    with subprocess.Popen(
+        [sys.executable, str(HERE / "record_writer.py"), str(path), "100000"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as writer:
+        said = [writer.stdout.readline() for _ in range(20)]
+        writer.send_signal(signal.SIGKILL)
+        said += writer.stdout.readlines()
+    with RecordStore(path) as store:
+        assert len(said) <= store.count() <= len(said) + 1
+        assert {f"digest-{line.strip()}" for line in said} <= store.measured(KEY)
+
+
+def test_several_processes_write_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "records.sqlite"
+    program = [sys.executable, str(HERE / "record_writer.py"), str(path), "50"]
+    writers = [subprocess.Popen(program, stdout=subprocess.DEVNULL) for _ in range(4)]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0, 0]
+    with RecordStore(path) as store:
+        assert store.count() == 200

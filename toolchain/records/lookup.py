@@ -1,0 +1,72 @@
+"""Which record a build applies to a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from toolchain.records.key import RecordKey, level_rank
+from toolchain.records.record import Record
+from toolchain.records.store import FILE_NAME, RecordStore
+
+SHIPPED = Path(__file__).parent / "shipped" / FILE_NAME
+How = Literal["exact", "other-cpu-or-threads", "lower-level"]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A record that applies, how near it is, and the function it was measured for (as JSON)."""
+
+    record: Record
+    how: How
+    function: str
+    shipped: bool = False
+
+
+def lookup(store: RecordStore, key: RecordKey, *, shipped: Path | None = SHIPPED) -> Hit | None:
+    """Return the nearest record of the user's store, then of the one the project ships.
+
+    Exact, else same level and class with another cpu or number of threads, else a lower level of
+    the same triple. Emulated boards and real ones never answer for each other.
+
+    Parameters
+    ----------
+    shipped
+        The read-only store to ask last; None to leave it out. It need not exist.
+    """
+    hit = _nearest(store, key, shipped=False)
+    if hit is None and shipped is not None and shipped.is_file():
+        with RecordStore(shipped, read_only=True) as read_only:
+            hit = _nearest(read_only, key, shipped=True)
+    return hit
+
+
+def _nearest(store: RecordStore, key: RecordKey, *, shipped: bool) -> Hit | None:
+    candidates = store.bests(key.workload, key.triple)
+    rated = [(rating, record) for record in candidates if (rating := _rate(record, key)) is not None]
+    if not rated:
+        return None
+    rating, record = max(rated, key=lambda pair: pair[0])
+    return Hit(record, _HOW[rating[0]], store.function(record.function), shipped)
+
+
+_HOW: dict[int, How] = {2: "exact", 1: "other-cpu-or-threads", 0: "lower-level"}
+
+
+def _rate(record: Record, key: RecordKey) -> tuple[int, tuple[int, int], bool, bool, bool, float] | None:
+    """Rate how near a record is: larger is nearer, None does not apply."""
+    found = record.key
+    rank = level_rank(found.level, key.level)
+    if rank is None or found.emulated != key.emulated or record.best_ms is None:
+        return None
+    same_class = found.board_class == key.board_class
+    if found == key:
+        how = 2
+    elif found.level == key.level:
+        if not same_class:
+            return None
+        how = 1
+    else:
+        how = 0
+    return how, rank, same_class, found.cpu == key.cpu, found.threads == key.threads, -record.best_ms

@@ -1,0 +1,84 @@
+"""One measured candidate and how it came about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from statistics import fmean
+from typing import Literal, get_args
+
+from toolchain.records.key import RecordKey
+
+Failure = Literal["build", "link", "upload", "timeout", "runtime", "wrong result"]
+FAILURES: tuple[str, ...] = get_args(Failure)
+# These say something about the machines, not about the candidate: it may be tried again.
+PASSING_FAILURES = frozenset({"link", "upload"})
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Under which circumstances a record was measured; no part of its key.
+
+    Parameters
+    ----------
+    run
+        Identifies one call of `tune`.
+    trial
+        Number of the candidate within its run, from 0; None for defaults.
+    board
+        The board's name.
+    runtime
+        Fingerprint of the edge-rt that measured.
+    tvm, tvm_ffi, tool
+        Versions.
+    governor, temperature_c
+        Of the board's CPU, where readable.
+    """
+
+    run: str
+    board: str
+    runtime: str
+    tvm: str
+    tvm_ffi: str
+    tool: str
+    trial: int | None = None
+    governor: str | None = None
+    temperature_c: float | None = None
+
+
+def now() -> str:
+    """Return the time in UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One measured candidate: `run_ms` where it ran, `failure` where it did not.
+
+    Parameters
+    ----------
+    function
+        What `RecordStore.add_function` gave for the function that was measured.
+    kind
+        What `payload` holds: `metaschedule` (see `traces`) or `default` (the schedule a build
+        chooses without a record; empty).
+    digest
+        Identifies the candidate among those of its workload.
+    run_ms
+        Mean milliseconds of one call, per repeat.
+    """
+
+    key: RecordKey
+    function: str
+    kind: str
+    payload: str
+    digest: str
+    provenance: Provenance
+    run_ms: tuple[float, ...] = ()
+    failure: Failure | None = None
+    created: str = field(default_factory=now)
+
+    @property
+    def best_ms(self) -> float | None:
+        """Mean over the repeats in milliseconds, None for a failure."""
+        return fmean(self.run_ms) if self.failure is None else None

@@ -1,0 +1,103 @@
+"""The tables of the store and their version."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+from toolchain.errors import UsageError
+
+VERSION = 1
+_MARKS = ("application_id", "user_version")
+_APPLICATION = 0x45444745  # "EDGE", so that another program's file is not taken for ours
+_TABLES = """
+CREATE TABLE functions (
+    id TEXT PRIMARY KEY,
+    workload TEXT NOT NULL,
+    name TEXT NOT NULL,
+    module TEXT NOT NULL
+);
+CREATE TABLE records (
+    id INTEGER PRIMARY KEY,
+    function TEXT NOT NULL REFERENCES functions(id),
+    workload TEXT NOT NULL,
+    triple TEXT NOT NULL,
+    cpu TEXT NOT NULL,
+    level TEXT NOT NULL,
+    threads INTEGER NOT NULL,
+    board_class TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    payload TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    best_ms REAL,
+    run_ms TEXT NOT NULL,
+    failure TEXT,
+    created TEXT NOT NULL,
+    run TEXT NOT NULL,
+    trial INTEGER,
+    board TEXT NOT NULL,
+    runtime TEXT NOT NULL,
+    tvm TEXT NOT NULL,
+    tvm_ffi TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    governor TEXT,
+    temperature_c REAL,
+    CHECK ((best_ms IS NULL) = (failure IS NOT NULL))
+);
+CREATE INDEX by_key ON records (workload, triple, cpu, level, threads, board_class, best_ms);
+CREATE INDEX by_run ON records (run);
+"""
+
+
+def prepare(db: sqlite3.Connection, path: Path, *, read_only: bool, wait_s: float) -> None:
+    """Create the tables in a new file, refuse a foreign or newer one.
+
+    Raises
+    ------
+    UsageError
+        The file is not a store, or was written by a newer version.
+    """
+    db.execute("PRAGMA foreign_keys=ON")
+    if not read_only:
+        _write_ahead(db, wait_s)
+        db.execute("PRAGMA synchronous=FULL")  # a commit is on the disk, power cuts included
+        _create(db)
+    application, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in _MARKS)
+    if application != _APPLICATION:
+        raise UsageError(f"{path} is an SQLite file, but not a store of records", "name another file")
+    if version != VERSION:
+        raise UsageError(
+            f"{path} has schema version {version}, this toolchain reads version {VERSION}",
+            "use the newer toolchain that wrote it, or move the file away",
+        )
+
+
+def _write_ahead(db: sqlite3.Connection, wait_s: float) -> None:
+    # SQLite does not wait for others when it changes the journal's mode: do it here.
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            locked = error.sqlite_errorname.startswith("SQLITE_BUSY")
+            if not locked or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _create(db: sqlite3.Connection) -> None:
+    if db.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION:
+        return
+    db.execute("BEGIN IMMEDIATE")  # of several that start at once, one creates
+    try:
+        if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+            for statement in _TABLES.split(";"):
+                db.execute(statement)
+            db.execute(f"PRAGMA application_id={_APPLICATION}")
+            db.execute(f"PRAGMA user_version={VERSION}")
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise

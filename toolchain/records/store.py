@@ -1,0 +1,186 @@
+"""One SQLite file with every measured candidate.
+
+Several processes may read and write at once. A record is on the disk when `add` returns.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from toolchain.atomic import cannot_write
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.records import rows, schema
+from toolchain.records.key import RecordKey
+from toolchain.records.record import PASSING_FAILURES, Record
+
+FILE_NAME = "records.sqlite"
+_BUSY_S = 30.0
+_DAMAGED = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"})
+_LOCKED = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
+_DIGESTS = "SELECT DISTINCT digest, failure FROM records"
+_OF_KEY = "workload=? AND triple=? AND cpu=? AND level=? AND threads=? AND board_class=?"
+
+
+class RecordStore:
+    """The records in one file, which is created where it is missing.
+
+    Parameters
+    ----------
+    path
+        The SQLite file.
+    read_only
+        For a file that nobody writes, such as the one the project ships; it must exist.
+
+    Raises
+    ------
+    UsageError
+        The file is damaged, foreign, or of a newer version of this tool.
+    ToolchainError
+        The file system refused.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        self._lock = threading.Lock()  # one connection, several threads
+        with self._explained():
+            if read_only:
+                uri = path.resolve().as_uri() + "?immutable=1"
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                uri = path.resolve().as_uri()
+            self._db = sqlite3.connect(
+                uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+            )
+            try:
+                schema.prepare(self._db, path, read_only=read_only, wait_s=_BUSY_S)
+            except BaseException:
+                self._db.close()
+                raise
+
+    def add_function(self, workload: str, name: str, module: str) -> str:
+        """Keep a function that is about to be measured, once.
+
+        Functions with the same workload hash may differ in the names of their blocks, which
+        traces refer to; so each record says which one it is of.
+
+        Parameters
+        ----------
+        module
+            `traces.function_json` of the function.
+
+        Returns
+        -------
+        str
+            For `Record.function`.
+        """
+        identity = sha256(module.encode()).hexdigest()
+        with self._explained(), self._lock:
+            query = "INSERT OR IGNORE INTO functions VALUES (?, ?, ?, ?)"
+            self._db.execute(query, (identity, workload, name, module))
+        return identity
+
+    def function(self, identity: str) -> str:
+        """Return what `add_function` was given, as JSON."""
+        return str(self._all("SELECT module FROM functions WHERE id=?", (identity,))[0][0])
+
+    def has_workload(self, workload: str) -> bool:
+        """Whether a function with this workload hash was ever added."""
+        return bool(self._all("SELECT 1 FROM functions WHERE workload=? LIMIT 1", (workload,)))
+
+    def add(self, record: Record) -> None:
+        """Write one record; it is durable when this returns. Its function must be there."""
+        with self._explained(), self._lock:
+            self._db.execute(rows.INSERT, rows.values(record))
+
+    def best(self, key: RecordKey) -> Record | None:
+        """Return the fastest record of exactly this key."""
+        found = self._all(
+            f"{rows.SELECT} WHERE {_OF_KEY} AND best_ms IS NOT NULL ORDER BY best_ms, id LIMIT 1",
+            rows.key_values(key),
+        )
+        return rows.record(found[0]) if found else None
+
+    def bests(self, workload: str, triple: str) -> list[Record]:
+        """Return the fastest record of every key with this workload and triple."""
+        grouped = (  # SQLite takes the other columns from the row that holds the minimum
+            f"{rows.SELECT_BEST} WHERE workload=? AND triple=? AND best_ms IS NOT NULL"
+            " GROUP BY cpu, level, threads, board_class"
+        )
+        return [rows.record(found[:-1]) for found in self._all(grouped, (workload, triple))]
+
+    def top(self, key: RecordKey, count: int) -> list[Record]:
+        """Return the `count` fastest MetaSchedule records of this key, fastest first."""
+        query = (
+            f"{rows.SELECT} WHERE {_OF_KEY} AND best_ms IS NOT NULL AND kind='metaschedule'"
+            " ORDER BY best_ms, id LIMIT ?"
+        )
+        return [rows.record(found) for found in self._all(query, (*rows.key_values(key), count))]
+
+    def all(self, key: RecordKey | None = None) -> list[Record]:
+        """Return every record (of one key), failures included, oldest first."""
+        query: str = rows.SELECT
+        values: tuple[rows.Value, ...] = ()
+        if key is not None:
+            query, values = f"{query} WHERE {_OF_KEY}", rows.key_values(key)
+        return [rows.record(found) for found in self._all(f"{query} ORDER BY id", values)]
+
+    def measured(self, key: RecordKey) -> set[str]:
+        """Return the digests of candidates that need no second measurement on this key."""
+        found = self._all(f"{_DIGESTS} WHERE {_OF_KEY}", rows.key_values(key))
+        return {digest for digest, failure in found if failure not in PASSING_FAILURES}
+
+    def failures(self, run: str) -> dict[str, int]:
+        """Return how many candidates of one run failed, by class of failure."""
+        query = "SELECT failure, count(*) FROM records WHERE run=? AND failure IS NOT NULL GROUP BY failure"
+        return {str(failure): int(count) for failure, count in self._all(query, (run,))}
+
+    def count(self) -> int:
+        """Return the number of records."""
+        return int(self._all("SELECT count(*) FROM records", ())[0][0])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._db.close()
+
+    def __enter__(self) -> RecordStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _all(self, query: str, values: tuple[rows.Value, ...]) -> list[tuple[Any, ...]]:
+        with self._explained(), self._lock:
+            return self._db.execute(query, values).fetchall()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._explain(error) from error
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+
+    def _explain(self, error: sqlite3.Error) -> ToolchainError:
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(tuple(_DAMAGED)):
+            return UsageError(
+                f"the records in {self.path} cannot be read: {error}",
+                f"move the file away, for instance to {self.path.name}.damaged, or put a copy back",
+            )
+        if name.startswith(tuple(_LOCKED)):
+            return ToolchainError(
+                f"{self.path} has been locked by another process for {_BUSY_S:.0f} s",
+                "end the other program that writes to it (`fuser` names it), then try again",
+            )
+        return cannot_write(self.path, OSError(0, str(error)))
