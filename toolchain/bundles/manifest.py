@@ -56,7 +56,7 @@ class Tensor(_Strict):
     """One input or output of the network; its position names its sample's member."""
 
     name: str = Field(min_length=1)
-    shape: tuple[Annotated[int, Field(ge=0)], ...]
+    shape: tuple[Annotated[int, Field(ge=0, le=2**40)], ...] = Field(max_length=32)
     dtype: _Dtype
 
     @property

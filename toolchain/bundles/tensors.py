@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 
 from toolchain.bundles.manifest import Tensor
+
+_MAGIC = b"\x93NUMPY\x01\x00"
+_ALIGNMENT = 64
+_GROWTH = 21  # numpy leaves room for a first axis of 21 digits; so do we, for equal bytes
+
+
+def header(spec: Tensor) -> bytes:
+    """Return what precedes the elements of `spec`: the bytes that numpy.save writes.
+
+    Written and compared here rather than parsed: numpy's parser takes Python expressions, and meets
+    bad ones with errors of many kinds.
+    """
+    text = f"{{'descr': {_dtype(spec).str!r}, 'fortran_order': False, 'shape': {spec.shape!r}, }}"
+    if spec.shape:
+        text += " " * (_GROWTH - len(str(spec.shape[0])))
+    text += " " * (-(len(_MAGIC) + 2 + len(text) + 1) % _ALIGNMENT) + "\n"
+    return _MAGIC + len(text).to_bytes(2, "little") + text.encode("ascii")
 
 
 def encode(array: np.ndarray[Any, Any], spec: Tensor) -> bytes:
@@ -21,10 +36,7 @@ def encode(array: np.ndarray[Any, Any], spec: Tensor) -> bytes:
     """
     if tuple(array.shape) != spec.shape or array.dtype.name != spec.dtype:
         raise ValueError(f"{_form(array.dtype.name, array.shape)}, expected {_form(spec.dtype, spec.shape)}")
-    buffer = io.BytesIO()
-    ordered = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
-    npy.write_array(buffer, ordered, version=(1, 0), allow_pickle=False)
-    return buffer.getvalue()
+    return header(spec) + array.astype(_dtype(spec), copy=False).tobytes(order="C")
 
 
 def decode(data: bytes, spec: Tensor) -> np.ndarray[Any, Any]:
@@ -35,18 +47,16 @@ def decode(data: bytes, spec: Tensor) -> np.ndarray[Any, Any]:
     ValueError
         It is no such file, or has not the shape and dtype of `spec`.
     """
-    stream = io.BytesIO(data)
-    if npy.read_magic(stream) != (1, 0):
-        raise ValueError("it is not a .npy file of version 1.0")
-    shape, fortran, dtype = npy.read_array_header_1_0(stream)
-    wanted = np.dtype(spec.dtype).newbyteorder("<")
-    if shape != spec.shape or dtype != wanted or fortran:
-        order = " in Fortran order" if fortran else ""
-        raise ValueError(f"{_form(dtype.str, shape)}{order}, expected {_form(wanted.str, spec.shape)}")
-    start = stream.tell()
-    if len(data) - start != spec.nbytes:
-        raise ValueError(f"{len(data) - start} bytes of elements, expected {spec.nbytes}")
-    return np.frombuffer(data, wanted, offset=start).reshape(shape)
+    start = header(spec)
+    if not data.startswith(start):
+        raise ValueError(f"its header is not that of {_form(spec.dtype, spec.shape)}")
+    if len(data) - len(start) != spec.nbytes:
+        raise ValueError(f"{len(data) - len(start)} bytes of elements, expected {spec.nbytes}")
+    return np.frombuffer(data, _dtype(spec), offset=len(start)).reshape(spec.shape)
+
+
+def _dtype(spec: Tensor) -> np.dtype[Any]:
+    return np.dtype(spec.dtype).newbyteorder("<")
 
 
 def _form(dtype: str, shape: tuple[int, ...]) -> str:

@@ -1,0 +1,127 @@
+"""What goes into a bundle comes out of it, and equal inputs give equal bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import resource
+import subprocess
+import sys
+import tarfile
+
+import numpy as np
+import pytest
+
+from tests.bundles.conftest import LIBRARY
+from toolchain.bundles import Manifest, read_bundle, write_bundle
+from toolchain.errors import ToolchainError, UsageError
+
+
+def test_everything_comes_back(bundle, manifest, sample, expected):
+    found = read_bundle(bundle)
+    assert found.manifest.model_copy(update={"files": {}}) == manifest
+    assert found.library == LIBRARY
+    assert found.sha256 == hashlib.sha256(bundle.read_bytes()).hexdigest()
+    for arrays, back in ((sample, found.sample), (expected, found.expected)):
+        assert list(back) == list(arrays)
+        for name, array in arrays.items():
+            assert back[name].dtype == array.dtype and back[name].shape == array.shape
+            np.testing.assert_array_equal(back[name], array)
+
+
+def test_the_library_may_be_a_file_and_the_sum_is_returned(bundle, manifest, sample, expected, tmp_path):
+    (tmp_path / "lib.so").write_bytes(LIBRARY)
+    digest = write_bundle(tmp_path / "again", manifest, tmp_path / "lib.so", sample, expected)
+    assert (tmp_path / "again").read_bytes() == bundle.read_bytes()
+    assert digest == hashlib.sha256(bundle.read_bytes()).hexdigest()
+
+
+def test_bytes_do_not_depend_on_folder_process_or_order_of_arrays(bundle, manifest, tmp_path):
+    program = f"""
+import numpy as np, sys
+from pathlib import Path
+from toolchain.bundles import Manifest, write_bundle
+manifest = Manifest.model_validate_json({manifest.to_json()!r})
+sample = {{"n": np.array(7, ">i8"), "gpu_0/data_0": np.asfortranarray([[1, 2, 3]], "float32")}}
+expected = {{"gpu_0/prob": np.array([[0.1, 0.2, 0.3, 0.4]], "float32")}}
+write_bundle(Path(sys.argv[1]), manifest, {LIBRARY!r}, sample, expected)
+"""
+    other = tmp_path / "another folder" / "other"
+    subprocess.run([sys.executable, "-c", program, other], check=True, timeout=60)
+    assert other.read_bytes() == bundle.read_bytes()
+
+
+def test_any_tar_program_reads_it_and_python_writes_the_same_bytes(bundle, tmp_path):
+    with (
+        tarfile.open(bundle) as archive,
+        tarfile.open(tmp_path / "b", "w", format=tarfile.USTAR_FORMAT) as copy,
+    ):
+        names = archive.getnames()
+        for name in names:
+            plain = tarfile.TarInfo(name)
+            plain.size = archive.getmember(name).size
+            copy.addfile(plain, archive.extractfile(name))
+    assert names == [
+        *("manifest.json", "manifest.sha256", "library.so"),
+        *("sample/0.npy", "sample/1.npy", "expected/0.npy"),
+    ]
+    assert (tmp_path / "b").read_bytes() == bundle.read_bytes()
+    subprocess.run(["tar", "-xf", bundle, "-C", tmp_path], check=True, timeout=60)
+    subprocess.run(["sha256sum", "-c", "manifest.sha256"], cwd=tmp_path, check=True, timeout=60)
+    assert np.load(tmp_path / "sample/1.npy", allow_pickle=False) == 7
+
+
+def test_objects_instead_of_a_library(write, manifest, tmp_path):
+    path = write(tmp_path / "t", manifest=manifest.model_copy(update={"format": "tar"}), library=b"objects")
+    assert read_bundle(path).library == b"objects"
+    with tarfile.open(path) as archive:
+        assert archive.getnames()[2] == "library.tar"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sample": {}}, "gpu_0/data_0"),
+        (
+            {"expected": {"gpu_0/prob": np.zeros((4, 1), "float32")}},
+            r"float32\[4,1\], expected float32\[1,4\]",
+        ),
+        ({"expected": {"gpu_0/prob": np.zeros((1, 4))}}, "float64"),
+    ],
+)
+def test_arrays_that_are_not_the_manifests(write, tmp_path, changed, message):
+    with pytest.raises(UsageError, match=message):
+        write(tmp_path / "new", **changed)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_library_that_is_not_there(write, tmp_path):
+    with pytest.raises(ToolchainError, match=r"no\.so: No such file"):
+        write(tmp_path / "new", library=tmp_path / "no.so")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_leaves_the_old_bundle_and_nothing_else(bundle, write):
+    before = bundle.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(ToolchainError, match=r"cannot write .*tiny\.bundle") as caught:
+            write(bundle, library=bytes(10**6))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.exit_code == 1
+    assert bundle.read_bytes() == before and list(bundle.parent.iterdir()) == [bundle]
+
+
+def test_a_manifest_that_contradicts_itself(manifest):
+    values = manifest.model_dump()
+    for change in (
+        {"arch": "x86_64"},
+        {"model": values["model"] | {"softmax_outputs": ("other",)}},
+        {"model": values["model"] | {"source_name": "/home/me/tiny.onnx"}},
+        {"inputs": values["inputs"][:1] * 2},
+        {"tolerance": float("nan")},
+        {"unknown": 1},
+    ):
+        with pytest.raises(ValueError, match=next(iter(change))):
+            Manifest.model_validate(values | change)
