@@ -37,7 +37,7 @@ test: venv ## what CI runs: linters, types, layers and the tests
 
 test-all: venv ## the tests and every network on every class; the result goes to docs/test-all.md
 	@$(MAKE) lint
-	$(BIN)/python -m pytest --result-table docs/test-all.md $(PYTEST)
+	$(BIN)/python -m pytest -p tests.result_table --result-table docs/test-all.md $(PYTEST)
 
 check: venv ## linters, types, layers and the fast tests; under a minute
 	@$(MAKE) lint

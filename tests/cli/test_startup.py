@@ -13,9 +13,9 @@ from benchmarks.startup import best_ms
 from toolchain.cli.lazy import LazyGroup
 from toolchain.cli.root import COMMANDS, root
 
-HEAVY = {
-    "docker", "numpy", "onnx", "onnxruntime", "paramiko", "pydantic", "rich", "torch", "tvm", "tvm_ffi", "xgboost",
-}  # fmt: skip
+HEAVY = set(
+    "docker numpy onnx onnxruntime paramiko pydantic rich torch tvm tvm_ffi xgboost".split()  # noqa: SIM905
+)
 
 PROGRAM = """
 import sys

@@ -20,6 +20,16 @@ cluster_option = click.option(
     metavar="CPU",
     help="Cores of one kind, such as cortex-a72; default: the bundle's, or the class's first.",
 )
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["auto", "host"]),
+    default="auto",
+    envvar="TOOLCHAIN_ENGINE",
+    show_envvar=True,
+    show_default=True,
+    expose_value=False,  # there is one engine so far, and both names mean it
+    help="Where the step runs; host: on this machine.",
+)
 
 
 def board_option(help_text: str) -> Callable[[Function], Function]:

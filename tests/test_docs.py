@@ -1,0 +1,45 @@
+"""What the documentation says is what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.generate import PAGES, REFERENCE
+from toolchain.cli.root import COMMANDS
+from toolchain.profiles import class_names
+
+ROOT = Path(__file__).parent.parent
+TEXTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_reference_is_current(name: str) -> None:
+    assert (REFERENCE / name).read_text() == PAGES[name](), "stale: run `make docs`"
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(text: Path) -> None:
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text.read_text()):
+        assert (text.parent / link).exists(), f"{text}: {link}"
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_in_the_texts_exist(text: Path) -> None:
+    typed = re.findall(r"(?:^ {4}|`)toolchain ([a-z-]+)", text.read_text(), re.MULTILINE)
+    assert set(typed) <= set(COMMANDS)
+
+
+def test_make_verbs_in_the_texts_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    verbs = set(re.findall(r"^([a-z-]+%?):", makefile, re.MULTILINE))
+    for text in TEXTS:
+        for verb in re.findall(r"(?:^ {4}|`)make ([a-z][a-z0-9-]*)", text.read_text(), re.MULTILINE):
+            assert verb in verbs or verb.split("-")[0] + "-%" in verbs, f"{text}: make {verb}"
+
+
+def test_readme_names_every_board_class() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert all(name in readme for name in class_names())

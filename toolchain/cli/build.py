@@ -1,0 +1,112 @@
+"""`toolchain build`: from a network to a bundle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from toolchain.cli.options import (
+    board_name,
+    board_option,
+    cluster_option,
+    engine_option,
+    model_argument,
+    model_options,
+    named_inputs,
+)
+from toolchain.cli.output import emit, note, output_options
+
+if TYPE_CHECKING:
+    from toolchain.building.build import BuildResult
+    from toolchain.models.options import ModelOptions
+
+
+@click.command()
+@model_argument
+@board_option("The board or board class to build for.")
+@cluster_option
+@model_options
+@click.option("--require-tuned", is_flag=True, help="Fail when a task has no record.")
+@click.option("--no-shipped", is_flag=True, help="Leave out the records that the project ships.")
+@named_inputs("--sample", "The input that `verify` runs, one for each input; default: a seeded one.")
+@click.option(
+    "--linker",
+    type=click.Choice(["zig", "gcc", "ndk"]),
+    default="zig",
+    show_default=True,
+    help="What links the library.",
+)
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(["so", "tar"]),
+    default="so",
+    show_default=True,
+    help="A library, or a tar of its objects.",
+)
+@engine_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="DIR",
+    help="The folder for library and bundle.",
+)
+@output_options
+def command(
+    model: str,
+    board: str | None,
+    options: ModelOptions,
+    cluster: str | None,
+    require_tuned: bool,
+    no_shipped: bool,
+    inputs: tuple[str, ...],
+    linker: str,
+    file_format: Literal["so", "tar"],
+    output: Path,
+) -> None:
+    """Compile a network into a bundle for a board.
+
+    Records of earlier tuning decide its schedules where they match; the output says for how many tasks.
+    """
+    from toolchain.boards.inventory import find_target
+    from toolchain.building.build import BuildOptions, build
+    from toolchain.measuring.arrays import read_inputs
+    from toolchain.models.load import load_model
+    from toolchain.config import data_dir
+    from toolchain.records.store import FILE_NAME, RecordStore
+
+    target = find_target(board_name(board))
+    loaded = load_model(model, options)
+    sample = read_inputs(inputs, loaded.inputs) if inputs else None
+    how = BuildOptions(
+        cluster=cluster,
+        require_tuned=require_tuned,
+        shipped=not no_shipped,
+        linker=linker,
+        format=file_format,
+        sample=sample,
+    )
+    with RecordStore(data_dir() / FILE_NAME) as store:
+        result = build(loaded, target, store, output, how, note)
+    emit(result.to_json(), lambda: show(result))
+
+
+def show(result: BuildResult) -> None:
+    """Print what was built for people."""
+    from toolchain.building.build import count
+
+    for choice in result.choices:
+        if choice.warning:
+            note(f"warning: task {choice.task.id} ({choice.task.name}): {choice.warning}")
+    tasks = count(result.choices)
+    hits = Counter(choice.source for choice in result.choices if choice.tuned)
+    how = ", ".join(f"{number} {source}" for source, number in hits.items()) or "none"
+    click.echo(f"tasks: {tasks['total']} total, {tasks['tuned']} tuned, {tasks['improved']} improved")
+    click.echo(f"records: {how}; {tasks['total'] - tasks['tuned']} tasks without one")
+    click.echo(f"target: {result.target.triple}, {result.target.cpu}")
+    click.echo(f"library: {result.library}\nbundle: {result.bundle}")
