@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import tvm
+from tvm.relax import _ffi_api as relax_api
 from tvm.relax.frontend.onnx import onnx_frontend
 
 
@@ -61,7 +62,13 @@ def import_onnx(graph: Any, opset: int) -> tvm.ir.IRModule:
     importer = _Importer(shape_dict={}, dtype_dict="float32")
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):  # it prints what it fails at
         warnings.simplefilter("ignore")
-        return importer.from_onnx(graph, opset)
+        try:
+            return importer.from_onnx(graph, opset)
+        except Exception:
+            with contextlib.suppress(Exception):  # else its destructor warns about open blocks on stderr
+                while True:
+                    relax_api.BlockBuilderEndBlock(importer.bb)
+            raise
 
 
 def train_cost_model() -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 from toolchain import atomic
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.foreign import first_line
-from toolchain.models.importer import inlined
+from toolchain.models.importer import check_valid, modernised
 from toolchain.models.options import ModelOptions
 from toolchain.models.shapes import inferred, specialise
 from toolchain.models.source import read_source
@@ -28,8 +28,9 @@ def export_model(source: str, options: ModelOptions, path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"-o {path} is a folder", f"name a file in it: -o {path}/model.onnx")
     found = read_source(source, options)
-    model = specialise(inlined(found.proto), options)
-    inferred(model)  # refuses shapes that don't fit, before anything is written
+    model = specialise(modernised(found.proto, found.origin), options, found.origin)
+    check_valid(model, found.origin)
+    inferred(model, found.origin)  # refuses shapes that don't fit
     try:
         data = model.SerializeToString(deterministic=True)
     except ValueError as error:  # 2 GiB is protobuf's limit

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+LONGEST = 300
+"""Characters; some messages hold a whole expression."""
+
 
 def first_line(error: Exception) -> str:
     """Return the first line of `error` that says something; TVM's and onnx's go on with a traceback."""
     lines = (line.strip() for line in str(error).splitlines())
-    return next((line for line in lines if line and not line.startswith("Traceback")), type(error).__name__)
+    found = next((line for line in lines if line and not line.startswith("Traceback")), type(error).__name__)
+    return found if len(found) <= LONGEST else found[:LONGEST] + "…"

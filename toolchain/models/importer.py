@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import onnx
-from onnx import checker, inliner
+from onnx import checker, inliner, version_converter
 
 from toolchain.errors import UsageError
 from toolchain.models.foreign import first_line
@@ -19,18 +19,32 @@ if TYPE_CHECKING:
 DOMAINS = frozenset({"", "ai.onnx", "com.microsoft"})
 """Operator domains that the importer's table speaks about; it looks at names alone."""
 
+OLDEST_OPSET = 7
+"""onnxruntime runs operator set 7 and newer (its documentation, "Compatibility")."""
+
 NODES_SHOWN = 5
 HINT = "`toolchain model inspect` lists the operators; export the network without these"
 
 
-def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return `model` with calls of its own functions replaced by their bodies."""
-    if not model.functions:
-        return model
+def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
+    """Return `model` without functions of its own, in an operator set that onnxruntime still runs.
+
+    Raises
+    ------
+    UsageError
+        onnx cannot do it.
+    """
     try:
-        return inliner.inline_local_functions(model)
-    except Exception as error:  # its C++ side has no error class of its own
-        raise UsageError(f"the functions in the file cannot be inlined: {first_line(error)}", HINT) from error
+        if model.functions:
+            model = inliner.inline_local_functions(model)
+        if opset_of(model) < OLDEST_OPSET:
+            model = version_converter.convert_version(model, OLDEST_OPSET)
+    except Exception as error:  # their C++ side has no error class of its own
+        raise UsageError(
+            f"{origin} cannot be brought to operator set {OLDEST_OPSET}: {first_line(error)}",
+            "export it again, with a newer operator set and without functions",
+        ) from error
+    return model
 
 
 def unsupported_operators(model: onnx.ModelProto) -> dict[str, list[str]]:
@@ -48,7 +62,7 @@ def unsupported_operators(model: onnx.ModelProto) -> dict[str, list[str]]:
 
 
 def check_supported(model: onnx.ModelProto, origin: str) -> None:
-    """Refuse a model that is invalid or has unsupported operators, naming all of them at once.
+    """Refuse a model with unsupported operators, naming all of them at once.
 
     Raises
     ------
@@ -59,9 +73,19 @@ def check_supported(model: onnx.ModelProto, origin: str) -> None:
     if unsupported:
         listed = "; ".join(f"{operator} ({_some(nodes)})" for operator, nodes in unsupported.items())
         raise UsageError(f"{origin}: unsupported operators: {listed}", HINT)
+
+
+def check_valid(model: onnx.ModelProto, origin: str) -> None:
+    """Refuse a model that breaks ONNX's rules.
+
+    Raises
+    ------
+    UsageError
+        With the first rule broken.
+    """
     try:
         checker.check_model(model)
-    except checker.ValidationError as error:
+    except Exception as error:  # ValidationError; UnicodeDecodeError where names are broken
         raise UsageError(
             f"{origin}: not a valid ONNX graph: {first_line(error)}", "export it again"
         ) from error
@@ -114,7 +138,10 @@ def output_specs(model: onnx.ModelProto, module: tvm.ir.IRModule, origin: str) -
     for value, type_ in zip(model.graph.output, types, strict=True):
         shape = getattr(type_, "shape", None)
         if shape is None or not all(isinstance(extent, tirx.IntImm) for extent in shape):
-            raise UsageError(f"{origin}: the shape of output {value.name!r} depends on the data", HINT)
+            raise UsageError(
+                f"{origin}: the shape of output {value.name!r} depends on the data",
+                "export the network without this output, or with a fixed shape",
+            )
         specs.append(TensorSpec(value.name, tuple(int(extent) for extent in shape), str(type_.dtype)))
     return tuple(specs)
 

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 
 from toolchain.models.costs import count_macs, count_parameters
-from toolchain.models.importer import inlined, unsupported_operators
+from toolchain.models.importer import modernised, unsupported_operators
 from toolchain.models.options import ModelOptions
 from toolchain.models.shapes import dimensions, dtype_of, inferred, specialise
 from toolchain.models.source import read_source
@@ -33,8 +33,8 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
         The source cannot be read, or the options contradict it.
     """
     found = read_source(source, options)
-    proto = inlined(found.proto)
-    model = inferred(specialise(proto, options, partly=True), strict=False)
+    proto = modernised(found.proto, found.origin)
+    model = inferred(specialise(proto, options, found.origin, partly=True), found.origin, strict=False)
     macs = count_macs(model)
     unsupported = unsupported_operators(model)
     return {

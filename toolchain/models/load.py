@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from toolchain.models.importer import check_supported, import_module, inlined, input_specs, output_specs
+from toolchain.models.fold import fold_batch_norms
+from toolchain.models.importer import (
+    check_supported,
+    check_valid,
+    import_module,
+    input_specs,
+    modernised,
+    output_specs,
+)
 from toolchain.models.options import ModelOptions
 from toolchain.models.shapes import inferred, specialise
 from toolchain.models.softmax import softmax_outputs
@@ -64,10 +72,12 @@ def load_model(source: str, options: ModelOptions) -> Model:
         A kind of source that this installation lacks the means for.
     """
     found = read_source(source, options)
-    proto = inlined(found.proto)
+    proto = modernised(found.proto, found.origin)
     check_supported(proto, found.origin)
-    graph = inferred(specialise(proto, options))
-    module = import_module(graph, found.origin)
+    static = specialise(proto, options, found.origin)
+    check_valid(static, found.origin)
+    graph = inferred(static, found.origin)
+    module = import_module(fold_batch_norms(graph), found.origin)
     return Model(
         name=found.name,
         source=found.origin,

@@ -16,6 +16,10 @@ Dimension = int | str
 Shape = tuple[Dimension, ...]
 
 
+FIRST_IR_WITHOUT_STORED_INPUTS = 4
+"""Before, stored tensors had to be listed among the inputs (ONNX's IR.md, "Graphs")."""
+
+
 def dimensions(value: onnx.ValueInfoProto) -> Shape | None:
     """Return the shape that `value` declares; None where not even the rank is known."""
     tensor = value.type.tensor_type
@@ -25,15 +29,20 @@ def dimensions(value: onnx.ValueInfoProto) -> Shape | None:
 
 
 def dtype_of(value: onnx.ValueInfoProto) -> str:
-    """Return the numpy name of the elements' type; `string`, or `?` where `value` is no tensor."""
+    """Return the numpy name of the elements' type; `string`, or `?` where there is none."""
     code = value.type.tensor_type.elem_type
-    if code == onnx.TensorProto.UNDEFINED:
+    if code == onnx.TensorProto.STRING:
+        return "string"
+    try:
+        return str(helper.tensor_dtype_to_np_dtype(code).name)
+    except KeyError:  # no tensor, or a type that onnx does not know
         return "?"
-    return "string" if code == onnx.TensorProto.STRING else str(helper.tensor_dtype_to_np_dtype(code).name)
 
 
-def specialise(proto: onnx.ModelProto, options: ModelOptions, *, partly: bool = False) -> onnx.ModelProto:
-    """Return a copy of `proto` whose inputs have the shapes that `options` ask for.
+def specialise(
+    proto: onnx.ModelProto, options: ModelOptions, origin: str, *, partly: bool = False
+) -> onnx.ModelProto:
+    """Return a copy of `proto` whose inputs are the true ones, in the shapes that `options` ask for.
 
     Parameters
     ----------
@@ -41,6 +50,8 @@ def specialise(proto: onnx.ModelProto, options: ModelOptions, *, partly: bool = 
         A model; left alone.
     options
         Its `shapes` and `batch` are used.
+    origin
+        Where the model came from, for messages.
     partly
         Leave open what the options don't say, instead of refusing.
 
@@ -51,30 +62,37 @@ def specialise(proto: onnx.ModelProto, options: ModelOptions, *, partly: bool = 
     """
     model = onnx.ModelProto()
     model.CopyFrom(proto)
-    inputs = input_values(model.graph)
-    _check_options(inputs, options)
+    given = input_values(model.graph)
+    if len(given) < len(model.graph.input):
+        del model.graph.input[:]
+        model.graph.input.extend(given)
+        model.ir_version = max(model.ir_version, FIRST_IR_WITHOUT_STORED_INPUTS)
+    inputs = list(model.graph.input)
+    _check_options(inputs, options, origin)
     bound: dict[str, int] = {}
     for value in inputs:
-        wanted = _wanted(value, options)
+        wanted = _wanted(value, options, origin)
         if wanted is not None:
-            _fill(value, wanted, bound)
+            _fill(value, wanted, bound, origin)
     for value in (*inputs, *model.graph.value_info, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:  # a name bound by one input holds everywhere
             if dim.dim_param in bound:
                 dim.dim_value = bound[dim.dim_param]
     if not partly:
         for value in inputs:
-            _check_static(value)
+            _check_static(value, origin)
     return model
 
 
-def inferred(model: onnx.ModelProto, *, strict: bool = True) -> onnx.ModelProto:
+def inferred(model: onnx.ModelProto, origin: str, *, strict: bool = True) -> onnx.ModelProto:
     """Return a copy of `model` that knows the shapes of its inner tensors.
 
     Parameters
     ----------
     model
         A model, with static inputs if the inner shapes are to be static.
+    origin
+        Where it came from, for messages.
     strict
         Refuse shapes that don't fit together, instead of leaving them out.
 
@@ -87,31 +105,31 @@ def inferred(model: onnx.ModelProto, *, strict: bool = True) -> onnx.ModelProto:
         return shape_inference.infer_shapes(model, check_type=strict, strict_mode=strict, data_prop=True)
     except Exception as error:  # InferenceError, or whatever the C++ side throws at a broken graph
         raise UsageError(
-            f"the shapes of the network don't fit together: {first_line(error)}",
+            f"{origin}: the shapes don't fit together: {first_line(error)}",
             "`toolchain model inspect` shows the inputs; check the file, --shape and --batch",
         ) from error
 
 
-def _check_options(inputs: list[onnx.ValueInfoProto], options: ModelOptions) -> None:
+def _check_options(inputs: list[onnx.ValueInfoProto], options: ModelOptions, origin: str) -> None:
     names = [value.name for value in inputs]
     for name, shape in options.shapes.items():
         if name not in names:
             raise UsageError(
-                f"--shape {format_shape(name, shape)}: the network has no input {name!r}",
+                f"--shape {format_shape(name, shape)}: {origin} has no input {name!r}",
                 "its inputs are: " + ", ".join(names),
             )
     if options.batch is None:
         return
-    shapes = [_wanted(value, options) for value in inputs]
-    if all(shape is not None and shape[:1] != (options.batch,) for shape in shapes):
-        declared = "; ".join(format_shape(value.name, dimensions(value) or ()) for value in inputs)
+    wanted = [(value.name, _wanted(value, options, origin)) for value in inputs]
+    if all(shape is not None and shape[:1] != (options.batch,) for _, shape in wanted):
+        shapes = "; ".join(format_shape(name, shape or ()) for name, shape in wanted)
         raise UsageError(
-            f"--batch {options.batch}: no input has an open first dimension ({declared})",
+            f"--batch {options.batch}: {origin} has no input that can have this first dimension ({shapes})",
             "leave --batch out, or export the network with an open batch dimension",
         )
 
 
-def _wanted(value: onnx.ValueInfoProto, options: ModelOptions) -> Shape | None:
+def _wanted(value: onnx.ValueInfoProto, options: ModelOptions, origin: str) -> Shape | None:
     """Return the shape asked for, checked against the declared one; None where nothing is known."""
     declared = dimensions(value)
     if value.name not in options.shapes:
@@ -124,14 +142,14 @@ def _wanted(value: onnx.ValueInfoProto, options: ModelOptions) -> Shape | None:
         and all(isinstance(old, str) or old == new for old, new in zip(declared, wanted, strict=True))
     ):
         raise UsageError(
-            f"--shape {format_shape(value.name, wanted)}: the file declares "
+            f"--shape {format_shape(value.name, wanted)}: {origin} declares "
             f"{format_shape(value.name, declared)}, and only open dimensions can be chosen",
             "leave --shape out, or export the network with that shape",
         )
     return wanted
 
 
-def _fill(value: onnx.ValueInfoProto, wanted: Shape, bound: dict[str, int]) -> None:
+def _fill(value: onnx.ValueInfoProto, wanted: Shape, bound: dict[str, int], origin: str) -> None:
     shape = value.type.tensor_type.shape
     if not value.type.tensor_type.HasField("shape"):
         shape.SetInParent()
@@ -142,20 +160,22 @@ def _fill(value: onnx.ValueInfoProto, wanted: Shape, bound: dict[str, int]) -> N
             continue
         if dim.dim_param and bound.setdefault(dim.dim_param, extent) != extent:
             raise UsageError(
-                f"input {format_shape(value.name, wanted)}: the dimension {dim.dim_param!r} was given "
+                f"{origin}: input {format_shape(value.name, wanted)}: dimension {dim.dim_param!r} was given "
                 f"as {bound[dim.dim_param]} before",
                 "give it one extent in all --shape and --batch options",
             )
         dim.dim_value = extent
 
 
-def _check_static(value: onnx.ValueInfoProto) -> None:
+def _check_static(value: onnx.ValueInfoProto, origin: str) -> None:
     shape = dimensions(value)
     if dtype_of(value) in ("?", "string"):
-        raise UsageError(f"input {value.name!r} is no tensor of numbers", "export the network without it")
+        raise UsageError(
+            f"{origin}: input {value.name!r} is no tensor of numbers", "export the network without it"
+        )
     if shape is None:
         raise UsageError(
-            f"the file says nothing about the shape of input {value.name!r}",
+            f"{origin} says nothing about the shape of input {value.name!r}",
             f"add --shape {value.name}=D,D,…",
         )
     unknown = [i for i, extent in enumerate(shape) if isinstance(extent, str)]
@@ -164,4 +184,4 @@ def _check_static(value: onnx.ValueInfoProto) -> None:
         hint = f"add --shape {example} with a number for each D"
         if unknown == [0]:
             hint += ", or --batch N"
-        raise UsageError(f"the file leaves open the shape of input {format_shape(value.name, shape)}", hint)
+        raise UsageError(f"{origin} leaves open the shape of input {format_shape(value.name, shape)}", hint)
