@@ -1,0 +1,135 @@
+"""Arrays that users hand over, and those they get."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.measuring.arrays import read_inputs, write_outputs
+from toolchain.models.spec import TensorSpec
+
+SPECS = (TensorSpec("a", (2, 3), "float32"), TensorSpec("gpu_0/data_0", (4,), "int64"))
+A = np.arange(6, dtype=np.float32).reshape(2, 3)
+B = np.arange(4)
+
+
+def saved(folder: Path, name: str, array: np.ndarray) -> Path:
+    np.save(folder / name, array)
+    return folder / name
+
+
+def test_inputs_come_in_the_networks_order(tmp_path: Path) -> None:
+    a, b = saved(tmp_path, "x=1.npy", A), saved(tmp_path, "b.npy", B)
+    found = read_inputs([f"gpu_0/data_0={b}", f"a={a}"], SPECS)
+    assert list(found) == ["a", "gpu_0/data_0"]
+    np.testing.assert_array_equal(found["a"], A)
+
+
+def test_fortran_order_and_other_byte_orders_become_ours(tmp_path: Path) -> None:
+    file = saved(tmp_path, "a.npy", np.asfortranarray(A.astype(">f4")))
+    found = read_inputs([f"a={file}"], SPECS[:1])["a"]
+    assert found.flags["C_CONTIGUOUS"]
+    assert found.dtype == np.float32
+    assert found.dtype.isnative
+    np.testing.assert_array_equal(found, A)
+
+
+def bad_file(folder: Path, kind: str) -> Path:
+    file = folder / "bad.npy"
+    if kind == "folder":
+        file.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "text":
+        file.write_text("1 2 3\n")
+    elif kind == "empty":
+        file.write_bytes(b"")
+    elif kind == "objects":
+        np.save(file, np.array([{"a": 1}, None], dtype=object), allow_pickle=True)
+    elif kind == "truncated":
+        np.save(file, A)
+        file.write_bytes(file.read_bytes()[:-4])
+    elif kind == "huge":
+        np.save(file, A)
+        file.write_bytes(file.read_bytes().replace(b"(2, 3)", b"(9999999,9999999)")[:200])
+    elif kind == "header":
+        np.save(file, A)
+        file.write_bytes(file.read_bytes().replace(b"{'descr'", b"{'descr("))
+    elif kind == "npz":
+        with file.open("wb") as opened:
+            np.savez(opened, a=A)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("missing", "no such file"),
+        ("folder", "not a file"),
+        ("pipe", "not a file"),
+        ("text", r"not a \.npy file"),
+        ("empty", r"not a \.npy file"),
+        ("npz", r"not a \.npy file"),
+        ("objects", "holds Python objects"),
+        ("truncated", "cannot be read"),
+        ("huge", "cannot be read"),
+        ("header", "cannot be read"),
+    ],
+)
+def test_a_file_that_is_no_array_is_named(tmp_path: Path, kind: str, says: str) -> None:
+    file = bad_file(tmp_path, kind)
+    with pytest.raises(UsageError, match=says) as raised:
+        read_inputs([f"a={file}"], SPECS[:1])
+    assert f"--input a={file}" in raised.value.message
+    assert "numpy.save" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        ("x.npy", r"--input x.npy: not NAME=FILE.npy \(such as --input a=x.npy"),
+        ("=x.npy", "not NAME=FILE.npy"),
+        ("a=", "not NAME=FILE.npy"),
+        ("b={a}", r"--input b: the network has no input of this name.*a \[2, 3\] float32"),
+        ("a={b}", r"shape \[4\] where \[2, 3\]"),
+        ("a={d}", "dtype float64 where float32"),
+    ],
+)
+def test_wrong_names_shapes_and_dtypes_are_told(tmp_path: Path, argument: str, says: str) -> None:
+    files = {
+        "a": saved(tmp_path, "a.npy", A),
+        "b": saved(tmp_path, "b.npy", B),
+        "d": saved(tmp_path, "d.npy", A.astype(np.float64)),
+    }
+    with pytest.raises(UsageError, match=says):
+        read_inputs([argument.format(**files)], SPECS[:1])
+
+
+def test_a_name_twice_and_a_missing_one_are_told(tmp_path: Path) -> None:
+    a = saved(tmp_path, "a.npy", A)
+    with pytest.raises(UsageError, match="'a' is given twice"):
+        read_inputs([f"a={a}", f"a={a}"], SPECS)
+    with pytest.raises(UsageError, match=r"'gpu_0/data_0' is missing.*--input gpu_0/data_0="):
+        read_inputs([f"a={a}"], SPECS)
+
+
+def test_outputs_come_back_in_order_with_any_name(tmp_path: Path) -> None:
+    outputs = {"z/0:1": A, "file": B, "a": np.float32(3).reshape(())}
+    write_outputs(tmp_path / "new" / "out", outputs)
+    with np.load(tmp_path / "new" / "out") as found:
+        assert list(found) == list(outputs)
+        for name, array in outputs.items():
+            assert found[name].dtype == array.dtype
+            np.testing.assert_array_equal(found[name], array)
+    write_outputs(tmp_path / "again.npz", outputs)
+    assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "new" / "out").read_bytes()
+
+
+def test_an_impossible_place_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError, match=f"cannot write {tmp_path}"):
+        write_outputs(tmp_path, {"a": A})
+    assert list(tmp_path.iterdir()) == []

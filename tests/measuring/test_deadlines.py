@@ -1,0 +1,40 @@
+"""A deadline ends what hangs and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolchain.errors import UsageError
+from toolchain.measuring.deadlines import deadline
+from toolchain.profiles import load_profile
+
+RK3399 = load_profile("rk3399")
+
+
+def test_the_users_choice_overrides() -> None:
+    found = deadline(1e12, RK3399, emulated=True, timeout=2.5)
+    assert (found.seconds, found.reason) == (2.5, "given by --timeout")
+
+
+@pytest.mark.parametrize("timeout", [0.0, -1.0, float("nan")])
+def test_a_timeout_that_is_no_time_is_refused(timeout: float) -> None:
+    with pytest.raises(UsageError, match="--timeout"):
+        deadline(1e9, RK3399, emulated=False, timeout=timeout)
+
+
+@given(st.floats(0, 1e12), st.integers(1, 100), st.floats(0, 1e4))
+def test_more_work_and_emulation_get_more_time(flops: float, runs: int, extra: float) -> None:
+    native = deadline(flops, RK3399, emulated=False, runs=runs, extra_s=extra).seconds
+    assert native >= 30 + extra - 0.1
+    assert deadline(flops, RK3399, emulated=True, runs=runs, extra_s=extra).seconds >= native
+    assert deadline(flops, RK3399, emulated=False, runs=runs + 1, extra_s=extra).seconds >= native
+    assert deadline(flops, load_profile("x86_64"), emulated=False, runs=runs, extra_s=extra).seconds <= native
+
+
+def test_the_reason_says_what_was_counted() -> None:
+    assert deadline(1.14e9, RK3399, emulated=True, runs=4).reason == (
+        "for 4 x 1.1 GFLOP on an emulated aarch64 board"
+    )
+    assert "20.0 GFLOP" in deadline(None, RK3399, emulated=False).reason

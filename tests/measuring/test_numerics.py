@@ -1,0 +1,168 @@
+"""The one number that says whether a board computes the network."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from toolchain.measuring.numerics import OutputError, compare, output_error
+
+finite = st.floats(-1e3, 1e3, width=32).filter(lambda x: x == 0 or abs(x) > 1e-3)
+arrays = hnp.arrays(np.float32, hnp.array_shapes(max_dims=4, max_side=5), elements=finite)
+TOLERANCE = 1e-3
+
+
+def error(y: np.ndarray | None, r: np.ndarray, softmax: bool = False) -> OutputError:
+    return output_error("out", y, r, TOLERANCE, softmax)
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    probabilities: np.ndarray = powers / powers.sum(axis=-1, keepdims=True)
+    return probabilities
+
+
+@given(arrays, st.booleans())
+def test_equal_arrays_have_no_error(r: np.ndarray, probabilities: bool) -> None:
+    found = error(r.copy(), r, probabilities)
+    assert (found.passed, found.max_abs_error, found.max_rel_error) == (True, 0.0, 0.0)
+
+
+@given(arrays, st.data())
+def test_the_error_is_the_definition(r: np.ndarray, data: st.DataObject) -> None:
+    y = data.draw(hnp.arrays(np.float32, r.shape, elements=finite))
+    found = error(y, r)
+    if not r.any() and y.any():
+        assert (found.passed, found.problem) == (False, "the reference is zero everywhere")
+        return
+    expected = np.abs(y.astype(float) - r).max() / max(np.abs(r.astype(float)).max(), 1e-300)
+    assert found.max_rel_error == pytest.approx(expected)
+    assert found.passed == (expected <= TOLERANCE)
+    assert found.worst_index is not None
+    worst = tuple(found.worst_index)
+    assert abs(float(y[worst]) - float(r[worst])) == found.max_abs_error
+    assert (found.value, found.expected) == (float(y[worst]), float(r[worst]))
+
+
+@given(arrays, arrays, st.sampled_from([2.0**-20, 0.5, -1.0, 4.0, 2.0**20]))
+def test_the_error_does_not_depend_on_the_unit(r: np.ndarray, y: np.ndarray, unit: float) -> None:
+    y = np.resize(y, r.shape).astype(np.float32)
+    plain, scaled = error(y, r), error(y * np.float32(unit), r * np.float32(unit))
+    assert scaled.max_rel_error == plain.max_rel_error
+    assert scaled.passed == plain.passed
+
+
+@given(st.integers(0, 7), st.integers(0, 2**32 - 1))
+def test_a_channel_of_the_wrong_sign_fails(channel: int, seed: int) -> None:
+    r = np.random.default_rng(seed).standard_normal((1, 8, 4, 4)).astype(np.float32)
+    y = r.copy()
+    y[:, channel] *= -1
+    found = error(y, r)
+    assert not found.passed
+    assert found.worst_index is not None
+    assert found.worst_index[1] == channel
+
+
+@given(arrays, st.sampled_from([np.nan, np.inf, -np.inf]), st.data())
+def test_one_value_that_is_not_finite_fails_on_either_side(
+    r: np.ndarray, value: float, data: st.DataObject
+) -> None:
+    bad = r.copy()
+    index = tuple(data.draw(st.integers(0, side - 1)) for side in r.shape)
+    bad[index] = value
+    for found in (error(bad, r), error(r, bad), error(bad, bad), error(bad, r, softmax=True)):
+        assert not found.passed
+        assert found.max_rel_error is None
+        assert found.worst_index == list(index)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_softmax_hides_no_wrong_logits(seed: int) -> None:
+    logits = np.random.default_rng(seed).standard_normal((1, 100)) * 3
+    logits[0, 7] = 40.0  # all the others together are below 1e-14
+    wrong = logits.copy()
+    wrong[0, 8:] = wrong[0, 8:][::-1]
+    r, y = softmax(logits).astype(np.float32), softmax(wrong).astype(np.float32)
+    assert error(y, r).passed, "as plain values the error is hidden"
+    assert not error(y, r, softmax=True).passed
+
+
+@given(hnp.arrays(np.float64, (2, 10), elements=st.floats(-20, 20)), st.floats(-50, 50))
+def test_log_probabilities_are_the_centred_logits(logits: np.ndarray, shift: float) -> None:
+    r = softmax(logits)
+    assert error(softmax(logits + shift), r, softmax=True).max_abs_error == pytest.approx(0, abs=1e-9)
+    y = logits.copy()
+    y[1, 3] += 1.0
+    found = error(softmax(y), r, softmax=True)
+    assert found.max_abs_error == pytest.approx(0.9, rel=1e-6)  # 1 less its share of the mean
+    assert found.worst_index == [1, 3]
+
+
+def test_probabilities_of_zero_are_compared_as_1e_30() -> None:
+    r = np.array([[1.0, 0.0, 0.0]], np.float32)
+    assert error(np.array([[1.0, 1e-35, 0.0]], np.float32), r, softmax=True).passed
+    assert not error(np.array([[1.0, 1e-20, 0.0]], np.float32), r, softmax=True).passed
+
+
+@given(hnp.arrays(np.int64, (3, 4)), st.integers(0, 2), st.integers(0, 3))
+def test_integers_must_be_equal(r: np.ndarray, i: int, j: int) -> None:
+    assert error(r.copy(), r).passed
+    y = r.copy()
+    y[i, j] ^= 1  # float64 cannot tell such neighbours above 2^53
+    found = error(y, r)
+    assert not found.passed
+    assert found.worst_index == [i, j]
+    assert found.max_abs_error is not None
+    assert found.max_abs_error >= 1
+    assert found.compared_as == "equal"
+
+
+def test_booleans_must_be_equal() -> None:
+    r = np.array([True, False])
+    assert error(r, r).passed
+    assert error(~r, r).worst_index == [0]
+
+
+@pytest.mark.parametrize(
+    ("y", "problem"),
+    [
+        (None, "no such output"),
+        (np.zeros((2, 1), np.float32), r"shape \[2, 1\] where \[1, 2\]"),
+        (np.zeros((1, 2), np.float64), "dtype float64 where float32"),
+    ],
+)
+def test_another_shape_dtype_or_none_at_all_fails(y: np.ndarray | None, problem: str) -> None:
+    found = error(y, np.ones((1, 2), np.float32))
+    assert not found.passed
+    assert found.problem is not None
+    assert re.search(problem, found.problem)
+
+
+def test_empty_outputs_and_scalars_compare() -> None:
+    assert error(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32)).passed
+    assert error(np.float32(1).reshape(()), np.float32(1).reshape(())).passed
+    assert not error(np.float32(2).reshape(()), np.float32(1).reshape(())).passed
+
+
+def test_all_outputs_must_pass_and_the_worst_is_named() -> None:
+    one = np.ones(3, np.float32)
+    found = compare(
+        {"a": one, "b": one * 2, "c": one}, {"a": one, "b": one, "c": one}, dict.fromkeys("abc", 0.1)
+    )
+    assert not found.passed
+    assert found.worst.name == "b"
+    assert [output.passed for output in found.outputs] == [True, False, True]
+    document = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert document["outputs"][1]["max_rel_error"] == 1.0
+    assert not compare({}, {}, {}).passed, "nothing compared is nothing proved"
+
+
+def test_what_is_not_finite_is_still_json() -> None:
+    nan = np.array([np.nan], np.float32)
+    json.dumps(compare({"a": nan}, {"a": nan}, {"a": 1.0}).to_json(), allow_nan=False)

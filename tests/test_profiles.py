@@ -1,0 +1,105 @@
+"""Board classes: the shipped ones, one's own, and wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolchain import profiles
+from toolchain.config import FILE_NAME
+from toolchain.errors import UsageError
+from toolchain.profiles import X86_LEVELS, class_names, load_profile, read_profile, x86_level
+
+GOOD = """
+description = "mine"
+triple = "aarch64-unknown-linux-gnu"
+glibc = "2.28"
+memory_mib = 512
+[[clusters]]
+cpu = "cortex-a35"
+cores = 4
+"""
+
+
+def test_the_shipped_classes_are_what_they_are() -> None:
+    assert {"rk3399", "raspberrypi4", "x86_64"} <= set(class_names())
+    rk3399 = load_profile("rk3399")
+    assert [(c.cpu, c.cores) for c in rk3399.clusters] == [("cortex-a72", 2), ("cortex-a53", 4)]
+    assert rk3399.arch == "aarch64"
+    for name in class_names():
+        profile = load_profile(name)
+        assert profile.name == name
+        major, minor = map(int, profile.glibc.split("."))
+        assert (major, minor) <= (2, 27), "vendor images are as old as Ubuntu 18.04"
+
+
+def test_the_first_cluster_is_the_default_and_unknown_ones_are_refused() -> None:
+    rk3399 = load_profile("rk3399")
+    assert rk3399.cluster(None).cpu == "cortex-a72"
+    assert rk3399.cluster("cortex-a53").cores == 4
+    with pytest.raises(UsageError, match=r"--cluster cortex-a99.*cortex-a72, cortex-a53"):
+        rk3399.cluster("cortex-a99")
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "mine" / "board.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    return file
+
+
+def test_a_class_of_ones_own_stands_in_boards_beside_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "boards", GOOD)
+    (tmp_path / FILE_NAME).write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert "mine" in class_names()
+    assert load_profile("mine").memory_mib == 512
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("glibc =", "glib =", "glib: unknown key; the keys are: clusters, description"),
+        ("memory_mib = 512", "", "memory_mib: is missing"),
+        ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu", "a triple has four parts"),
+        ('"2.28"', '"new"', "glibc: 'new'"),
+        ("cores = 4", "cores = 0", "clusters.0.cores: 0"),
+        ('description = "mine"', '[[devices]]\nkind = "gpu"', "devices.0.kind: 'gpu': Input should be 'cpu'"),
+        ("[[clusters]]", "[[clusters", "cannot be read"),
+    ],
+)
+def test_a_wrong_file_is_named_with_key_and_what_is_allowed(
+    tmp_path: Path, old: str, new: str, says: str
+) -> None:
+    text = GOOD.replace(old, new) if not new.startswith("[[devices]]") else GOOD + new + "\n"
+    file = write(tmp_path, text)
+    with pytest.raises(UsageError) as raised:
+        read_profile(file)
+    assert str(file) in raised.value.message
+    assert says in raised.value.message
+
+
+@pytest.mark.parametrize("name", ["rk3390", "../boards/rk3399", "", "rk3399/"])
+def test_an_unknown_class_lists_the_classes(name: str) -> None:
+    with pytest.raises(UsageError, match=r"rk3399, x86_64"):
+        load_profile(name)
+
+
+def test_the_class_of_this_host_has_its_cpus() -> None:
+    host = profiles.host_profile()
+    assert host.clusters[0].cores == profiles.physical_cores() >= 1
+    if host.arch == "x86_64":
+        assert host.clusters[0].cpu in X86_LEVELS
+
+
+@given(st.sets(st.sampled_from(sorted(X86_LEVELS["x86-64-v4"]))))
+def test_a_level_never_promises_a_missing_flag(flags: set[str]) -> None:
+    level = x86_level(frozenset(flags))
+    assert X86_LEVELS[level] <= flags
+    better = list(X86_LEVELS)[: list(X86_LEVELS).index(level)]
+    assert not any(X86_LEVELS[other] <= flags for other in better)
