@@ -194,6 +194,7 @@ def _symbols(facts: _Facts, expected: Symbols) -> Iterator[str]:
     if exports:
         yield f"it exports {', '.join(exports)}, expected __tvm_ffi_* and __TVMBackend* alone"
     if captured := sorted(expected.undefined - mine.undefined):
-        yield f"its objects call {', '.join(captured)} but it does not: something linked in took their place"
+        names = ", ".join(captured)
+        yield f"its objects call {names} but it does not: something took their place, expected the board's own"
     if added := sorted(mine.undefined - expected.undefined - set(foreign)):
-        yield f"it calls {', '.join(added)}, which its objects do not"
+        yield f"it calls {', '.join(added)}, expected no symbols but those that its objects call"

@@ -1,0 +1,70 @@
+"""Objects and libraries made for real, by zig's assembler and linker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from toolchain.linking.architectures import ARCHITECTURES, Architecture
+from toolchain.linking.zig import run_zig, zig_cache_environment
+from toolchain.profiles import Profile, load_profile
+
+CLASSES = {"aarch64": "rk3399", "x86_64": "x86_64"}
+CALL = {"aarch64": "bl {}", "x86_64": "call {}@PLT"}
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What one architecture's objects and libraries are made with."""
+
+    folder: Path
+    profile: Profile
+    arch: Architecture
+
+    def assemble(self, text: str, name: str = "lib0.o") -> Path:
+        made = self.folder / name
+        source = made.with_suffix(".s")
+        source.write_text(text + '\n.section .note.GNU-stack,"",%progbits\n')
+        self._zig("cc", "-target", self.arch.zig_target, "-c", source, "-o", made)
+        return made
+
+    def function(self, name: str, *called: str) -> str:
+        """Return the text of a function that calls others."""
+        calls = "\n".join(CALL[self.profile.arch].format(symbol) for symbol in called)
+        return f".text\n.globl {name}\n.type {name},%function\n{name}:\n{calls}\nret\n"
+
+    def objects(self, *called: str) -> list[Path]:
+        """Return objects such as TVM writes: code, and constants in a symbol."""
+        constants = ".globl __tvm_ffi__library_bin\n__tvm_ffi__library_bin: .quad 8, 42\n"
+        workspace = ".weak __TVMBackendAllocWorkspace\n__TVMBackendAllocWorkspace: .quad 0\n"
+        return [
+            self.assemble(self.function("__tvm_ffi_f", *called)),
+            self.assemble(f".section .rodata\n{constants}.data\n{workspace}", "devc.o"),
+        ]
+
+    def lld(self, *arguments: object, name: str = "bad.so") -> Path:
+        out = self.folder / name
+        self._zig("ld.lld", "-m", self.arch.emulation, "-shared", *arguments, "-o", out)
+        return out
+
+    def _zig(self, *arguments: object) -> None:
+        done = run_zig([str(argument) for argument in arguments], 120, zig_cache_environment())
+        assert done.returncode == 0, done.output
+
+
+@pytest.fixture
+def workshop_for(tmp_path: Path) -> Callable[[str], Workshop]:
+    def make(arch: str) -> Workshop:
+        folder = tmp_path / arch
+        folder.mkdir()
+        return Workshop(folder, load_profile(CLASSES[arch]), ARCHITECTURES[arch])
+
+    return make
+
+
+@pytest.fixture(params=CLASSES)
+def workshop(request: pytest.FixtureRequest, workshop_for: Callable[[str], Workshop]) -> Workshop:
+    return workshop_for(request.param)

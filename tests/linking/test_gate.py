@@ -1,0 +1,192 @@
+"""Libraries that must not reach a board, made for real; each is refused for the right reason."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from toolchain.errors import ToolchainError
+from toolchain.linking import ZigLinker, check_library
+from toolchain.linking.linker import COMMON_FLAGS
+from toolchain.linking.stubs import stub_libraries
+from toolchain.profiles import load_profile
+
+CALLED = ("expf", "memcpy", "TVMFFIErrorSetRaisedFromCStrParts", "TVMBackendParallelLaunch")
+
+
+class Case:
+    """Objects, the flags of a right link, and what the gate says of another one."""
+
+    def __init__(self, workshop, called=CALLED):
+        self.workshop = workshop
+        self.objects = workshop.objects(*called)
+        self.stubs = stub_libraries(workshop.arch, workshop.profile.glibc)
+        self.flags = ["-z", f"max-page-size={workshop.arch.page}", *COMMON_FLAGS[1:]]
+
+    def with_text(self, text):
+        self.objects.append(self.workshop.assemble(text, "more.o"))
+        return self
+
+    def link(self, *more, flags=None, stubs=None):
+        inputs = [*self.objects, *more, *(self.stubs if stubs is None else stubs)]
+        return self.workshop.lld(*(self.flags if flags is None else flags), *inputs)
+
+    def refusal(self, library, profile=None):
+        with pytest.raises(ToolchainError) as caught:
+            check_library(library, profile or self.workshop.profile, self.objects)
+        assert str(library) in caught.value.message and caught.value.exit_code == 1
+        assert "expected" in caught.value.message
+        return caught.value.message
+
+
+@pytest.fixture
+def case(workshop):
+    return Case(workshop)
+
+
+def test_a_right_library_passes(case):
+    check_library(case.link(), case.workshop.profile, case.objects)
+
+
+def test_one_that_calls_nothing_outside_passes(workshop):
+    case = Case(workshop, called=())
+    check_library(case.link(), workshop.profile, case.objects)
+
+
+def test_wrong_machine(case):
+    other = {"aarch64": "x86_64", "x86_64": "rk3399"}[case.workshop.profile.arch]
+    message = case.refusal(case.link(), load_profile(other))
+    assert f"e_machine is {case.workshop.arch.machine}, expected EM_" in message
+
+
+def test_code_that_is_changed_while_loading(case):
+    case.with_text(".text\n.quad expf\n")
+    assert "DT_TEXTREL" in case.refusal(case.link("-z", "notext"))
+
+
+def test_executable_stack(case):
+    assert "executable stack" in case.refusal(case.link("-z", "execstack"))
+
+
+def test_glibc_above_the_floor(workshop):
+    case = Case(workshop, called=("exp", "expf"))
+    message = case.refusal(case.link(stubs=stub_libraries(workshop.arch, "2.29")))
+    assert "needs GLIBC_2.29 of libm.so.6 for exp, expected GLIBC_2.27 at most" in message
+    check_library(case.link(), workshop.profile, case.objects)
+
+
+def test_c_plus_plus(case):
+    case.with_text(case.workshop.function("__tvm_ffi_new", "_Znwm"))
+    text = case.workshop.assemble(case.workshop.function("_Znwm"), "cxx.o")
+    library = case.workshop.lld(text, "-soname", "libstdc++.so.6", name="libstdc++.so.6")
+    message = case.refusal(case.link(library))
+    assert "it needs libstdc++.so.6, expected none but libm.so.6, libc.so.6" in message
+    assert "it calls _Znwm, expected symbols of the runtime" in message
+
+
+def test_start_up_symbols_as_gcc_adds_them(case):
+    text = case.workshop.function("_init", "__gmon_start__") + case.workshop.function(
+        "_fini", "__cxa_finalize"
+    )
+    text += ".weak __gmon_start__, __cxa_finalize, _ITM_registerTMCloneTable\n.hidden _init, _fini\n"
+    started = case.workshop.assemble(text + ".data\n.quad _ITM_registerTMCloneTable", "crti.o")
+    message = case.refusal(case.link(started))
+    assert "DT_INIT (start-up code)" in message and "DT_FINI (exit code)" in message
+    assert "calls _ITM_registerTMCloneTable, __cxa_finalize, __gmon_start__, expected" in message
+
+
+def test_constructors(case):
+    case.with_text('.section .init_array,"aw",%init_array\n.quad __tvm_ffi_f\n')
+    assert "DT_INIT_ARRAY (start-up code)" in case.refusal(case.link())
+
+
+def test_plain_lld(case):
+    message = case.refusal(case.link(flags=[], stubs=[]))
+    assert "bound at the first call" in message
+    assert "it calls expf but does not need libm.so.6" in message
+    assert "it calls memcpy but does not need libc.so.6" in message
+    assert "it calls expf of any version" in message
+
+
+def test_a_captured_function(case):
+    text = case.workshop.function("expf") + case.workshop.function("memcpy")
+    own = case.workshop.assemble(text + ".hidden expf, memcpy\n.weak expf, memcpy\n", "compiler_rt.o")
+    message = case.refusal(case.link(own))
+    assert "its objects call expf, memcpy but it does not: something took their place" in message
+
+
+def test_a_call_that_the_objects_do_not_make(case):
+    more = case.workshop.assemble(case.workshop.function("__tvm_ffi_more", "sinf"), "more.o")
+    assert "it calls sinf, expected no symbols but those that its objects call" in case.refusal(
+        case.link(more)
+    )
+
+
+def test_segments_for_small_pages(case):
+    small = case.workshop.arch.page // 16
+    message = case.refusal(case.link("-z", f"max-page-size={small}"))
+    assert f"is aligned to {small:#x}, expected {case.workshop.arch.page:#x}" in message
+
+
+@pytest.mark.parametrize(
+    ("flag", "tag"), [("--enable-new-dtags", "DT_RUNPATH"), ("--disable-new-dtags", "DT_RPATH")]
+)
+def test_a_search_path(case, flag, tag):
+    assert tag in case.refusal(case.link(flag, "-rpath", "/opt/lib"))
+
+
+def test_writable_and_executable(case):
+    case.with_text('.section .both,"awx"\n.quad 0\n')
+    assert "is writable and executable" in case.refusal(case.link())
+
+
+@pytest.mark.parametrize(
+    ("section", "segment"), [('.interp,"a"', "PT_INTERP"), ('.tdata,"awT",%progbits', "PT_TLS")]
+)
+def test_other_segments(case, section, segment):
+    case.with_text(f".section {section}\n.quad 0\n")
+    assert f"it has a {segment} segment, expected none" in case.refusal(case.link())
+
+
+def test_foreign_exports(case):
+    case.with_text(case.workshop.function("main") + case.workshop.function("malloc"))
+    assert "it exports main, malloc, expected __tvm_ffi_*" in case.refusal(case.link())
+
+
+@pytest.mark.parametrize("flag", ["--auxiliary=other.so", "--filter=other.so"])
+def test_a_library_in_its_place(case, flag):
+    assert "a library in its place" in case.refusal(case.link(flag))
+
+
+def test_all_of_it_at_once(case):
+    case.with_text(case.workshop.function("main"))
+    message = case.refusal(case.link("-z", "execstack", "-rpath", "/opt/lib", "-z", "lazy"))
+    assert message.count("\n  - ") == 4
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(length=st.integers(0))
+@example(0)
+@example(-1)
+def test_a_truncated_file(case, length):
+    whole = case.workshop.folder / "whole.so"
+    if not whole.exists():
+        ZigLinker().link(case.objects, whole, case.workshop.profile)
+    data = whole.read_bytes()
+    cut = case.workshop.folder / "cut.so"
+    cut.write_bytes(data[: length % len(data)])
+    with pytest.raises(ToolchainError, match="not a whole ELF library"):
+        check_library(cut, case.workshop.profile, case.objects)
+
+
+def test_what_is_no_library(case):
+    text = case.workshop.folder / "text.so"
+    text.write_text("INPUT(libother.so)")
+    for path, said in ((text, "not a whole ELF library"), (case.objects[0], "no dynamic section")):
+        with pytest.raises(ToolchainError, match=said):
+            check_library(path, case.workshop.profile, case.objects)
+    with pytest.raises(ToolchainError, match="No such file"):
+        check_library(text.with_name("none.so"), case.workshop.profile, case.objects)
+    with pytest.raises(ToolchainError, match="is not an ELF object"):
+        check_library(case.link(), case.workshop.profile, [text])
