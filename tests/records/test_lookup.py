@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from record_samples import KEY, put
 
+from tests.records.samples import KEY, put
 from toolchain.records.key import level_rank
 from toolchain.records.lookup import lookup
 from toolchain.records.store import RecordStore

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import tvm
-from record_matmul import matmul
 
+from tests.records.matmul import matmul
 from toolchain.records.key import same_workload, workload_hash
 from toolchain.records.traces import function_from, function_json
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 def test_names_do_not_count() -> None:
@@ -42,8 +42,10 @@ def test_every_process_gives_the_same_hash() -> None:
     said = []
     for seed in ("1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": seed}
-        program = [sys.executable, str(HERE / "record_matmul.py")]
-        said.append(subprocess.run(program, env=environment, capture_output=True, check=True).stdout)
+        program = [sys.executable, "-m", "tests.records.matmul"]
+        said.append(
+            subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, check=True).stdout
+        )
     assert said[0] == said[1]
     digest, text = said[0].decode().split()
     assert digest == workload_hash(matmul(16))

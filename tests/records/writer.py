@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from record_samples import put
-
+from tests.records.samples import put
 from toolchain.records.store import RecordStore
 
 with RecordStore(Path(sys.argv[1])) as store:

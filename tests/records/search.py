@@ -1,6 +1,6 @@
 """Search one small task with MetaSchedule over a store; made-up times, real candidates.
 
-Usage: record_search.py STORE tune|read
+Usage: python -m tests.records.search STORE tune|read
 """
 
 # ruff: noqa: E402
@@ -16,12 +16,12 @@ sys.modules["tvm.s_tir.tensor_intrin"] = types.ModuleType("tvm.s_tir.tensor_intr
 
 import tvm
 import tvm_ffi
-from record_matmul import matmul
-from record_samples import PROVENANCE
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner import RunnerResult
 from tvm.target import Target
 
+from tests.records.matmul import matmul
+from tests.records.samples import PROVENANCE
 from toolchain.records.database import StoreDatabase
 from toolchain.records.key import RecordKey, workload_hash
 from toolchain.records.lookup import lookup

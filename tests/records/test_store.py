@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from record_samples import KEY, put
 
+from tests.records.samples import KEY, put
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.records.store import RecordStore
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -136,8 +136,8 @@ def _limited() -> None:
 
 def test_a_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "records.sqlite"
-    program = [sys.executable, str(HERE / "record_writer.py"), str(path), "1000"]
-    ended = subprocess.run(program, capture_output=True, text=True, preexec_fn=_limited, timeout=60)
+    program = [sys.executable, "-m", "tests.records.writer", str(path), "1000"]
+    ended = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, preexec_fn=_limited, timeout=60)
     assert f"cannot write {path}" in ended.stderr.splitlines()[-1]
     written = ended.stdout.count("\n")
     with RecordStore(path) as store:  # what was said to be written is there, and writing goes on
@@ -148,7 +148,8 @@ def test_a_full_disk(tmp_path: Path) -> None:
 def test_a_kill_loses_at_most_the_record_in_flight(tmp_path: Path) -> None:
     path = tmp_path / "records.sqlite"
     with subprocess.Popen(
-        [sys.executable, str(HERE / "record_writer.py"), str(path), "100000"],
+        [sys.executable, "-m", "tests.records.writer", str(path), "100000"],
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
     ) as writer:
@@ -162,8 +163,8 @@ def test_a_kill_loses_at_most_the_record_in_flight(tmp_path: Path) -> None:
 
 def test_several_processes_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "records.sqlite"
-    program = [sys.executable, str(HERE / "record_writer.py"), str(path), "50"]
-    writers = [subprocess.Popen(program, stdout=subprocess.DEVNULL) for _ in range(4)]
+    program = [sys.executable, "-m", "tests.records.writer", str(path), "50"]
+    writers = [subprocess.Popen(program, cwd=ROOT, stdout=subprocess.DEVNULL) for _ in range(4)]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0, 0]
     with RecordStore(path) as store:
         assert store.count() == 200

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 import tvm
-from record_matmul import matmul
 from tvm.s_tir import Schedule
 
+from tests.records.matmul import matmul
 from toolchain.errors import ToolchainError
 from toolchain.records.traces import function_json, schedule_from, trace_digest, traced
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
 def test_a_search_in_one_process_is_seen_by_the_next(tmp_path: Path) -> None:
     for step, best_ms in (("tune", 1.0), ("read", 0.5)):
-        program = [sys.executable, str(HERE / "record_search.py"), str(tmp_path / "r.sqlite"), step]
-        ended = subprocess.run(program, capture_output=True, text=True, timeout=120)
+        program = [sys.executable, "-m", "tests.records.search", str(tmp_path / "r.sqlite"), step]
+        ended = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=120)
         assert ended.returncode == 0, ended.stderr
         assert float(ended.stdout) == pytest.approx(best_ms)
 

@@ -1,0 +1,114 @@
+"""Questions to a tracker, each with a deadline."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from toolchain.errors import ToolchainError
+from toolchain.rpc import frames
+from toolchain.rpc.frames import Code, FrameError
+
+_ANSWER_S = 5.0
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A server that waits for one session: its address and the key that opens it."""
+
+    host: str
+    port: int
+    match_key: str
+
+
+class TrackerClient:
+    """A connection to the tracker at `host:port`.
+
+    Raises
+    ------
+    ToolchainError
+        None answers there in time, or what answers is no tracker.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.address = f"{host}:{port}"
+        try:
+            self._socket = socket.create_connection((host, port), timeout=_ANSWER_S)
+        except OSError as error:
+            raise self._lost(error) from error
+        try:
+            self._socket.sendall(frames.MAGIC)
+            if self._receive(len(frames.MAGIC), time.monotonic() + _ANSWER_S) != frames.MAGIC:
+                raise FrameError("what answers there is no tracker")
+        except (OSError, FrameError) as error:
+            self.close()
+            raise self._lost(error) from error
+
+    def summary(self) -> dict[str, dict[str, int]]:
+        """Return total, free and pending per key."""
+        answer = self._ask(_ANSWER_S, Code.SUMMARY)
+        keys = {
+            key: {"total": 0, "free": int(queue["free"]), "pending": int(queue["pending"])}
+            for key, queue in answer[1]["queue_info"].items()
+        }
+        for server in answer[1]["server_info"]:
+            key = server["key"].split(":", 1)[1]
+            keys.setdefault(key, {"total": 0, "free": 0, "pending": 0})["total"] += 1
+        return keys
+
+    def request(self, key: str, wait_s: float, priority: int = 1) -> Grant | None:
+        """Wait for a free server; None where there was none in time.
+
+        The connection is of no use after a None: the request is withdrawn by closing it.
+        """
+        try:
+            _, (host, port, match_key) = self._ask(wait_s, Code.REQUEST, key, "", priority)
+        except TimeoutError:
+            self.close()
+            return None
+        return Grant(str(host), int(port), str(match_key))
+
+    def close(self) -> None:
+        """End the connection, and with it what it waits for."""
+        self._socket.close()
+
+    def __enter__(self) -> TrackerClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, wait_s: float, *message: Any) -> Any:
+        deadline = time.monotonic() + wait_s
+        try:
+            self._socket.settimeout(_ANSWER_S)
+            self._socket.sendall(frames.encode(message))
+            header = self._receive(frames.HEADER_BYTES, deadline)
+            size = frames.body_size(header, frames.MAX_REPLY_BYTES)
+            return frames.decode(self._receive(size, max(deadline, time.monotonic() + _ANSWER_S)))
+        except TimeoutError:
+            if message[0] is Code.REQUEST:
+                raise
+            raise self._lost("no answer in time") from None
+        except (OSError, FrameError) as error:
+            raise self._lost(error) from error
+
+    def _receive(self, count: int, deadline: float) -> bytes:
+        data = b""
+        while len(data) < count:
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            part = self._socket.recv(count - len(data))
+            if not part:
+                raise FrameError("it closed the connection")
+            data += part
+        return data
+
+    def _lost(self, reason: object) -> ToolchainError:
+        return ToolchainError(
+            f"no tracker answers at {self.address}: {reason}", "see `toolchain lab status`, then `lab start`"
+        )
