@@ -10,8 +10,6 @@ import pytest
 
 from toolchain.bundles import Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor, write_bundle
 
-LIBRARY = b"\x7fELF" + bytes(range(256)) * 3
-
 
 @pytest.fixture
 def manifest() -> Manifest:
@@ -49,6 +47,11 @@ def manifest() -> Manifest:
 
 
 @pytest.fixture
+def library() -> bytes:
+    return b"\x7fELF" + bytes(range(256)) * 3
+
+
+@pytest.fixture
 def sample() -> dict[str, np.ndarray]:
     return {"gpu_0/data_0": np.array([[1, 2, 3]], "float32"), "n": np.array(7, "int64")}
 
@@ -59,9 +62,9 @@ def expected() -> dict[str, np.ndarray]:
 
 
 @pytest.fixture
-def write(manifest, sample, expected) -> Callable[..., Path]:
+def write(manifest, library, sample, expected) -> Callable[..., Path]:
     def write(path: Path, **changed: object) -> Path:
-        parts = {"manifest": manifest, "library": LIBRARY, "sample": sample, "expected": expected}
+        parts = {"manifest": manifest, "library": library, "sample": sample, "expected": expected}
         write_bundle(path, **(parts | changed))
         return path
 

@@ -11,15 +11,14 @@ import tarfile
 import numpy as np
 import pytest
 
-from tests.bundles.conftest import LIBRARY
 from toolchain.bundles import Manifest, read_bundle, write_bundle
 from toolchain.errors import ToolchainError, UsageError
 
 
-def test_everything_comes_back(bundle, manifest, sample, expected):
+def test_everything_comes_back(bundle, manifest, library, sample, expected):
     found = read_bundle(bundle)
     assert found.manifest.model_copy(update={"files": {}}) == manifest
-    assert found.library == LIBRARY
+    assert found.library == library
     assert found.sha256 == hashlib.sha256(bundle.read_bytes()).hexdigest()
     for arrays, back in ((sample, found.sample), (expected, found.expected)):
         assert list(back) == list(arrays)
@@ -28,14 +27,16 @@ def test_everything_comes_back(bundle, manifest, sample, expected):
             np.testing.assert_array_equal(back[name], array)
 
 
-def test_the_library_may_be_a_file_and_the_sum_is_returned(bundle, manifest, sample, expected, tmp_path):
-    (tmp_path / "lib.so").write_bytes(LIBRARY)
+def test_the_library_may_be_a_file_and_the_sum_is_returned(
+    bundle, manifest, library, sample, expected, tmp_path
+):
+    (tmp_path / "lib.so").write_bytes(library)
     digest = write_bundle(tmp_path / "again", manifest, tmp_path / "lib.so", sample, expected)
     assert (tmp_path / "again").read_bytes() == bundle.read_bytes()
     assert digest == hashlib.sha256(bundle.read_bytes()).hexdigest()
 
 
-def test_bytes_do_not_depend_on_folder_process_or_order_of_arrays(bundle, manifest, tmp_path):
+def test_bytes_do_not_depend_on_folder_process_or_order_of_arrays(bundle, manifest, library, tmp_path):
     program = f"""
 import numpy as np, sys
 from pathlib import Path
@@ -43,7 +44,7 @@ from toolchain.bundles import Manifest, write_bundle
 manifest = Manifest.model_validate_json({manifest.to_json()!r})
 sample = {{"n": np.array(7, ">i8"), "gpu_0/data_0": np.asfortranarray([[1, 2, 3]], "float32")}}
 expected = {{"gpu_0/prob": np.array([[0.1, 0.2, 0.3, 0.4]], "float32")}}
-write_bundle(Path(sys.argv[1]), manifest, {LIBRARY!r}, sample, expected)
+write_bundle(Path(sys.argv[1]), manifest, {library!r}, sample, expected)
 """
     other = tmp_path / "another folder" / "other"
     subprocess.run([sys.executable, "-c", program, other], check=True, timeout=60)

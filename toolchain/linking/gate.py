@@ -180,9 +180,9 @@ def _versions(facts: _Facts, floor: str) -> Iterator[str]:
         if not known or version_key(number) > newest:
             users = sorted(name for name, version in facts.versions.items() if version == node)
             yield f"it needs {node} of {library} for {', '.join(users)}, expected GLIBC_{floor} at most"
-    for name in sorted(facts.symbols.undefined):
-        if facts.versions[name] is None and any(name in names for names in SYMBOLS.values()):
-            yield f"it calls {name} of any version, expected one of glibc's versions"
+    of_glibc = facts.symbols.undefined.intersection(n for names in SYMBOLS.values() for n in names)
+    if unversioned := sorted(name for name in of_glibc if facts.versions[name] is None):
+        yield f"it calls {', '.join(unversioned)} of any version, expected versions of glibc"
 
 
 def _symbols(facts: _Facts, expected: Symbols) -> Iterator[str]:
@@ -195,6 +195,6 @@ def _symbols(facts: _Facts, expected: Symbols) -> Iterator[str]:
         yield f"it exports {', '.join(exports)}, expected __tvm_ffi_* and __TVMBackend* alone"
     if captured := sorted(expected.undefined - mine.undefined):
         names = ", ".join(captured)
-        yield f"its objects call {names} but it does not: something took their place, expected the board's own"
+        yield f"its objects call {names} but it does not: something took their place, expected the board's"
     if added := sorted(mine.undefined - expected.undefined - set(foreign)):
         yield f"it calls {', '.join(added)}, expected no symbols but those that its objects call"
