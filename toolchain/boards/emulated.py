@@ -12,10 +12,10 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import filelock
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -27,7 +27,7 @@ from toolchain.boards.local import LocalTransport
 from toolchain.config import settings, state_dir
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.profiles import Profile, class_names, load_profile
-from toolchain.runtime import ensure_runtime
+from toolchain.runtime import Arch, ensure_runtime
 
 _LOCK_SECONDS = 60.0  # longer than an installation under emulation takes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -88,7 +88,12 @@ def load(name: str) -> Board:
     return _board(name, load_profile(state.board_class), folder / "root")
 
 
-def start(class_name: str, kind: str = "auto", name: str | None = None) -> Board:
+def start(
+    class_name: str,
+    kind: str = "auto",
+    name: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Board:
     """Make an emulated board of a class; it exists only once `edge-rt` has answered on it.
 
     Parameters
@@ -99,6 +104,8 @@ def start(class_name: str, kind: str = "auto", name: str | None = None) -> Board
         `auto` or `process`.
     name
         Default `<class>-emulated`.
+    progress
+        Told what happens while `edge-rt` is compiled, which takes minutes once.
 
     Raises
     ------
@@ -114,7 +121,8 @@ def start(class_name: str, kind: str = "auto", name: str | None = None) -> Board
     _check_kind(kind)
     _check_host(profile)
     _check_free(name, class_name)
-    ensure_runtime(profile.arch)  # may compile for minutes: not under the lock
+    # May compile for minutes: not under the lock.
+    ensure_runtime(cast(Arch, profile.arch), progress=progress)
     with _writing():
         _check_free(name, class_name)
         with atomic.replacing_folder(_folder() / name) as folder:

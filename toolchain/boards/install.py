@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from toolchain.boards.board import Board
 from toolchain.boards.stock import stocked
 from toolchain.boards.transport import Completed
 from toolchain.errors import ToolchainError
-from toolchain.runtime import ensure_runtime
+from toolchain.runtime import Arch, ensure_runtime
 
 STATE_FOLDER = "state"  # on the board: edge-rt's lock and what else it keeps
 _KEEP = 3  # versions of edge-rt on a board: two checkouts in turn don't push each other out
@@ -29,15 +30,20 @@ class Installed:
         return [self.program, verb, *arguments, "--state", STATE_FOLDER]
 
 
-def installed(board: Board) -> Installed:
+def installed(board: Board, progress: Callable[[str], None] | None = None) -> Installed:
     """Make sure that the board has this version's `edge-rt` and that it works there.
+
+    Parameters
+    ----------
+    progress
+        Told what happens while `edge-rt` is compiled, which takes minutes once.
 
     Raises
     ------
     ToolchainError
         It does not start, or the board is not of its class: other machine, C library too old.
     """
-    runtime = ensure_runtime(board.profile.arch)
+    runtime = ensure_runtime(cast(Arch, board.profile.arch), progress=progress)  # it refuses others
     remote = stocked(
         board.transport,
         f"bin/edge-rt-{runtime.fingerprint[:12]}",

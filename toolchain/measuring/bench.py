@@ -10,7 +10,7 @@ import numpy as np
 from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
-from toolchain.measuring.deadlines import deadline, flops_of
+from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.execute import Placed, invoke, place
 
 BUDGET_S = 10.0  # the default of --time
@@ -129,7 +129,7 @@ def bench_bundle(
     # With a budget the last sample may begin just before its end.
     sure = 1 if budget is not None else samples
     limit = deadline(
-        flops_of(bundle.manifest),
+        bundle.manifest.model.flops,
         board.profile,
         emulated=board.emulated,
         runs=warmup + number * sure + (_PROFILE_RUNS if profile else 0),

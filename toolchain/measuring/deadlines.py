@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolchain.bundles.manifest import Manifest
 from toolchain.errors import UsageError
 from toolchain.profiles import Profile
 
@@ -28,13 +27,8 @@ class Deadline:
     reason: str
 
 
-def flops_of(manifest: Manifest) -> float | None:
-    """Return the floating-point operations of one inference, None when the manifest doesn't say."""
-    return getattr(manifest.model, "flops", None)
-
-
 def deadline(
-    flops: float | None,
+    flops: float,
     profile: Profile,
     *,
     emulated: bool,
@@ -47,7 +41,7 @@ def deadline(
     Parameters
     ----------
     flops
-        Floating-point operations of one inference; None when not known.
+        Floating-point operations of one inference; 0 when not known.
     profile, emulated
         What the board is.
     runs
@@ -67,7 +61,7 @@ def deadline(
             raise UsageError(f"--timeout {timeout:g}: not a time", "give a number of seconds above 0")
         return Deadline(timeout, "given by --timeout")
     rate = _EMULATED if emulated else _FLOPS_PER_S.get(profile.arch, _SLOWEST)
-    work = _FLOPS_UNKNOWN if flops is None else flops
+    work = flops or _FLOPS_UNKNOWN
     seconds = _START_S + extra_s + runs * work / rate
     kind = "emulated " if emulated else ""
     return Deadline(

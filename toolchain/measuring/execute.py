@@ -24,6 +24,7 @@ from toolchain.bundles.read import Bundle
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.measuring.deadlines import Deadline
 from toolchain.measuring.fit import check_facts, check_machine, lacks_features
+from toolchain.measuring.library import library_for
 from toolchain.profiles import Profile
 
 _KEEP_LIBRARIES = 8
@@ -79,20 +80,16 @@ def place(bundle: Bundle, board: Board, threads: int | None = None, cluster: str
     """
     manifest = bundle.manifest
     check_machine(manifest, board)
-    if manifest.format != "so":
-        raise UsageError(
-            f"the bundle of {manifest.model.name} holds objects (library.tar), which boards cannot load",
-            "build it with --format so",
-        )
     used, warnings = _cluster(manifest, board.profile, cluster)
     cores = board.profile.cluster(used).cores
     if threads is not None and threads < 1:
         raise UsageError(f"--threads {threads}: not a number of threads", f"--threads {cores}")
     runtime = installed(board)
     check_facts(manifest, board, runtime.facts)
-    digest = hashlib.sha256(bundle.library).hexdigest()
-    library = stocked(board.transport, f"lib/{digest[:16]}.so", bundle.library, keep=_KEEP_LIBRARIES)
-    return Placed(board, manifest, runtime, library, threads or cores, used, warnings)
+    library = library_for(bundle, board.profile)
+    remote = f"lib/{hashlib.sha256(library).hexdigest()[:16]}.so"
+    stocked(board.transport, remote, library, keep=_KEEP_LIBRARIES)
+    return Placed(board, manifest, runtime, remote, threads or cores, used, warnings)
 
 
 def _cluster(manifest: Manifest, profile: Profile, wanted: str | None) -> tuple[str, list[str]]:

@@ -9,7 +9,7 @@ import numpy as np
 from toolchain.boards.board import Board
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import Bundle
-from toolchain.measuring.deadlines import deadline, flops_of
+from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.execute import fetched_outputs, place
 from toolchain.models.spec import TensorSpec, check_inputs
 
@@ -53,7 +53,7 @@ def run_bundle(
     check_inputs(input_specs(bundle.manifest), inputs)
     placed = place(bundle, board, threads, cluster)
     limit = deadline(
-        flops_of(bundle.manifest),
+        bundle.manifest.model.flops,
         board.profile,
         emulated=board.emulated,
         extra_s=wait or 0.0,

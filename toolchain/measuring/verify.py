@@ -8,7 +8,7 @@ from typing import Any
 from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.errors import CheckError
-from toolchain.measuring.deadlines import deadline, flops_of
+from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.execute import fetched_outputs, place
 from toolchain.measuring.numerics import Comparison, compare
 
@@ -76,7 +76,7 @@ def verify_bundle(
     manifest = bundle.manifest
     placed = place(bundle, board, threads, cluster)
     limit = deadline(
-        flops_of(manifest), board.profile, emulated=board.emulated, extra_s=wait or 0.0, timeout=timeout
+        manifest.model.flops, board.profile, emulated=board.emulated, extra_s=wait or 0.0, timeout=timeout
     )
     outputs, answer = fetched_outputs(placed, bundle.sample, limit, wait)
     comparison = compare(

@@ -1,0 +1,55 @@
+"""The library of a bundle, as a board loads it."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import tempfile
+from pathlib import Path
+
+from toolchain.bundles.read import Bundle
+from toolchain.errors import UsageError
+from toolchain.linking.gate import check_library
+from toolchain.linking.linker import ZigLinker
+from toolchain.profiles import Profile
+
+
+def library_for(bundle: Bundle, profile: Profile) -> bytes:
+    """Return the bundle's library; one that holds objects is linked first: boards have no linker.
+
+    Raises
+    ------
+    UsageError
+        Its objects are no tar of plain files.
+    ToolchainError
+        They cannot be linked, or what came out fails its check.
+    """
+    if bundle.manifest.format == "so":
+        return bundle.library
+    with tempfile.TemporaryDirectory(prefix="edge-toolchain-") as name:
+        folder = Path(name)
+        objects = _objects(bundle, folder)
+        linked = folder / "library.so"
+        ZigLinker().link(objects, linked, profile)
+        check_library(linked, profile, objects)
+        return linked.read_bytes()
+
+
+def _objects(bundle: Bundle, folder: Path) -> list[Path]:
+    """Write the tar's files into `folder` under names of ours, in the tar's order."""
+    objects = []
+    try:
+        with tarfile.open(fileobj=io.BytesIO(bundle.library), mode="r:") as archive:
+            for position, member in enumerate(archive):
+                content = archive.extractfile(member) if member.isfile() else None
+                if content is None:
+                    raise UsageError(
+                        f"{bundle.path}: library.tar holds {member.name!r}, which is no plain file"
+                    )
+                objects.append(folder / f"{position}.o")
+                objects[-1].write_bytes(content.read())
+    except tarfile.TarError as error:
+        raise UsageError(f"{bundle.path}: library.tar cannot be read: {error}", "build it again") from error
+    if not objects:
+        raise UsageError(f"{bundle.path}: library.tar is empty", "build it again")
+    return objects
