@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -142,7 +144,7 @@ def build(
         else:
             atomic.write_bytes(library, linked.read_bytes())
     progress("computing the reference output")
-    expected = reference_outputs(model, sample)
+    expected = reference_outputs(model, dict(sample))
     progress("writing the bundle")
     manifest = _manifest(model, target, made_for, options, choices)
     digest = write_bundle(bundle, manifest, library, sample, expected)
@@ -188,9 +190,6 @@ def _require_tuned(choices: list[Choice], model: Model, target: BuildFor) -> Non
 def _manifest(
     model: Model, target: BuildFor, made_for: BoardTarget, options: BuildOptions, choices: list[Choice]
 ) -> Manifest:
-    import json
-    from importlib.metadata import version
-
     definition = json.loads(str(made_for.target))
     return Manifest(
         tool_version=__version__,
@@ -238,4 +237,4 @@ def _manifest(
 
 
 def _tensors(specs: tuple[TensorSpec, ...]) -> tuple[Tensor, ...]:
-    return tuple(Tensor(name=spec.name, shape=spec.shape, dtype=spec.dtype) for spec in specs)
+    return tuple(Tensor.model_validate(asdict(spec)) for spec in specs)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import tvm
 from tvm import relax
 
-from toolchain.errors import ToolchainError, UsageError
-
-Layout = Literal["auto", "packed", "NCHW", "NHWC"]
+from toolchain.errors import ToolchainError
 
 
-def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: Layout = "auto") -> tvm.IRModule:
+def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "auto") -> tvm.IRModule:
     """Return the network as calls of fused, unscheduled TensorIR functions.
 
     Parameters
@@ -30,8 +26,6 @@ def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: Layout = "auto
     ]
     if layout == "NHWC":
         passes += [relax.transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})]
-    elif layout == "packed":
-        raise UsageError("--layout packed: packed layouts are not there yet", "use --layout auto")
     passes += [
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),

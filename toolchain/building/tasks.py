@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import tvm
@@ -32,6 +31,8 @@ class Task:
         Names of all functions with that hash.
     shapes
         Of the parameters, outputs last.
+    outputs
+        How many of the parameters are written.
     """
 
     workload: str
@@ -39,6 +40,7 @@ class Task:
     weight: int
     flops: int
     shapes: tuple[tuple[int, ...], ...]
+    outputs: int
     functions: tuple[str, ...]
     func: tirx.PrimFunc
 
@@ -60,7 +62,7 @@ class Task:
 
 def extract_tasks(fused: tvm.IRModule) -> list[Task]:
     """Return the tasks of a network, the heaviest (weight x flops) first."""
-    calls = _count_calls(fused)
+    calls = _calls(fused)
     groups: dict[str, list[str]] = {}
     for name in sorted(calls):
         groups.setdefault(workload_hash(fused[name]), []).append(name)
@@ -71,9 +73,10 @@ def extract_tasks(fused: tvm.IRModule) -> list[Task]:
             Task(
                 workload=workload,
                 name=names[0],
-                weight=sum(calls[name] for name in names),
+                weight=sum(len(calls[name]) for name in names),
                 flops=int(estimate_tir_flops(tvm.IRModule({"main": func}))),
                 shapes=tuple(tuple(int(extent) for extent in parameter.shape) for parameter in func.params),
+                outputs=_outputs(calls[names[0]][0]),
                 functions=tuple(names),
                 func=func,
             )
@@ -81,15 +84,20 @@ def extract_tasks(fused: tvm.IRModule) -> list[Task]:
     return sorted(tasks, key=lambda task: (-task.weight * task.flops, task.name))
 
 
-def _count_calls(fused: tvm.IRModule) -> Counter[str]:
-    calls: Counter[str] = Counter()
+def _calls(fused: tvm.IRModule) -> dict[str, list[relax.Call]]:
+    """Return the calls of every function, by its name."""
+    calls: dict[str, list[relax.Call]] = {}
     call_tir = tvm.ir.Op.get("relax.call_tir")
 
     def visit(node: relax.Expr) -> None:
         if isinstance(node, relax.Call) and node.op == call_tir:
-            calls[node.args[0].name_hint] += 1
+            calls.setdefault(node.args[0].name_hint, []).append(node)
 
     for function in fused.functions.values():
         if isinstance(function, relax.Function):
             relax.analysis.post_order_visit(function, visit)
     return calls
+
+
+def _outputs(call: relax.Call) -> int:
+    return len(call.ty.fields) if isinstance(call.ty, relax.TupleType) else 1

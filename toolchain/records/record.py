@@ -66,6 +66,9 @@ class Record:
         Identifies the candidate among those of its workload.
     run_ms
         Mean milliseconds of one call, per repeat.
+    confirmed
+        The choice among finalists that were measured again beside the default schedule: it stands
+        before faster records that were not, whose single reading may flatter them.
     """
 
     key: RecordKey
@@ -76,6 +79,7 @@ class Record:
     provenance: Provenance
     run_ms: tuple[float, ...] = ()
     failure: Failure | None = None
+    confirmed: bool = False
     created: str = field(default_factory=now)
 
     @property

@@ -10,7 +10,7 @@ from toolchain.records.record import Provenance, Record
 
 Value = str | int | float | None
 _KEY = ("workload", "triple", "cpu", "level", "threads", "board_class")
-_OWN = ("function", "kind", "payload", "digest", "run_ms", "failure", "created")
+_OWN = ("function", "kind", "payload", "digest", "run_ms", "failure", "confirmed", "created")
 _PROVENANCE = ("run", "board", "runtime", "tvm", "tvm_ffi", "tool", "trial", "governor", "temperature_c")
 _NAMES = (*_KEY, *_OWN, *_PROVENANCE)
 COLUMNS = ", ".join(_NAMES)
@@ -36,6 +36,7 @@ def record(row: tuple[Any, ...]) -> Record:
     """Return the record of a row that `SELECT` gave."""
     fields = dict(zip(_NAMES, row, strict=True))
     fields["run_ms"] = tuple(json.loads(fields["run_ms"]))
+    fields["confirmed"] = bool(fields["confirmed"])
     return Record(
         key=RecordKey(**{name: fields[name] for name in _KEY}),
         provenance=Provenance(**{name: fields[name] for name in _PROVENANCE}),

@@ -33,6 +33,7 @@ CREATE TABLE records (
     best_ms REAL,
     run_ms TEXT NOT NULL,
     failure TEXT,
+    confirmed INTEGER NOT NULL,
     created TEXT NOT NULL,
     run TEXT NOT NULL,
     trial INTEGER,

@@ -26,6 +26,10 @@ _DAMAGED = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"})
 _LOCKED = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
 _DIGESTS = "SELECT DISTINCT digest, failure FROM records"
 _OF_KEY = "workload=? AND triple=? AND cpu=? AND level=? AND threads=? AND board_class=?"
+_CHOICE_FIRST = (
+    "AND best_ms IS NOT NULL"
+    " ORDER BY confirmed DESC, CASE WHEN confirmed THEN -id ELSE best_ms END, id"
+)
 
 
 class RecordStore:
@@ -100,20 +104,17 @@ class RecordStore:
             self._db.execute(rows.INSERT, rows.values(record))
 
     def best(self, key: RecordKey) -> Record | None:
-        """Return the fastest record of exactly this key."""
-        found = self._all(
-            f"{rows.SELECT} WHERE {_OF_KEY} AND best_ms IS NOT NULL ORDER BY best_ms, id LIMIT 1",
-            rows.key_values(key),
-        )
+        """Return the choice for exactly this key: the last confirmed record, else the fastest."""
+        found = self._all(f"{rows.SELECT} WHERE {_OF_KEY} {_CHOICE_FIRST} LIMIT 1", rows.key_values(key))
         return rows.record(found[0]) if found else None
 
     def bests(self, workload: str, triple: str) -> list[Record]:
-        """Return the fastest record of every key with this workload and triple."""
-        grouped = (  # SQLite takes the other columns from the row that holds the minimum
-            f"{rows.SELECT_BEST} WHERE workload=? AND triple=? AND best_ms IS NOT NULL"
-            " GROUP BY cpu, level, threads, board_class"
-        )
-        return [rows.record(found[:-1]) for found in self._all(grouped, (workload, triple))]
+        """Return the choice for every key with this workload and triple."""
+        found = self._all(f"{rows.SELECT} WHERE workload=? AND triple=? {_CHOICE_FIRST}", (workload, triple))
+        choices: dict[RecordKey, Record] = {}
+        for record in map(rows.record, found):
+            choices.setdefault(record.key, record)
+        return list(choices.values())
 
     def top(self, key: RecordKey, count: int) -> list[Record]:
         """Return the `count` fastest MetaSchedule records of this key, fastest first."""

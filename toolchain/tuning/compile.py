@@ -1,0 +1,54 @@
+"""From a scheduled function to a library for the board; runs in a worker process."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import tvm
+
+from toolchain.building.export import export_objects
+from toolchain.errors import ToolchainError
+from toolchain.linking.gate import check_library
+from toolchain.linking.linker import linker_named
+from toolchain.profiles import Profile
+from toolchain.records.record import Failure
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A library, or why there is none."""
+
+    library: Path | None
+    failure: Failure | None = None
+    message: str = ""
+
+
+def compile_candidate(module: str, target: str, profile: Profile, library: Path) -> Compiled:
+    """Compile one scheduled module to `library`.
+
+    Parameters
+    ----------
+    module, target
+        As JSON, by TVM's `save_json` and the target's own text.
+    """
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        try:
+            built_for = tvm.target.Target(target)
+            executable = tvm.compile(tvm.ir.load_json(module), target=built_for)
+            objects = export_objects(executable, Path(folder))
+        except Exception as error:  # TVM raises anything from TypeError to its own kinds
+            return Compiled(None, "build", last_line(error))
+        try:
+            linker_named("zig").link(objects, library, profile)
+            check_library(library, profile, objects)
+        except ToolchainError as error:
+            return Compiled(None, "link", str(error))
+    return Compiled(library)
+
+
+def last_line(error: Exception) -> str:
+    """Return what matters of an error by TVM, whose messages carry a C++ backtrace."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

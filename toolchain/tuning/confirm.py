@@ -1,0 +1,57 @@
+"""The last word on a task: its finalists measured again, in turn, beside the default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median, pstdev
+
+from toolchain.building.tasks import Task
+from toolchain.records.record import Record, now
+from toolchain.tuning.compile import Compiled
+from toolchain.tuning.workbench import Workbench
+
+_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Finalist:
+    """A schedule that may become the task's choice."""
+
+    record: Record
+    compiled: Compiled
+
+
+def confirm(task: Task, finalists: Sequence[Finalist], bench: Workbench) -> Record:
+    """Return the winner's record, with the times of this comparison; the first is the default.
+
+    The smallest of many noisy readings flatters the fastest candidate, so every finalist is
+    measured afresh, in turn, and another than the default must win by more than the noise.
+    A finalist that fails now is out.
+    """
+    times: list[list[float]] = [[] for _ in finalists]
+    failed: set[int] = set()
+    for _ in range(_ROUNDS):
+        results = bench.measure(task, [finalist.compiled for finalist in finalists])
+        for place, result in enumerate(results):
+            times[place].extend(result.run_ms)
+            if result.failure:
+                failed.add(place)
+    standing = [place for place in range(len(finalists)) if place not in failed]
+    winner = choose({place: times[place] for place in standing})
+    return replace(finalists[winner].record, run_ms=tuple(times[winner]), confirmed=True, created=now())
+
+
+def choose(times: dict[int, list[float]]) -> int:
+    """Return the place of the winner; 0 is the default and wins unless it is clearly beaten.
+
+    Parameters
+    ----------
+    times
+        Place -> milliseconds of each repeat; without those that failed.
+    """
+    if 0 not in times:
+        return min(times, key=lambda place: median(times[place]), default=0)
+    best = min(times, key=lambda place: median(times[place]))
+    noise = max(pstdev(times[best]), pstdev(times[0]))
+    return best if median(times[best]) + noise < median(times[0]) else 0

@@ -1,0 +1,43 @@
+"""What a tuning run tells whoever shows its progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from toolchain.building.tasks import Task
+from toolchain.records.record import Failure
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate was measured, or failed.
+
+    Attributes
+    ----------
+    stage
+        `default`: the schedule a build takes without records. `search`: a trial.
+    ms
+        Mean over the repeats; None for a failure.
+    best_ms
+        Of the task so far, by its searched candidates and the default.
+    """
+
+    task: Task
+    stage: Literal["default", "search"]
+    ms: float | None
+    best_ms: float
+    failure: Failure | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that takes a while begins."""
+
+    text: str
+
+
+Event = Trial | Step
+Listener = Callable[[Event], None]

@@ -1,0 +1,133 @@
+"""One candidate on a board, through the lab; runs in a worker process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tvm
+
+from toolchain.errors import ToolchainError
+from toolchain.records.record import Failure
+from toolchain.rpc.session import open_session
+from toolchain.tuning.compile import last_line
+
+_SEED = 0
+_WAIT_S = 30.0  # for a free server: one that was killed registers again within a second
+# Same tolerance as for a whole float32 network: a kernel beyond it is wrong, not inexact.
+_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Shapes and dtypes of a function's parameters; the last `outputs` are written by it."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    outputs: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure, where and how.
+
+    Attributes
+    ----------
+    reference
+        `.npz` with the outputs that the default schedule gave for the same inputs; written where
+        it is not there yet.
+    timeout_s
+        The server's deadline for the whole session.
+    """
+
+    host: str
+    port: int
+    key: str
+    library: Path
+    arguments: Arguments
+    threads: int
+    cluster: str
+    number: int
+    repeat: int
+    min_repeat_ms: int
+    timeout_s: float
+    reference: Path
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Mean milliseconds of one call, per repeat; or why there are none."""
+
+    run_ms: tuple[float, ...] = ()
+    failure: Failure | None = None
+    message: str = ""
+
+
+def measure(request: Request) -> Measured:
+    """Upload a library, compare what it computes, then time it.
+
+    Raises
+    ------
+    ToolchainError
+        The lab, not the candidate, is at fault.
+    """
+    session = open_session(
+        request.host, request.port, request.key, timeout_s=request.timeout_s, wait_s=_WAIT_S
+    )
+    stage: Failure = "upload"
+    try:
+        session.get_function("edge.configure")(request.threads, request.cluster)
+        session.upload(str(request.library))
+        library = session.load_module(request.library.name)
+        device = session.cpu(0)
+        tensors = [tvm.runtime.tensor(array, device) for array in _arrays(request.arguments)]
+        stage = "runtime"
+        library["main"](*tensors)
+        outputs = [tensor.numpy() for tensor in tensors[-request.arguments.outputs :]]
+        wrong = _compare(outputs, request.reference)
+        if wrong:
+            return Measured(failure="wrong result", message=wrong)
+        timed = library.time_evaluator(
+            "main",
+            device,
+            number=request.number,
+            repeat=request.repeat,
+            min_repeat_ms=request.min_repeat_ms,
+        )(*tensors)
+        return Measured(tuple(seconds * 1e3 for seconds in timed.results))
+    except tvm.error.RPCSessionTimeoutError:
+        return Measured(failure="timeout", message=f"not done within {request.timeout_s:.0f} s")
+    except ToolchainError:
+        raise
+    except Exception as error:  # TVM raises anything from TypeError to its own kinds
+        return Measured(failure=stage, message=last_line(error))
+
+
+def _arrays(arguments: Arguments) -> list[np.ndarray]:
+    random = np.random.default_rng(_SEED)
+    arrays = []
+    for shape, dtype in zip(arguments.shapes, arguments.dtypes, strict=True):
+        if dtype.startswith("float"):
+            arrays.append(random.standard_normal(shape).astype(dtype))
+        else:
+            arrays.append(np.zeros(shape, dtype))
+    return arrays
+
+
+def _compare(outputs: list[np.ndarray], reference: Path) -> str:
+    """Return what is wrong with the outputs; the first to come are the reference."""
+    if not reference.exists():
+        with reference.open("wb") as file:
+            np.savez(file, *outputs)
+        return ""
+    with np.load(reference) as stored:
+        for output, name in zip(outputs, stored.files, strict=True):
+            expected = stored[name].astype(np.float64)
+            difference = np.abs(output.astype(np.float64) - expected)
+            difference[np.isnan(output) & np.isnan(expected)] = 0.0  # random inputs may leave a domain
+            error = difference.max(initial=0.0)
+            scale = np.nanmax(np.abs(expected), initial=0.0)
+            if not error <= _TOLERANCE * scale:
+                return f"differs from the default schedule by {error:.3g} where values reach {scale:.3g}"
+    return ""

@@ -1,0 +1,58 @@
+"""What a user can say about a tuning run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolchain.errors import UsageError
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """How to tune.
+
+    Attributes
+    ----------
+    trials
+        Candidates to measure in all; shared among the tasks.
+    time_s
+        No new batch begins after this many seconds; None: no limit.
+    tasks
+        Ids of the tasks to tune; empty: all.
+    heaviest
+        Tune only this many tasks, those with most weight x FLOPs; None: all of `tasks`.
+    number, repeat, min_repeat_ms
+        Of the evaluator: each of `repeat` results is the mean of `number` calls or more, so that
+        one takes at least `min_repeat_ms`.
+    timeout_s
+        For one candidate on the board; None: from its FLOPs and the board.
+    threads, cluster
+        None: the first cluster, all its cores.
+    fresh
+        Begin without what earlier runs learned.
+    search_seed
+        Of the search for candidates.
+    """
+
+    trials: int = 64
+    time_s: float | None = None
+    tasks: tuple[str, ...] = ()
+    heaviest: int | None = None
+    number: int = 1
+    repeat: int = 3
+    min_repeat_ms: int = 20
+    timeout_s: float | None = None
+    threads: int | None = None
+    cluster: str | None = None
+    fresh: bool = False
+    search_seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name, least in (("trials", 1), ("number", 1), ("repeat", 1), ("min_repeat_ms", 0)):
+            value = getattr(self, name)
+            if value < least:
+                raise UsageError(f"--{name.replace('_', '-')} {value}: must be {least} or more")
+        if self.search_seed < 1:
+            raise UsageError(f"--search-seed {self.search_seed}: must be 1 or more")
+        if self.time_s is not None and self.time_s <= 0:
+            raise UsageError(f"--time {self.time_s:g}: must be above 0")

@@ -1,0 +1,212 @@
+"""`tune`: the tasks of a model, measured on boards, into the store."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from statistics import fmean
+
+from toolchain import __version__
+from toolchain.boards.board import Board
+from toolchain.boards.install import installed
+from toolchain.building.build import record_key
+from toolchain.building.pipeline import fuse
+from toolchain.building.tasks import Task, extract_tasks
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.models.load import Model
+from toolchain.records.record import Provenance, Record
+from toolchain.records.store import RecordStore
+from toolchain.rpc.lab import joined
+from toolchain.targets.target import BoardTarget, target_for
+from toolchain.tuning.confirm import confirm
+from toolchain.tuning.cost_model import cost_model
+from toolchain.tuning.events import Listener, Step
+from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.task import RunContext, TaskRun
+from toolchain.tuning.workbench import open_workbench
+
+# As many as a search proposes before it learns from them.
+_BATCH = 8
+
+
+@dataclass(frozen=True)
+class TunedTask:
+    """What came of one task."""
+
+    task: Task
+    trials: int
+    failed: int
+    default_ms: float
+    choice: Record
+
+    @property
+    def best_ms(self) -> float:
+        """Of the schedule that a build takes from now on."""
+        return fmean(self.choice.run_ms)
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What came of a run; the milliseconds are sums over its tasks, each times its weight."""
+
+    tasks: list[TunedTask]
+    seconds: float
+
+    def to_json(self) -> dict[str, object]:
+        """Return the result as `toolchain tune --json` prints it."""
+        return {
+            "trials": sum(tuned.trials for tuned in self.tasks),
+            "failed": sum(tuned.failed for tuned in self.tasks),
+            "seconds": round(self.seconds, 1),
+            "estimated_ms_before": sum(tuned.task.weight * tuned.default_ms for tuned in self.tasks),
+            "estimated_ms_after": sum(tuned.task.weight * tuned.best_ms for tuned in self.tasks),
+            "tasks": [
+                {
+                    "id": tuned.task.id,
+                    "name": tuned.task.name,
+                    "trials": tuned.trials,
+                    "best_ms": tuned.best_ms,
+                    "default_ms": tuned.default_ms,
+                    "choice": tuned.choice.kind,
+                }
+                for tuned in self.tasks
+            ],
+        }
+
+
+def plan(model: Model, board: Board, options: TuneOptions) -> tuple[BoardTarget, list[Task]]:
+    """Return what `tune` would tune, and for what.
+
+    Raises
+    ------
+    UsageError
+        A task id is unknown, or means several.
+    """
+    target = target_for(board.profile, options.cluster, options.threads)
+    tasks = extract_tasks(fuse(model.module, target.target, model.options.layout))
+    return target, tasks_named(tasks, options.tasks)[: options.heaviest]
+
+
+def tasks_named(tasks: list[Task], ids: Sequence[str]) -> list[Task]:
+    """Return the tasks whose ids begin with one of `ids`; all for none.
+
+    Raises
+    ------
+    UsageError
+        One is unknown, or means several tasks.
+    """
+    if not ids:
+        return tasks
+    wanted = set()
+    for given in ids:
+        found = [task for task in tasks if task.workload.startswith(given)]
+        if len(found) != 1:
+            listed = ", ".join(f"{task.id} ({task.name})" for task in found or tasks)
+            problem = "means several tasks" if found else "is no task of this network"
+            raise UsageError(f"--tasks {given}: {problem}: {listed}", "`toolchain tasks` lists them")
+        wanted.add(found[0].workload)
+    return [task for task in tasks if task.workload in wanted]
+
+
+def tune(
+    model: Model,
+    boards: Sequence[Board],
+    store: RecordStore,
+    options: TuneOptions,
+    listener: Listener,
+) -> TuneResult:
+    """Tune a model's tasks on boards of one class.
+
+    Every trial is in the store when it has been measured: an interrupted run loses what is in
+    flight, and the next one continues from there.
+
+    Raises
+    ------
+    UsageError
+        An option does not fit the model or the boards.
+    ToolchainError
+        The lab does not come up, or no candidate of a whole first round runs.
+    """
+    begun = time.monotonic()
+    board = boards[0]
+    listener(Step("finding the tasks"))
+    target, tasks = plan(model, board, options)
+    listener(Step("starting the lab"))
+    with (
+        joined(boards, threads=target.threads, cluster=target.cpu) as lab,
+        open_workbench(boards, lab, target, options) as bench,
+    ):
+        listener(Step("measuring the default schedules"))
+        context = RunContext(
+            bench=bench,
+            store=store,
+            provenance=_provenance(board),
+            listener=listener,
+            fresh=options.fresh,
+            key_of=lambda workload: record_key(workload, target, board.record_class),
+        )
+        runs = [TaskRun(task, context) for task in tasks]
+        listener(Step("searching"))
+        _search(runs, options, begun)
+        listener(Step("measuring the finalists again"))
+        tuned = [_finish(run) for run in runs]
+    return TuneResult(tuned, time.monotonic() - begun)
+
+
+def _search(runs: Sequence[TaskRun], options: TuneOptions, begun: float) -> None:
+    """Give each task its share of the trials, one batch in turn."""
+    model = cost_model()
+    searches: list[tuple[TaskRun, Iterator[None]]] = []
+    for place, run in enumerate(runs):
+        share = options.trials // len(runs) + (place < options.trials % len(runs))
+        if share:
+            search = run.search(model, options.search_seed + place, share, min(share, _BATCH))
+            searches.append((run, search))
+    first_round = True
+    while searches:
+        for entry in list(searches):
+            if options.time_s is not None and time.monotonic() - begun > options.time_s:
+                return
+            if next(entry[1], _ENDED) is _ENDED:
+                searches.remove(entry)
+        if first_round:
+            _check_first_round(runs)
+        first_round = False
+
+
+_ENDED = object()
+
+
+def _check_first_round(runs: Sequence[TaskRun]) -> None:
+    trials = sum(run.trials for run in runs)
+    failed = sum(run.failures.total() for run in runs)
+    if trials and trials == failed:
+        first = next(run for run in runs if run.first_failure)
+        raise ToolchainError(
+            f"all {trials} candidates of the first round failed; the first, of task {first.task.id} "
+            f"({first.task.name}): {first.first_failure}",
+            "`toolchain board show` checks the board; --timeout S gives it more time",
+        )
+
+
+def _finish(run: TaskRun) -> TunedTask:
+    choice = confirm(run.task, run.finalists(), run.context.bench)
+    run.context.store.add(choice)
+    return TunedTask(run.task, run.trials, run.failures.total(), run.default_ms, choice)
+
+
+def _provenance(board: Board) -> Provenance:
+    facts = installed(board).facts
+    return Provenance(
+        run=uuid.uuid4().hex,
+        board=board.name,
+        runtime=str(facts["fingerprint"]),
+        tvm=version("apache-tvm"),
+        tvm_ffi=version("apache-tvm-ffi"),
+        tool=__version__,
+        governor=facts["governor"],
+        temperature_c=facts["temperature_c"],
+    )

@@ -1,0 +1,179 @@
+"""One task in a tuning run: its baseline, its search, its records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import fmean
+
+import tvm
+from tvm.s_tir import meta_schedule as ms
+from tvm.tirx import PrimFunc
+
+from toolchain.building.apply import DEFAULT
+from toolchain.building.defaults import default_schedule
+from toolchain.building.tasks import Task
+from toolchain.errors import ToolchainError
+from toolchain.records.key import RecordKey
+from toolchain.records.record import Provenance, Record
+from toolchain.records.store import RecordStore
+from toolchain.records.traces import function_json, schedule_from, trace_digest, trace_payload
+from toolchain.tuning.compile import Compiled
+from toolchain.tuning.confirm import Finalist
+from toolchain.tuning.events import Listener, Trial
+from toolchain.tuning.measure import Measured
+from toolchain.tuning.search import Search
+from toolchain.tuning.workbench import Workbench
+
+_METASCHEDULE = "metaschedule"
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What all tasks of a run share.
+
+    Attributes
+    ----------
+    fresh
+        Nothing of earlier runs is used.
+    key_of
+        Workload hash -> key of its records.
+    """
+
+    bench: Workbench
+    store: RecordStore
+    provenance: Provenance
+    listener: Listener
+    fresh: bool
+    key_of: Callable[[str], RecordKey]
+
+
+class TaskRun:
+    """Tunes one task and writes every measurement to the store at once.
+
+    It begins by building, uploading, running and timing the default schedule: then the way is
+    known to be open, and the mark is set.
+
+    Raises
+    ------
+    ToolchainError
+        The default schedule does not run: nothing that is searched would.
+    """
+
+    def __init__(self, task: Task, context: RunContext) -> None:
+        self.task = task
+        self.context = context
+        self.key = context.key_of(task.workload)
+        self.function = context.store.add_function(task.workload, task.name, function_json(task.func))
+        self.trials = 0
+        self.failures: Counter[str] = Counter()
+        self.first_failure = ""
+        self.best: Finalist | None = None
+        self.default = self._measure_default()
+
+    @property
+    def default_ms(self) -> float:
+        """Of the default schedule."""
+        return fmean(self.default.record.run_ms)
+
+    @property
+    def best_ms(self) -> float:
+        """Of the default and everything searched so far."""
+        return min(self.default_ms, fmean(self.best.record.run_ms)) if self.best else self.default_ms
+
+    def search(self, cost_model: ms.CostModel, seed: int, trials: int, batch: int) -> Iterator[None]:
+        """Search; each step measures one batch.
+
+        What an earlier run measured is answered from the store and is no trial of this one.
+        """
+        search = Search(self.task.name, self.task.func, self.context.bench.target.target, cost_model, seed)
+        known: dict[str, Record] = {}
+        if not self.context.fresh:
+            search.learn_earlier(self.context.store, self.key)
+            wanted = self.context.store.measured(self.key)
+            known = {row.digest: row for row in self.context.store.all(self.key) if row.digest in wanted}
+        with search.batches(trials, batch) as batches:
+            for candidates in batches:
+                search.learn(candidates, self._results(search, candidates, known))
+                yield
+
+    def finalists(self) -> list[Finalist]:
+        """Return the default, the best of this run, and the choice of earlier runs."""
+        found = [self.default, *([self.best] if self.best else [])]
+        earlier = None if self.context.fresh else self.context.store.best(self.key)
+        if earlier is None or earlier.digest in {finalist.record.digest for finalist in found}:
+            return found
+        try:
+            func = schedule_from(
+                earlier.payload, self.context.store.function(earlier.function), self.task.func
+            )
+        except ToolchainError:  # it no longer applies: a build would not take it either
+            return found
+        compiled = self.context.bench.compile([_module(func)])[0]
+        return [*found, Finalist(earlier, compiled)]
+
+    def _measure_default(self) -> Finalist:
+        compiled, result = self._measure([_module(default_schedule(self.task.func))])[0]
+        if result.failure:
+            raise ToolchainError(
+                f"the default schedule of task {self.task.id} ({self.task.name}) fails on board "
+                f"{self.context.bench.boards[0].name}: {result.failure}: {result.message}",
+                "`toolchain doctor` and `toolchain board show` check host and board",
+            )
+        default = Finalist(self._record(DEFAULT, "", DEFAULT, result), compiled)
+        taken = fmean(result.run_ms)
+        self.context.listener(Trial(self.task, "default", taken, taken))
+        return default
+
+    def _results(
+        self, search: Search, candidates: list[ms.MeasureCandidate], known: dict[str, Record]
+    ) -> list[Measured]:
+        digests = [trace_digest(candidate.sch.trace) for candidate in candidates]
+        answers = {
+            place: Measured(known[digest].run_ms, known[digest].failure)
+            for place, digest in enumerate(digests)
+            if digest in known
+        }
+        new = [place for place in range(len(candidates)) if place not in answers]
+        measured = self._measure([candidates[place].sch.mod for place in new])
+        for place, (compiled, result) in zip(new, measured, strict=True):
+            answers[place] = result
+            payload = trace_payload(search.record(candidates[place], result))
+            record = self._record(_METASCHEDULE, payload, digests[place], result)
+            self.context.store.add(record)
+            self._count(record, compiled, result)
+        return [answers[place] for place in range(len(candidates))]
+
+    def _measure(self, modules: list[tvm.IRModule]) -> list[tuple[Compiled, Measured]]:
+        compiled = self.context.bench.compile(modules)
+        return list(zip(compiled, self.context.bench.measure(self.task, compiled), strict=True))
+
+    def _count(self, record: Record, compiled: Compiled, result: Measured) -> None:
+        self.trials += 1
+        taken = None
+        if result.failure:
+            self.failures[result.failure] += 1
+            self.first_failure = self.first_failure or f"{result.failure}: {result.message}"
+        else:
+            taken = fmean(result.run_ms)
+            if self.best is None or taken < fmean(self.best.record.run_ms):
+                self.best = Finalist(record, compiled)
+        self.context.listener(Trial(self.task, "search", taken, self.best_ms, result.failure, result.message))
+
+    def _record(self, kind: str, payload: str, digest: str, result: Measured) -> Record:
+        return Record(
+            key=self.key,
+            function=self.function,
+            kind=kind,
+            payload=payload,
+            digest=digest,
+            provenance=self.context.provenance,
+            run_ms=result.run_ms,
+            failure=result.failure,
+        )
+
+
+def _module(func: PrimFunc) -> tvm.IRModule:
+    """Return the module of one scheduled function, under the name that is measured."""
+    return tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
