@@ -44,6 +44,10 @@ def onnx_converts(operator: str, opset: int) -> bool:
 class _Importer(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
     """TVM's importer, telling which node it failed at."""
 
+    def _parse_value_proto(self, value_proto: Any) -> Any:
+        outputs = getattr(value_proto, "output", ())  # a node, then, and it may lack a name
+        return super()._parse_value_proto(value_proto) or next(iter(outputs), "")
+
     def _convert_operator(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
         try:
             return super()._convert_operator(op_name, inputs, attrs, opset)

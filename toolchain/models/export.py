@@ -7,7 +7,8 @@ from pathlib import Path
 from toolchain import atomic
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.foreign import first_line
-from toolchain.models.importer import check_valid, modernised
+from toolchain.models.importer import check_valid
+from toolchain.models.modernise import modernised
 from toolchain.models.options import ModelOptions
 from toolchain.models.shapes import inferred, specialise
 from toolchain.models.source import read_source

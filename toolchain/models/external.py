@@ -63,14 +63,13 @@ def _slice(data: bytes, entries: dict[str, str], tensor: TensorProto, path: Path
     try:
         offset = int(entries.get("offset", "0"))
         length = int(entries.get("length", str(len(data) - offset)))
-        itemsize = helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
     except (ValueError, KeyError) as error:
         raise UsageError(
             f"{path}: tensor {tensor.name!r} has a broken entry for {location}: {error}"
         ) from error
-    # types below one byte are packed: their length cannot be told from numpy's item size
-    packed = tensor.data_type in (TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1)
-    expected = length if packed else math.prod(tensor.dims) * itemsize
+    # numpy's own types only: the size of ml_dtypes' packed ones cannot be told from their item size
+    expected = math.prod(tensor.dims) * dtype.itemsize if dtype.kind in "fiub" else length
     if offset < 0 or length != expected or offset + length > len(data):
         raise UsageError(
             f"{path}: its external data {location} is truncated or foreign: tensor {tensor.name!r} needs "

@@ -15,6 +15,7 @@ from onnx import numpy_helper
 _EPSILON = 1e-5  # default of the attribute, https://onnx.ai/onnx/operators/onnx__BatchNormalization.html
 
 
+@np.errstate(all="ignore")  # infinite or absent weights stay what they are: verifying shows them
 def fold_batch_norms(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return `model` with every BatchNormalization that follows a constant Conv folded into it.
 

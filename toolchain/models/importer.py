@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import onnx
-from onnx import checker, inliner, version_converter
+from onnx import checker, numpy_helper
 
 from toolchain.errors import UsageError
-from toolchain.models.foreign import first_line
+from toolchain.models.fold import fold_batch_norms
+from toolchain.models.foreign import first_line, printable
 from toolchain.models.shapes import dtype_of
 from toolchain.models.spec import TensorSpec
-from toolchain.models.walk import all_nodes, input_values, node_name, opset_of
+from toolchain.models.walk import all_nodes, all_tensors, input_values, node_name, opset_of
 
 if TYPE_CHECKING:
     import tvm
@@ -19,32 +20,9 @@ if TYPE_CHECKING:
 DOMAINS = frozenset({"", "ai.onnx", "com.microsoft"})
 """Operator domains that the importer's table speaks about; it looks at names alone."""
 
-OLDEST_OPSET = 7
-"""onnxruntime runs operator set 7 and newer (its documentation, "Compatibility")."""
-
 NODES_SHOWN = 5
 HINT = "`toolchain model inspect` lists the operators; export the network without these"
-
-
-def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
-    """Return `model` without functions of its own, in an operator set that onnxruntime still runs.
-
-    Raises
-    ------
-    UsageError
-        onnx cannot do it.
-    """
-    try:
-        if model.functions:
-            model = inliner.inline_local_functions(model)
-        if opset_of(model) < OLDEST_OPSET:
-            model = version_converter.convert_version(model, OLDEST_OPSET)
-    except Exception as error:  # their C++ side has no error class of its own
-        raise UsageError(
-            f"{origin} cannot be brought to operator set {OLDEST_OPSET}: {first_line(error)}",
-            "export it again, with a newer operator set and without functions",
-        ) from error
-    return model
+HINT_ONE = "check the shapes with `toolchain model inspect`, or export the network without this node"
 
 
 def unsupported_operators(model: onnx.ModelProto) -> dict[str, list[str]]:
@@ -72,7 +50,7 @@ def check_supported(model: onnx.ModelProto, origin: str) -> None:
     unsupported = unsupported_operators(model)
     if unsupported:
         listed = "; ".join(f"{operator} ({_some(nodes)})" for operator, nodes in unsupported.items())
-        raise UsageError(f"{origin}: unsupported operators: {listed}", HINT)
+        raise UsageError(f"{origin}: unsupported operators: {printable(listed)}", HINT)
 
 
 def check_valid(model: onnx.ModelProto, origin: str) -> None:
@@ -83,6 +61,13 @@ def check_valid(model: onnx.ModelProto, origin: str) -> None:
     UsageError
         With the first rule broken.
     """
+    for tensor in all_tensors(model.graph):
+        try:
+            numpy_helper.to_array(tensor)
+        except Exception as error:  # ValueError, KeyError and others
+            raise UsageError(
+                f"{origin}: tensor {tensor.name!r} is broken: {first_line(error)}", "export it again"
+            ) from error
     try:
         checker.check_model(model)
     except Exception as error:  # ValidationError; UnicodeDecodeError where names are broken
@@ -94,6 +79,8 @@ def check_valid(model: onnx.ModelProto, origin: str) -> None:
 def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
     """Import a static, checked model to Relax; the i-th parameter of `main` is the i-th true input.
 
+    Batch norms are folded into the convolutions before them.
+
     Raises
     ------
     UsageError
@@ -102,14 +89,14 @@ def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
     from toolchain import tvm_compat
 
     try:
-        return tvm_compat.import_onnx(model.graph, opset_of(model))
+        return tvm_compat.import_onnx(fold_batch_norms(model).graph, opset_of(model))
     except tvm_compat.NodeImportError as error:
         raise UsageError(
             f"{origin}: unsupported use of {error.operator} (node {error.node!r}): {first_line(error)}",
-            HINT,
+            HINT_ONE,
         ) from error
     except Exception as error:  # whatever else TVM throws at a graph that onnx itself accepts
-        raise UsageError(f"{origin}: cannot be imported: {first_line(error)}", HINT) from error
+        raise UsageError(f"{origin}: cannot be imported: {first_line(error)}", HINT_ONE) from error
 
 
 def input_specs(model: onnx.ModelProto) -> tuple[TensorSpec, ...]:

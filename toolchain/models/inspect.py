@@ -9,7 +9,8 @@ from typing import Any
 import onnx
 
 from toolchain.models.costs import count_macs, count_parameters
-from toolchain.models.importer import modernised, unsupported_operators
+from toolchain.models.importer import unsupported_operators
+from toolchain.models.modernise import modernised
 from toolchain.models.options import ModelOptions
 from toolchain.models.shapes import dimensions, dtype_of, inferred, specialise
 from toolchain.models.source import read_source

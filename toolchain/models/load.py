@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from toolchain.models.fold import fold_batch_norms
 from toolchain.models.importer import (
     check_supported,
     check_valid,
     import_module,
     input_specs,
-    modernised,
     output_specs,
 )
+from toolchain.models.modernise import modernised
 from toolchain.models.options import ModelOptions
 from toolchain.models.shapes import inferred, specialise
 from toolchain.models.softmax import softmax_outputs
@@ -77,7 +76,7 @@ def load_model(source: str, options: ModelOptions) -> Model:
     static = specialise(proto, options, found.origin)
     check_valid(static, found.origin)
     graph = inferred(static, found.origin)
-    module = import_module(fold_batch_norms(graph), found.origin)
+    module = import_module(graph, found.origin)
     return Model(
         name=found.name,
         source=found.origin,

@@ -19,6 +19,11 @@ Shape = tuple[Dimension, ...]
 FIRST_IR_WITHOUT_STORED_INPUTS = 4
 """Before, stored tensors had to be listed among the inputs (ONNX's IR.md, "Graphs")."""
 
+WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
+"""Operators that move a kernel over an image."""
+
+_HINT = "`toolchain model inspect` shows the inputs; check the file, --shape and --batch"
+
 
 def dimensions(value: onnx.ValueInfoProto) -> Shape | None:
     """Return the shape that `value` declares; None where not even the rank is known."""
@@ -102,12 +107,27 @@ def inferred(model: onnx.ModelProto, origin: str, *, strict: bool = True) -> onn
         The shapes don't fit the operators.
     """
     try:
-        return shape_inference.infer_shapes(model, check_type=strict, strict_mode=strict, data_prop=True)
+        known = shape_inference.infer_shapes(model, check_type=strict, strict_mode=strict, data_prop=True)
     except Exception as error:  # InferenceError, or whatever the C++ side throws at a broken graph
-        raise UsageError(
-            f"{origin}: the shapes don't fit together: {first_line(error)}",
-            "`toolchain model inspect` shows the inputs; check the file, --shape and --batch",
-        ) from error
+        if not strict:
+            return model
+        raise UsageError(f"{origin}: the shapes don't fit together: {first_line(error)}", _HINT) from error
+    if strict:
+        _check_windows(known, origin)
+    return known
+
+
+def _check_windows(model: onnx.ModelProto, origin: str) -> None:
+    """Refuse images smaller than a kernel: onnx itself goes on with empty ones."""
+    values = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
+    for node in model.graph.node:
+        value = values.get(node.output[0]) if node.op_type in WINDOWED else None
+        if value and any(
+            dim.HasField("dim_value") and dim.dim_value < 1 for dim in value.type.tensor_type.shape.dim
+        ):
+            raise UsageError(
+                f"{origin}: the shapes don't fit together: nothing is left of {value.name!r}", _HINT
+            )
 
 
 def _check_options(inputs: list[onnx.ValueInfoProto], options: ModelOptions, origin: str) -> None:

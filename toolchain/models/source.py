@@ -12,6 +12,7 @@ import onnx
 from toolchain.errors import MissingError, UsageError
 from toolchain.models.external import read_external_data
 from toolchain.models.options import ModelOptions
+from toolchain.models.walk import all_names
 from toolchain.models.zoo import ZOO, ZooNetwork
 from toolchain.models.zoo.graph import GraphBuilder
 
@@ -105,6 +106,8 @@ def _from_file(path: Path) -> Source:
         ) from error
     if not proto.ir_version or not proto.graph.node:
         raise UsageError(f"{path}: not an ONNX file: it holds no graph", "export or download it again")
+    if not all(isinstance(name, str) for name in all_names(proto.graph)):
+        raise UsageError(f"{path}: not an ONNX file: it holds broken names", "export or download it again")
     digest = hashlib.sha256(data)
     for location, content in read_external_data(proto, path):
         digest.update(location.encode() + b"\0" + hashlib.sha256(content).digest())

@@ -40,6 +40,17 @@ def input_values(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     return [value for value in graph.input if value.name not in stored]
 
 
+def all_names(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield every name that the graph uses; protobuf gives bytes for one that is not UTF-8."""
+    for inner in all_graphs(graph):
+        for node in inner.node:
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for value in (*inner.input, *inner.output, *inner.value_info):
+            yield value.name
+            yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+        yield from (tensor.name for tensor in inner.initializer)
+
+
 def node_name(node: onnx.NodeProto) -> str:
     """Return the node's name, or the first of its outputs where it has none."""
     return str(node.name or next(iter(node.output), node.op_type))

@@ -1,0 +1,193 @@
+"""From a user's graph to Relax: names, old operator sets, outputs, and what is not supported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from tests.models.graphs import classifier, graph_of, tensor_info
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.models.export import export_model
+from toolchain.models.inspect import inspect_model
+from toolchain.models.load import Model, load_model
+from toolchain.models.options import ModelOptions
+from toolchain.models.reference import reference_outputs, sample_inputs
+
+OPTIONS = ModelOptions()
+
+
+def load(folder: Path, model: onnx.ModelProto) -> Model:
+    path = folder / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    return load_model(str(path), OPTIONS)
+
+
+@pytest.mark.parametrize("name", ["gpu_0/data_0", "1.x=y:0", "main", "größe"])
+def test_any_input_name_is_kept(tmp_path: Path, name: str) -> None:
+    model = load(tmp_path, classifier(name=name))
+    assert [spec.name for spec in model.inputs] == [name]
+    assert set(sample_inputs(model)) == {name}
+    assert model.name == "net" and model.source == str(tmp_path / "net.onnx")
+
+
+@pytest.mark.parametrize("opset", [6, 7, 9, 11, 13, 18, 21])
+def test_old_and_new_operator_sets(tmp_path: Path, opset: int) -> None:
+    model = load(tmp_path, classifier(opset=opset))
+    assert model.softmax_outputs == {"prob"}
+    inputs = sample_inputs(model)
+    newest = reference_outputs(load(tmp_path, classifier()), inputs)["prob"]
+    np.testing.assert_allclose(reference_outputs(model, inputs)["prob"], newest, atol=1e-6)
+
+
+def test_stored_tensors_listed_as_inputs_are_no_inputs(tmp_path: Path) -> None:
+    graph = classifier(opset=8)
+    graph.ir_version = 3
+    stored = [tensor_info(tensor.name, tensor.dims) for tensor in graph.graph.initializer]
+    graph.graph.input.extend(stored)
+    model = load(tmp_path, graph)
+    assert [spec.name for spec in model.inputs] == ["data"]
+    assert len(model.module["main"].params) == 1
+    assert reference_outputs(model, sample_inputs(model))["prob"].shape == (1, 5)
+
+
+def test_several_outputs_stay_in_order_and_probabilities_are_found(tmp_path: Path) -> None:
+    extra = [
+        helper.make_node("LogSoftmax", ["logits"], ["log"], "log"),
+        helper.make_node("Softmax", ["logits"], ["across"], "across", axis=0),
+        helper.make_node("Identity", ["prob"], ["same"], "same"),
+        helper.make_node("Unsqueeze", ["prob", "axis"], ["wide"], "wide"),
+        helper.make_node("Constant", [], ["axis"], value_ints=[2]),
+    ]
+    extra.insert(3, extra.pop())
+    names = {"log": (1, 5), "across": (1, 5), "same": (1, 5), "wide": (1, 5, 1)}
+    outputs = [tensor_info(name, shape) for name, shape in names.items()]
+    model = load(tmp_path, classifier(extra=extra, extra_outputs=outputs))
+    assert [spec.name for spec in model.outputs] == ["prob", *names]
+    assert list(reference_outputs(model, sample_inputs(model))) == ["prob", *names]
+    assert model.softmax_outputs == {"prob", "same"}
+
+
+def test_unsupported_operators_are_all_named(tmp_path: Path) -> None:
+    extra = [
+        helper.make_node("QLinearConv", ["logits"], ["q1"], "first"),
+        helper.make_node("QLinearConv", ["q1"], ["q2"]),
+        helper.make_node("Relu", ["q2"], ["q3"], "mine", domain="my.own"),
+    ]
+    graph = classifier(extra=extra)
+    with pytest.raises(
+        UsageError, match=r"net.onnx: unsupported operators: QLinearConv \(first, q2\); my.own.Relu"
+    ):
+        load(tmp_path, graph)
+    found = inspect_model(str(tmp_path / "net.onnx"), OPTIONS)
+    assert found["unsupported"] == [
+        {"op": "QLinearConv", "nodes": ["first", "q2"]},
+        {"op": "my.own.Relu", "nodes": ["mine"]},
+    ]
+    assert found["operators"]["QLinearConv"] == 2
+
+
+def test_an_operator_used_in_an_unsupported_way_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    extra = [
+        helper.make_node("Resize", ["c", "", "scales"], ["big"], "grow", mode="cubic", exclude_outside=1)
+    ]
+    extra[0].input[0] = "scales"  # a vector: Resize here takes images
+    extra.insert(0, helper.make_node("Constant", [], ["scales"], value_floats=[2.0]))
+    graph = classifier(extra=extra, extra_outputs=[tensor_info("big", (2,))])
+    with pytest.raises(UsageError, match=r"net.onnx: unsupported use of Resize \(node 'grow'\)"):
+        load(tmp_path, graph)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_output_whose_shape_depends_on_the_data_is_refused(tmp_path: Path) -> None:
+    graph = classifier(
+        extra=[helper.make_node("NonZero", ["prob"], ["where"], "where")],
+        extra_outputs=[tensor_info("where", (2, "n"), TensorProto.INT64)],
+    )
+    with pytest.raises(UsageError, match="shape of output 'where' depends on the data"):
+        load(tmp_path, graph)
+
+
+def test_samples_follow_seed_and_dtype(tmp_path: Path) -> None:
+    inputs = {"f": TensorProto.FLOAT, "d": TensorProto.DOUBLE, "i": TensorProto.INT64, "b": TensorProto.BOOL}
+    casts = [helper.make_node("Cast", [name], [name + "_out"], to=TensorProto.FLOAT) for name in inputs]
+    model = load(
+        tmp_path,
+        graph_of(
+            casts,
+            [tensor_info(name, (50,), code) for name, code in inputs.items()],
+            [tensor_info(name + "_out", (50,)) for name in inputs],
+            {},
+        ),
+    )
+    sample = sample_inputs(model, 3)
+    assert [array.dtype.name for array in sample.values()] == ["float32", "float64", "int64", "bool"]
+    assert all((sample_inputs(model, 3)[name] == array).all() for name, array in sample.items())
+    assert (sample_inputs(model, 4)["f"] != sample["f"]).any() and abs(sample["f"].mean()) < 0.5
+    assert set(np.unique(sample["i"])) <= {0, 1, 2, 3}
+    with pytest.raises(UsageError, match="--input f: dtype float64"):
+        reference_outputs(model, {**sample, "f": sample["d"]})
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[onnx.ModelProto, tuple[int, ...], tuple[int, ...]]:
+    """Draw a convolution or dense layer; return it with its input and output shape."""
+    batch, channels, units = (draw(st.integers(1, 4)) for _ in range(3))
+    attributes: dict[str, Any]
+    if draw(st.booleans()):
+        side, kernel, stride = draw(st.integers(3, 9)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
+        shape: tuple[int, ...] = (batch, channels, side, side)
+        weight = np.ones((units, channels, kernel, kernel), np.float32)
+        extent = (side - kernel) // stride + 1
+        out: tuple[int, ...] = (batch, units, extent, extent)
+        operator, attributes = "Conv", {"kernel_shape": [kernel] * 2, "strides": [stride] * 2}
+    else:
+        shape, out = (batch, channels), (batch, units)
+        weight = np.ones((units, channels), np.float32)
+        operator, attributes = "Gemm", {"transB": 1}
+    node = helper.make_node(operator, ["x", "w"], ["y"], "layer", **attributes)
+    return graph_of([node], [tensor_info("x", shape)], [tensor_info("y", out)], {"w": weight}), shape, out
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(graphs())
+def test_specs_survive_import_and_export(
+    tmp_path: Path, drawn: tuple[onnx.ModelProto, tuple[int, ...], tuple[int, ...]]
+) -> None:
+    graph, shape, out = drawn
+    model = load(tmp_path, graph)
+    assert (model.inputs[0].shape, model.outputs[0].shape) == (shape, out)
+    export_model(model.source, OPTIONS, tmp_path / "copy.onnx")
+    again = load_model(str(tmp_path / "copy.onnx"), OPTIONS)
+    assert (again.sha256, again.onnx) == (model.sha256, model.onnx)
+
+
+def test_export_of_a_zoo_network_has_its_hash(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "net.onnx"
+    export_model("zoo:squeezenet_v1.1", OPTIONS, path)
+    assert [file.name for file in path.parent.iterdir()] == ["net.onnx"]
+    exported, original = load_model(str(path), OPTIONS), load_model("zoo:squeezenet_v1.1", OPTIONS)
+    assert exported.sha256 == original.sha256 and exported.onnx == original.onnx
+
+
+def test_export_fills_in_shapes_and_leaves_nothing_behind_when_it_cannot(tmp_path: Path) -> None:
+    source = tmp_path / "net.onnx"
+    source.write_bytes(classifier(shape=("n", 3, 8, 8)).SerializeToString())
+    target = tmp_path / "out.onnx"
+    with pytest.raises(UsageError, match="--batch N"):
+        export_model(str(source), OPTIONS, target)
+    with pytest.raises(UsageError, match="is a folder"):
+        export_model(str(source), OPTIONS, tmp_path)
+    with pytest.raises(ToolchainError, match="cannot write"):
+        export_model(str(source), ModelOptions(batch=1), source / "out.onnx")
+    assert sorted(tmp_path.iterdir()) == [source]
+    export_model(str(source), ModelOptions(batch=2), target)
+    assert load_model(str(target), OPTIONS).inputs[0].shape == (2, 3, 8, 8)

@@ -1,0 +1,102 @@
+"""Open dimensions: filled in by the user, or asked for by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import helper
+
+from tests.models.graphs import Dimensions, classifier, graph_of, tensor_info
+from toolchain.errors import UsageError
+from toolchain.models.inspect import inspect_model
+from toolchain.models.load import load_model
+from toolchain.models.options import ModelOptions
+
+Save = Callable[[onnx.ModelProto], str]
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Save:
+    def write(model: onnx.ModelProto) -> str:
+        path = tmp_path / "net.onnx"
+        path.write_bytes(model.SerializeToString())
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("declared", "options"),
+    [
+        (("batch", 3, "h", "w"), ModelOptions(shapes={"data": (2, 3, 9, 7)})),
+        (("batch", 3, 9, 7), ModelOptions(batch=2)),
+        (("batch", 3, "h", "w"), ModelOptions(batch=2, shapes={"data": (2, 3, 9, 7)})),
+        ((None, None, None, None), ModelOptions(shapes={"data": (2, 3, 9, 7)})),
+        (None, ModelOptions(shapes={"data": (2, 3, 9, 7)})),
+        ((2, 3, 9, 7), ModelOptions(batch=2)),
+    ],
+)
+def test_open_dimensions_are_filled(save: Save, declared: Dimensions, options: ModelOptions) -> None:
+    model = load_model(save(classifier(shape=declared)), options)
+    assert model.inputs[0].shape == (2, 3, 9, 7)
+    assert model.outputs[0].shape == (2, 5)
+    assert model.softmax_outputs == {"prob"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "options", "message"),
+    [
+        (("batch", 3, "h", 8), ModelOptions(), "leaves open .* data=batch,3,h,8 .*--shape data=D,3,D,8"),
+        (
+            ("batch", 3, 8, 8),
+            ModelOptions(),
+            "add --shape data=D,3,8,8 with a number for each D, or --batch N",
+        ),
+        (("batch", 3, "h", 8), ModelOptions(batch=2), "leaves open .* data=2,3,h,8"),
+        (None, ModelOptions(), "says nothing about the shape of input 'data'.*--shape data="),
+        ((1, 3, 8, 8), ModelOptions(batch=2), "--batch 2: .*no input that can have this first dimension"),
+        ((1, 3, 8, 8), ModelOptions(shapes={"data": (1, 3, 9, 9)}), "declares data=1,3,8,8, and only open"),
+        ((1, 3, 8, 8), ModelOptions(shapes={"dat": (1,)}), "no input 'dat' .its inputs are: data"),
+        (
+            ("n", 3, "s", "s"),
+            ModelOptions(shapes={"data": (1, 3, 9, 8)}),
+            "dimension 's' was given as 9 before",
+        ),
+        (("n", "c", 8, 8), ModelOptions(shapes={"data": (1, 4, 8, 8)}), "net.onnx.*conv"),
+    ],
+)
+def test_what_is_open_or_contradicts_is_named(
+    save: Save, declared: Dimensions, options: ModelOptions, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        load_model(save(classifier(shape=declared)), options)
+    assert caught.value.exit_code == 2
+
+
+def test_a_name_bound_by_one_input_holds_for_the_others(save: Save) -> None:
+    model = graph_of(
+        [helper.make_node("Add", ["a", "b"], ["sum"], "add")],
+        [tensor_info("a", ("n", "m")), tensor_info("b", (1, "m"))],
+        [tensor_info("sum", ("n", "m"))],
+        {},
+    )
+    loaded = load_model(save(model), ModelOptions(shapes={"a": (4, 6)}))
+    assert [spec.shape for spec in (*loaded.inputs, *loaded.outputs)] == [(4, 6), (1, 6), (4, 6)]
+    batched = load_model(save(model), ModelOptions(batch=4, shapes={"b": (1, 6)}))
+    assert batched.outputs[0].shape == (4, 6)
+
+
+def test_inspect_shows_open_dimensions_by_name(save: Save) -> None:
+    found = inspect_model(save(classifier(shape=("batch", 3, None, 8))), ModelOptions())
+    assert found["inputs"] == [{"name": "data", "shape": ["batch", 3, "?", 8], "dtype": "float32"}]
+    assert found["outputs"] == [{"name": "prob", "shape": ["batch", 5], "dtype": "float32"}]
+    assert found["macs"] is None and found["parameters"] == 4 * 27 + 2 * 4 + 25
+
+
+def test_inspect_counts_once_the_shape_is_given(save: Save) -> None:
+    path = save(classifier(shape=("batch", 3, "h", 8)))
+    found = inspect_model(path, ModelOptions(shapes={"data": (2, 3, 8, 8)}))
+    assert found["macs"] == 2 * (4 * 8 * 8 * 27 + 5 * 4)

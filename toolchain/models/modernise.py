@@ -1,0 +1,56 @@
+"""Brings a graph into the subset of ONNX that importer and reference both understand."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import helper, inliner, numpy_helper, version_converter
+
+from toolchain.errors import UsageError
+from toolchain.models.foreign import first_line
+from toolchain.models.walk import all_nodes, opset_of
+
+OLDEST_OPSET = 7
+"""onnxruntime runs operator set 7 and newer (its documentation, "Compatibility")."""
+
+SHORT_CONSTANTS = {
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_float": np.float32,
+    "value_floats": np.float32,
+}
+"""Attributes of `Constant` that TVM's importer does not read, and the tensor's type they stand for."""
+
+
+def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
+    """Return a copy of `model` without functions of its own and old operators, constants as tensors.
+
+    Raises
+    ------
+    UsageError
+        onnx cannot do it.
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    try:
+        if copy.functions:
+            copy = inliner.inline_local_functions(copy)
+        if opset_of(copy) < OLDEST_OPSET:
+            copy = version_converter.convert_version(copy, OLDEST_OPSET)
+    except Exception as error:  # their C++ side has no error class of its own
+        raise UsageError(
+            f"{origin} cannot be brought to operator set {OLDEST_OPSET}: {first_line(error)}",
+            "export it again, with a newer operator set and without functions",
+        ) from error
+    for node in all_nodes(copy.graph):
+        if node.op_type == "Constant":
+            _spell_out(node)
+    return copy
+
+
+def _spell_out(constant: onnx.NodeProto) -> None:
+    for attribute in constant.attribute:
+        if attribute.name in SHORT_CONSTANTS:
+            values = np.asarray(helper.get_attribute_value(attribute), SHORT_CONSTANTS[attribute.name])
+            tensor = numpy_helper.from_array(values, constant.output[0])
+            attribute.CopyFrom(helper.make_attribute("value", tensor))
