@@ -1,0 +1,77 @@
+/* The C interface of edge-rt: run a library built by the toolchain.
+ *
+ * No C++ and no exception crosses it. A library is used by one thread at a time, the one that
+ * opened it. Functions that return int return EDGE_OK or what went wrong; the words are in
+ * edge_last_error(). `edge-rt run` and `edge-rt bench` are built on nothing else.
+ */
+#ifndef EDGE_RT_H_
+#define EDGE_RT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The numbers are edge-rt's exit codes. */
+enum edge_status {
+  EDGE_OK = 0,
+  EDGE_FAILED = 1,   /* loading, running, reading or writing failed */
+  EDGE_USAGE = 2,    /* an argument can't be used: wrong count, type, index */
+  EDGE_REQUIRES = 5, /* this CPU lacks a feature that the library needs */
+  EDGE_BUSY = 75     /* another measurement holds the lock */
+};
+
+typedef struct edge_library edge_library;
+
+typedef struct edge_options {
+  int threads;            /* 0: one for each physical core of the cluster, or of the machine */
+  const char* cluster;    /* a core's LLVM name, such as "cortex-a72"; NULL: any */
+  const char* requires_;  /* comma-separated CPU features as Linux names them; NULL: none */
+} edge_options;
+
+/* C order, packed. `dtype` as numpy names it: float16/32/64, int8…64, uint8…64, bool. */
+typedef struct edge_tensor {
+  const char* dtype;
+  int ndim;
+  const int64_t* shape;
+  const void* data;
+  size_t bytes;
+} edge_tensor;
+
+/* NULL if it can't be opened. CPU features and the file's machine are checked before the file is
+ * loaded. Threads and cluster hold for the whole process, from the first library on. */
+edge_library* edge_open(const char* path, const edge_options* options);
+void edge_close(edge_library* library);
+
+int edge_input_count(const edge_library* library);
+const char* edge_input_name(const edge_library* library, int index);
+/* Copies the data. */
+int edge_set_input(edge_library* library, int index, const edge_tensor* value);
+
+int edge_run(edge_library* library);
+int edge_output_count(const edge_library* library);
+/* What `value` points to lives until the next edge_run, edge_measure or edge_close. */
+int edge_output(edge_library* library, int index, edge_tensor* value);
+
+/* One repeat: mean milliseconds over at least `number` runs that together take at least
+ * `min_repeat_ms`; *runs says over how many (it may be NULL). */
+int edge_measure(edge_library* library, int number, int min_repeat_ms, double* ms, int* runs);
+
+/* Runs `runs` times and reports each operator: calls and milliseconds per run. */
+typedef void (*edge_operator)(void* context, const char* name, double calls, double ms);
+int edge_profile(edge_library* library, int runs, edge_operator report, void* context);
+
+/* Where the threads run. `cpus` is NULL when they are not bound (the cluster isn't here). */
+int edge_threads(const edge_library* library);
+const int* edge_cpus(const edge_library* library, int* count);
+
+/* Of the calling thread's last failed call; never NULL. The kind is one word. */
+const char* edge_last_error(void);
+const char* edge_last_error_kind(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

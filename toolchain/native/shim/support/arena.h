@@ -1,0 +1,41 @@
+// Memory for one RPC message, given back all at once.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tvm::support {
+
+class Arena {
+ public:
+  // Room for `count` plain values.
+  template <typename T>
+  T* allocate_(int64_t count) {
+    static_assert(alignof(T) <= alignof(std::max_align_t));
+    constexpr size_t kAlign = alignof(std::max_align_t);
+    size_t bytes = (sizeof(T) * static_cast<size_t>(count) + kAlign - 1) / kAlign * kAlign;
+    if (blocks_.empty() || used_ + bytes > capacity_) {
+      capacity_ = std::max<size_t>(bytes, 16 << 10);
+      blocks_.push_back(std::make_unique<std::byte[]>(capacity_));
+      used_ = 0;
+    }
+    void* at = blocks_.back().get() + used_;
+    used_ += bytes;
+    return static_cast<T*>(at);
+  }
+
+  void RecycleAll() {
+    blocks_.clear();
+    used_ = capacity_ = 0;
+  }
+
+ private:
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  size_t used_ = 0;
+  size_t capacity_ = 0;
+};
+
+}  // namespace tvm::support

@@ -1,0 +1,266 @@
+// edge_rt.h on top of TVM's Relax virtual machine.
+#include "api.h"
+
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/extra/module.h>
+#include <tvm/ffi/function.h>
+#include <tvm/runtime/tensor.h>
+#include <tvm/runtime/timer.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "cpu.h"
+#include "edge_rt.h"
+
+using tvm::ffi::Any;
+using tvm::ffi::AnyView;
+using tvm::ffi::Function;
+using tvm::ffi::Module;
+using tvm::runtime::Tensor;
+
+constexpr tvm::Device kCpu{kDLCPU, 0};
+// TVM's pooled allocator: memory is kept between runs.
+constexpr int kPooled = 2;
+constexpr int kMostRuns = 1 << 30;
+
+struct edge_library {
+  edge_library(Module executable, Module machine, Function main, edge::Placement placement)
+      : executable(executable), machine(machine), main(main), placement(placement) {}
+
+  Module executable;
+  Module machine;
+  Function main;
+  edge::Placement placement;
+  int number = 0;  // runs of the last edge_measure
+  std::vector<std::string> names;
+  std::vector<tvm::ffi::Optional<Tensor>> inputs;
+  std::vector<Tensor> outputs;
+  std::string dtype;  // of the output asked for last
+};
+
+namespace edge {
+
+static thread_local Failure last(EDGE_OK, "", "");
+
+const Failure& LastFailure() { return last; }
+
+// Runs `body`; whatever it throws becomes the last failure.
+template <typename Body>
+static int Guard(const char* kind, Body body) {
+  try {
+    body();
+    return EDGE_OK;
+  } catch (const Failure& failure) {
+    last = failure;
+  } catch (const tvm::ffi::Error& error) {
+    last = Failure(EDGE_FAILED, kind, error.message());
+  } catch (const std::exception& error) {
+    last = Failure(EDGE_FAILED, kind, error.what());
+  }
+  return last.code;
+}
+
+static Module NewMachine(const Module& executable) {
+  Module machine = executable->GetFunction("vm_load_executable").value()().cast<Module>();
+  machine->GetFunction("vm_initialization").value()(static_cast<int>(kDLCPU), 0, kPooled);
+  return machine;
+}
+
+static Any Call(const edge_library& library, const Function& function) {
+  std::vector<AnyView> arguments;
+  for (size_t i = 0; i < library.inputs.size(); ++i) {
+    if (!library.inputs[i].has_value()) throw Usage("input " + library.names[i] + " is not set");
+    arguments.push_back(library.inputs[i].value());
+  }
+  Any result;
+  function.CallPacked(arguments.data(), static_cast<int>(arguments.size()), &result);
+  return result;
+}
+
+// Outputs may be nested tuples; they are numbered from left to right.
+static void Flatten(const Any& value, std::vector<Tensor>* out) {
+  if (auto tensor = value.as<Tensor>()) {
+    out->push_back(tensor.value());
+  } else if (auto array = value.as<tvm::ffi::Array<Any>>()) {
+    for (const Any& item : array.value()) Flatten(item, out);
+  } else {
+    throw Failure(EDGE_FAILED, "run", "an output is neither a tensor nor a tuple");
+  }
+}
+
+static edge_library* Open(const char* path, const edge_options& options) {
+  char resolved[PATH_MAX];
+  if (realpath(path, resolved) == nullptr) throw Io(std::string("cannot open ") + path);
+  if (options.requires_ != nullptr) CheckFeatures(options.requires_);
+  CheckLibrary(resolved);
+  const Placement placement = Place(options.threads, options.cluster ? options.cluster : "");
+  Apply(placement);
+  const Module executable = Module::LoadFromFile(resolved);
+  if (!executable->GetFunction("vm_load_executable").has_value()) {
+    throw Failure(EDGE_FAILED, "load", std::string(path) + " holds no network (no Relax executable)");
+  }
+  const Module machine = NewMachine(executable);
+  const auto main = machine->GetFunction("main");
+  if (!main.has_value()) {
+    throw Failure(EDGE_FAILED, "load", std::string(path) + " has no function main");
+  }
+  auto library = std::make_unique<edge_library>(executable, machine, main.value(), placement);
+  const int count = machine->GetFunction("get_function_arity").value()("main").cast<int>();
+  const Function name = machine->GetFunction("get_function_param_name").value();
+  for (int i = 0; i < count; ++i) library->names.push_back(name("main", i).cast<std::string>());
+  library->inputs.resize(count);
+  return library.release();
+}
+
+static void SetInput(edge_library* library, int index, const edge_tensor& value) {
+  if (index < 0 || index >= static_cast<int>(library->inputs.size())) {
+    throw Usage("there is no input " + std::to_string(index));
+  }
+  const DLDataType dtype = tvm::ffi::StringToDLDataType(value.dtype);
+  size_t needed = (dtype.bits * dtype.lanes + 7) / 8;
+  for (int i = 0; i < value.ndim; ++i) needed *= value.shape[i];
+  if (needed != value.bytes) throw Usage("shape and bytes of an input don't agree");
+  Tensor tensor = Tensor::Empty(tvm::ffi::Shape(value.shape, value.shape + value.ndim), dtype, kCpu);
+  if (needed != 0) std::memcpy(tensor->data, value.data, needed);
+  library->inputs[index] = tensor;
+}
+
+// Mean milliseconds of `number` runs by TVM's evaluator, the one behind RPC's time_evaluator. Its
+// first, untimed call is left out: our caller warms up as it likes.
+static double Evaluate(const edge_library& library, int number) {
+  bool first = true;
+  Function body = Function::FromPacked([&](const AnyView*, int, Any*) {
+    if (!std::exchange(first, false)) Call(library, library.main);
+  });
+  const auto bytes = tvm::runtime::WrapTimeEvaluator(body, kCpu, number, 1, 0, 1, 0, 1)()
+                         .cast<tvm::ffi::Bytes>();
+  double seconds;
+  if (bytes.size() != sizeof(seconds)) throw Failure(EDGE_FAILED, "run", "no time came back");
+  std::memcpy(&seconds, bytes.data(), sizeof(seconds));
+  return seconds * 1e3;
+}
+
+static void Measure(edge_library* library, int number, int min_ms, double* ms, int* runs) {
+  if (number < 1 || min_ms < 0) throw Usage("a measurement needs at least one run");
+  // A number that was large enough once is where the next repeat begins.
+  number = std::max(number, library->number);
+  while ((*ms = Evaluate(*library, number)) * number < min_ms && number < kMostRuns) {
+    const double enough = *ms > 0 ? min_ms / *ms + 1 : 0;
+    number = static_cast<int>(std::min<double>(kMostRuns, std::max(enough, 1.618 * number)));
+  }
+  library->number = number;
+  if (runs != nullptr) *runs = number;
+}
+
+struct OperatorTime {
+  int calls = 0;
+  double ms = 0;
+};
+
+static std::map<std::string, OperatorTime> Profile(edge_library* library, int runs) {
+  using Clock = std::chrono::steady_clock;
+  std::map<std::string, OperatorTime> operators;
+  Clock::time_point begin;
+  bool counting = false;
+  // A virtual machine of its own (constants are shared): the measured one stays as it was.
+  Module machine = NewMachine(library->executable);
+  // Arguments: the function, its name, whether it is about to run, its result, its arguments.
+  machine->GetFunction("set_instrument").value()(
+      Function::FromPacked([&](const AnyView* arguments, int, Any* result) {
+        *result = 0;
+        if (arguments[2].cast<bool>()) {
+          begin = Clock::now();
+          return;
+        }
+        const std::chrono::duration<double, std::milli> took = Clock::now() - begin;
+        const auto name = arguments[1].cast<std::string>();
+        // The machine's own functions: allocation, shape checks.
+        if (!counting || name.rfind("vm.", 0) == 0) return;
+        ++operators[name].calls;
+        operators[name].ms += took.count();
+      }));
+  Function main = machine->GetFunction("main").value();
+  Call(*library, main);
+  counting = true;
+  for (int i = 0; i < runs; ++i) Call(*library, main);
+  return operators;
+}
+
+}  // namespace edge
+
+extern "C" {
+
+edge_library* edge_open(const char* path, const edge_options* options) {
+  edge_library* library = nullptr;
+  edge::Guard("load", [&] { library = edge::Open(path, options ? *options : edge_options{}); });
+  return library;
+}
+
+void edge_close(edge_library* library) { delete library; }
+
+int edge_input_count(const edge_library* library) { return static_cast<int>(library->names.size()); }
+
+const char* edge_input_name(const edge_library* library, int index) {
+  return index < 0 || index >= edge_input_count(library) ? nullptr : library->names[index].c_str();
+}
+
+int edge_set_input(edge_library* library, int index, const edge_tensor* value) {
+  return edge::Guard("input", [&] { edge::SetInput(library, index, *value); });
+}
+
+int edge_run(edge_library* library) {
+  return edge::Guard("run", [&] {
+    library->outputs.clear();
+    edge::Flatten(edge::Call(*library, library->main), &library->outputs);
+  });
+}
+
+int edge_output_count(const edge_library* library) {
+  return static_cast<int>(library->outputs.size());
+}
+
+int edge_output(edge_library* library, int index, edge_tensor* value) {
+  return edge::Guard("output", [&] {
+    if (index < 0 || index >= edge_output_count(library)) {
+      throw edge::Usage("there is no output " + std::to_string(index));
+    }
+    const Tensor& tensor = library->outputs[index];
+    library->dtype = tvm::ffi::DLDataTypeToString(tensor->dtype);
+    *value = {library->dtype.c_str(), tensor->ndim, tensor->shape,
+              static_cast<const char*>(tensor->data) + tensor->byte_offset,
+              tvm::ffi::GetDataSize(*tensor.operator->())};
+  });
+}
+
+int edge_measure(edge_library* library, int number, int min_repeat_ms, double* ms, int* runs) {
+  return edge::Guard("run", [&] { edge::Measure(library, number, min_repeat_ms, ms, runs); });
+}
+
+int edge_profile(edge_library* library, int runs, edge_operator report, void* context) {
+  return edge::Guard("run", [&] {
+    if (runs < 1) throw edge::Usage("a profile needs at least one run");
+    for (const auto& [name, time] : edge::Profile(library, runs)) {
+      report(context, name.c_str(), static_cast<double>(time.calls) / runs, time.ms / runs);
+    }
+  });
+}
+
+int edge_threads(const edge_library* library) { return library->placement.threads; }
+
+const int* edge_cpus(const edge_library* library, int* count) {
+  *count = static_cast<int>(library->placement.cpus.size());
+  return *count == 0 ? nullptr : library->placement.cpus.data();
+}
+
+const char* edge_last_error() { return edge::LastFailure().what(); }
+
+const char* edge_last_error_kind() { return edge::LastFailure().kind.c_str(); }
+
+}

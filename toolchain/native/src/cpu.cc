@@ -1,0 +1,181 @@
+#include "cpu.h"
+
+#include <elf.h>
+#include <sched.h>
+#include <sys/auxv.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "edge_rt.h"
+#include "failure.h"
+#include "text.h"
+
+namespace edge {
+
+#if defined(__aarch64__)
+static constexpr int kMachine = EM_AARCH64;
+
+// Linux, arch/arm64/include/uapi/asm/hwcap.h and arch/arm64/kernel/cpuinfo.c: bit n is name n.
+static const char* const kHwcap[] = {
+    "fp",    "asimd",  "evtstrm", "aes",    "pmull",   "sha1",   "sha2",  "crc32",
+    "atomics", "fphp", "asimdhp", "cpuid",  "asimdrdm", "jscvt", "fcma",  "lrcpc",
+    "dcpop", "sha3",   "sm3",     "sm4",    "asimddp", "sha512", "sve",   "asimdfhm",
+    "dit",   "uscat",  "ilrcpc",  "flagm",  "ssbs",    "sb",     "paca",  "pacg"};
+static const char* const kHwcap2[] = {
+    "dcpodp",  "sve2",  "sveaes",  "svepmull", "svebitperm", "svesha3", "svesm4", "flagm2",
+    "frint",   "svei8mm", "svef32mm", "svef64mm", "svebf16", "i8mm",    "bf16",   "dgh",
+    "rng",     "bti",   "mte",     "ecv",      "afp",        "rpres",   "mte3",   "sme"};
+
+static void AddBits(unsigned long bits, const char* const* names, size_t count,
+                    std::vector<std::string>* out) {
+  for (size_t i = 0; i < count; ++i) {
+    if (bits >> i & 1) out->push_back(names[i]);
+  }
+}
+
+std::vector<std::string> CpuFeatures() {
+  std::vector<std::string> features;
+  AddBits(getauxval(AT_HWCAP), kHwcap, std::size(kHwcap), &features);
+  AddBits(getauxval(AT_HWCAP2), kHwcap2, std::size(kHwcap2), &features);
+  return features;
+}
+
+// MIDR_EL1: implementer in bits 31..24, part number in bits 15..4. Part numbers from Linux,
+// arch/arm64/include/asm/cputype.h (Arm's are in each core's Technical Reference Manual).
+static std::string CoreName(int id) {
+  static const std::map<unsigned, const char*> kParts = {
+      {0x41d01, "cortex-a32"},  {0x41d02, "cortex-a34"},   {0x41d03, "cortex-a53"},
+      {0x41d04, "cortex-a35"},  {0x41d05, "cortex-a55"},   {0x41d07, "cortex-a57"},
+      {0x41d08, "cortex-a72"},  {0x41d09, "cortex-a73"},   {0x41d0a, "cortex-a75"},
+      {0x41d0b, "cortex-a76"},  {0x41d0c, "neoverse-n1"},  {0x41d0d, "cortex-a77"},
+      {0x41d0e, "cortex-a76ae"}, {0x41d40, "neoverse-v1"}, {0x41d41, "cortex-a78"},
+      {0x41d42, "cortex-a78ae"}, {0x41d44, "cortex-x1"},   {0x41d46, "cortex-a510"},
+      {0x41d47, "cortex-a710"}, {0x41d48, "cortex-x2"},    {0x41d49, "neoverse-n2"},
+      {0x41d4b, "cortex-a78c"}, {0x41d4d, "cortex-a715"},  {0x41d4e, "cortex-x3"},
+      {0x41d4f, "neoverse-v2"}, {0x41d80, "cortex-a520"},  {0x41d81, "cortex-a720"},
+      {0x41d82, "cortex-x4"},   {0x4e004, "carmel"}};
+  auto line = FirstLine("/sys/devices/system/cpu/cpu" + std::to_string(id) +
+                        "/regs/identification/midr_el1");
+  if (!line) return "unknown";
+  const unsigned long midr = std::strtoul(line->c_str(), nullptr, 16);
+  auto found = kParts.find((midr >> 24 & 0xff) << 12 | (midr >> 4 & 0xfff));
+  return found == kParts.end() ? "unknown" : found->second;
+}
+#elif defined(__x86_64__)
+static constexpr int kMachine = EM_X86_64;
+
+std::vector<std::string> CpuFeatures() {
+  std::vector<std::string> features;
+  FILE* file = std::fopen("/proc/cpuinfo", "re");
+  if (file == nullptr) return features;
+  char* line = nullptr;
+  size_t room = 0;
+  while (getline(&line, &room, file) > 0) {
+    const char* colon = std::strchr(line, ':');
+    if (std::strncmp(line, "flags", 5) != 0 || colon == nullptr) continue;
+    std::string flags = colon + 1;
+    flags.erase(flags.find_last_not_of('\n') + 1);
+    features = Split(flags, ' ');
+    break;
+  }
+  std::free(line);
+  std::fclose(file);
+  return features;
+}
+
+static std::string CoreName(int) { return "x86"; }
+#else
+#error "a machine that edge-rt doesn't know yet"
+#endif
+
+std::vector<Cpu> Cpus() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof(allowed), &allowed);
+  std::vector<Cpu> cpus;
+  for (int id = 0; id < CPU_SETSIZE; ++id) {
+    if (!CPU_ISSET(id, &allowed)) continue;
+    const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(id) + "/topology/";
+    auto core = FirstLine(folder + "core_id"), package = FirstLine(folder + "physical_package_id");
+    // Without a topology each CPU counts as a core of its own (negative: no clash).
+    int physical = core && package ? std::max(0, std::atoi(package->c_str())) << 16 |
+                                         std::max(0, std::atoi(core->c_str()))
+                                   : -1 - id;
+    cpus.push_back({id, CoreName(id), physical});
+  }
+  return cpus;
+}
+
+int PhysicalCores(const std::vector<Cpu>& cpus) {
+  std::set<int> cores;
+  for (const Cpu& cpu : cpus) cores.insert(cpu.physical);
+  return static_cast<int>(cores.size());
+}
+
+Placement Place(int threads, const std::string& cluster) {
+  // Taken before anything is bound: a later library in this process sees the same machine.
+  static const std::vector<Cpu> all = Cpus();
+  std::vector<Cpu> cpus;
+  for (const Cpu& cpu : all) {
+    if (cluster.empty() || cpu.core == cluster) cpus.push_back(cpu);
+  }
+  if (threads == 0) threads = std::max(1, PhysicalCores(cpus.empty() ? all : cpus));
+  Placement placement{threads, {}};
+  const bool siblings = threads > PhysicalCores(cpus);
+  std::set<int> taken;
+  for (const Cpu& cpu : cpus) {
+    if (taken.insert(cpu.physical).second || siblings) placement.cpus.push_back(cpu.id);
+  }
+  return placement;
+}
+
+void Apply(const Placement& placement) {
+  // The kernels' threads inherit the mask; TVM's own binding would choose by frequency among all
+  // CPUs of the machine, those that this process may not use included.
+  setenv("TVM_NUM_THREADS", std::to_string(placement.threads).c_str(), 1);
+  setenv("TVM_BIND_THREADS", "0", 1);
+  if (placement.cpus.empty()) return;
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  for (int cpu : placement.cpus) CPU_SET(cpu, &mask);
+  if (sched_setaffinity(0, sizeof(mask), &mask) != 0) throw Io("cannot choose CPUs");
+}
+
+void CheckFeatures(const std::string& features) {
+  const std::vector<std::string> present = CpuFeatures();
+  std::vector<std::string> missing;
+  std::string words;
+  for (const std::string& feature : Split(features, ',')) {
+    if (std::count(present.begin(), present.end(), feature) != 0) continue;
+    missing.push_back(feature);
+    words += (words.empty() ? "" : ", ") + feature;
+  }
+  if (missing.empty()) return;
+  throw Failure(EDGE_REQUIRES, "requires", "this CPU lacks what the library needs: " + words,
+                ", \"missing\": " + JsonArray(missing));
+}
+
+void CheckLibrary(const std::string& path) {
+  FILE* file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) throw Io("cannot open " + path);
+  Elf64_Ehdr header{};
+  const size_t read = std::fread(&header, 1, sizeof(header), file);
+  std::fclose(file);
+  if (read != sizeof(header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+    throw Failure(EDGE_FAILED, "load", path + " is not a shared library (no ELF header)");
+  }
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+      header.e_machine != kMachine || header.e_type != ET_DYN) {
+    throw Failure(EDGE_FAILED, "machine",
+                  path + " is built for another machine: ELF machine " +
+                      std::to_string(header.e_machine) + ", type " + std::to_string(header.e_type) +
+                      ", needed " + std::to_string(kMachine) + ", type " + std::to_string(ET_DYN));
+  }
+}
+
+}  // namespace edge

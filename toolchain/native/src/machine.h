@@ -1,0 +1,23 @@
+// What this machine is and how it feels.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "options.h"
+
+namespace edge {
+
+// JSON values, "null" where unreadable.
+std::string Governor();
+std::string TemperatureC();
+double PeakRssMib();
+
+const char* Version();
+const char* Fingerprint();
+
+// The document of `edge-rt info`.
+std::string Info(const std::string& state);
+int InfoCommand(const Options& options);
+
+}  // namespace edge

@@ -1,0 +1,63 @@
+// edge-rt: the one program that a board needs.
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "edge_rt.h"
+#include "failure.h"
+#include "machine.h"
+#include "measure.h"
+#include "serve.h"
+#include "text.h"
+
+namespace {
+
+struct Command {
+  const char* name;
+  int (*run)(const edge::Options& options);
+  std::vector<std::string> options;
+};
+
+const Command kCommands[] = {
+    {"info", edge::InfoCommand, {"state"}},
+    {"run",
+     edge::RunCommand,
+     {"input", "output", "output-names", "threads", "cluster", "requires", "state", "wait"}},
+    {"bench",
+     edge::BenchCommand,
+     {"input", "number", "repeat", "min-repeat-ms", "time", "warmup", "threads", "cluster",
+      "requires", "state", "wait", "profile!"}},
+    {"serve",
+     edge::ServeCommand,
+     {"tracker", "key", "host", "port", "advertise-port", "state", "threads", "cluster"}}};
+
+int Dispatch(int argc, char** argv) {
+  const std::string name = argc < 2 ? "" : argv[1];
+  for (const Command& command : kCommands) {
+    if (name == command.name) {
+      return command.run(edge::Options(argc - 2, argv + 2, command.options));
+    }
+  }
+  throw edge::Usage(name.empty() ? "give a command: info, run, bench, serve"
+                                 : "unknown command " + name + "; there are info, run, bench, serve");
+}
+
+int Fail(const edge::Failure& failure) {
+  const std::string message = failure.what();
+  std::fprintf(stderr, "edge-rt: %s\n", message.substr(0, message.find('\n')).c_str());
+  std::printf("{\"error\": {\"kind\": %s, \"message\": %s%s}}\n", edge::Quote(failure.kind).c_str(),
+              edge::Quote(message).c_str(), failure.members.c_str());
+  return failure.code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Dispatch(argc, argv);
+  } catch (const edge::Failure& failure) {
+    return Fail(failure);
+  } catch (const std::exception& error) {
+    return Fail(edge::Failure(EDGE_FAILED, "internal", error.what()));
+  }
+}

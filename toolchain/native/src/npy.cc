@@ -1,0 +1,305 @@
+#include "npy.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "edge_rt.h"
+#include "failure.h"
+#include "text.h"
+
+namespace edge {
+namespace {
+
+struct Dtype {
+  const char* name;
+  const char* descr;  // without the byte order
+  size_t bytes;
+};
+constexpr Dtype kDtypes[] = {{"float16", "f2", 2}, {"float32", "f4", 4}, {"float64", "f8", 8},
+                             {"int8", "i1", 1},    {"int16", "i2", 2},   {"int32", "i4", 4},
+                             {"int64", "i8", 8},   {"uint8", "u1", 1},   {"uint16", "u2", 2},
+                             {"uint32", "u4", 4},  {"uint64", "u8", 8},  {"bool", "b1", 1}};
+
+// The header is a Python dictionary with exactly three keys, in any order.
+class Header {
+ public:
+  explicit Header(std::string_view text) : text_(text) {}
+
+  // False when it is not such a dictionary.
+  bool Parse(std::string* descr, bool* fortran, std::vector<int64_t>* shape) {
+    if (!Take('{')) return false;
+    int seen = 0;
+    while (!Take('}')) {
+      std::string key;
+      if (!String(&key) || !Take(':')) return false;
+      if (key == "descr" && String(descr)) {
+        seen |= 1;
+      } else if (key == "fortran_order" && Boolean(fortran)) {
+        seen |= 2;
+      } else if (key == "shape" && Tuple(shape)) {
+        seen |= 4;
+      } else {
+        return false;
+      }
+      if (!Take(',') && Peek() != '}') return false;
+    }
+    Peek();
+    return seen == 7 && text_.empty();
+  }
+
+ private:
+  char Peek() {
+    while (!text_.empty() && (text_[0] == ' ' || text_[0] == '\n')) text_.remove_prefix(1);
+    return text_.empty() ? '\0' : text_[0];
+  }
+  bool Take(char c) {
+    if (Peek() != c) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+  bool String(std::string* out) {
+    const char quote = Peek();
+    if (quote != '\'' && quote != '"') return false;
+    const size_t end = text_.find(quote, 1);
+    if (end == text_.npos) return false;
+    *out = text_.substr(1, end - 1);
+    text_.remove_prefix(end + 1);
+    return true;
+  }
+  bool Boolean(bool* out) {
+    Peek();
+    for (std::string_view word : {"True", "False"}) {
+      if (text_.substr(0, word.size()) != word) continue;
+      *out = word == "True";
+      text_.remove_prefix(word.size());
+      return true;
+    }
+    return false;
+  }
+  bool Tuple(std::vector<int64_t>* out) {
+    if (!Take('(')) return false;
+    while (!Take(')')) {
+      int64_t value = 0;
+      if (Peek() < '0' || Peek() > '9' || out->size() == 32) return false;
+      while (!text_.empty() && text_[0] >= '0' && text_[0] <= '9') {
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, text_[0] - '0', &value)) {
+          return false;
+        }
+        text_.remove_prefix(1);
+      }
+      out->push_back(value);
+      if (!Take(',') && Peek() != ')') return false;
+    }
+    return true;
+  }
+
+  std::string_view text_;
+};
+
+std::string ReadFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat status;
+  if (fd < 0 || fstat(fd, &status) != 0) {
+    throw Failure(EDGE_USAGE, "input", path + ": cannot be read: " + std::strerror(errno));
+  }
+  std::string bytes(S_ISREG(status.st_mode) ? status.st_size : 0, '\0');
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = read(fd, bytes.data() + done, bytes.size() - done);
+    if (n <= 0) break;
+    done += n;
+  }
+  close(fd);
+  bytes.resize(done);
+  return bytes;
+}
+
+uint32_t Little(const std::string& bytes, size_t at, int count) {
+  uint32_t value = 0;
+  for (int i = count - 1; i >= 0; --i) value = value << 8 | static_cast<uint8_t>(bytes[at + i]);
+  return value;
+}
+
+void Put(std::string* out, uint64_t value, int count) {
+  for (int i = 0; i < count; ++i) *out += static_cast<char>(value >> 8 * i);
+}
+
+uint32_t Crc32(uint32_t crc, const void* data, size_t size) {
+  static const std::vector<uint32_t> table = [] {
+    std::vector<uint32_t> values(256);
+    for (uint32_t i = 0; i < 256; ++i) {
+      values[i] = i;
+      for (int bit = 0; bit < 8; ++bit) {
+        values[i] = values[i] >> 1 ^ ((values[i] & 1) != 0 ? 0xEDB88320u : 0u);
+      }
+    }
+    return values;
+  }();
+  const auto* bytes = static_cast<const uint8_t*>(data);
+  crc = ~crc;
+  for (size_t i = 0; i < size; ++i) crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
+  return ~crc;
+}
+
+std::string NpyHeader(const NamedArray& array) {
+  std::string descr;
+  for (const Dtype& dtype : kDtypes) {
+    if (array.dtype == dtype.name) descr = (dtype.bytes == 1 ? "|" : "<") + std::string(dtype.descr);
+  }
+  if (descr.empty()) {
+    throw Failure(EDGE_FAILED, "io", "output " + array.name + " has the type " + array.dtype +
+                                         ", which .npz files can't hold");
+  }
+  std::string text = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
+  for (int64_t extent : array.shape) text += std::to_string(extent) + ",";
+  text += "), }";
+  // Magic, version 1.0, 16-bit length; numpy aligns the data to 64 bytes.
+  text.append(63 - (10 + text.size()) % 64, ' ');
+  text += '\n';
+  std::string out("\x93NUMPY\x01\x00", 8);
+  Put(&out, text.size(), 2);
+  return out + text;
+}
+
+// Zip's fields that a local header and the central directory share, from "version needed" on.
+// The date is zip's first day, so that the same outputs make the same file.
+std::string ZipFields(uint32_t crc, uint32_t size, size_t name) {
+  std::string out;
+  Put(&out, 20, 2);
+  Put(&out, 0x0800, 2);  // names are UTF-8
+  Put(&out, 0, 2);       // stored
+  Put(&out, 0, 2);
+  Put(&out, 0x21, 2);
+  Put(&out, crc, 4);
+  Put(&out, size, 4);
+  Put(&out, size, 4);
+  Put(&out, name, 2);
+  Put(&out, 0, 2);
+  return out;
+}
+
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path)
+      : path_(path), temp_(path + ".tmp" + std::to_string(getpid())) {
+    fd_ = open(temp_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd_ < 0) throw Io("cannot write " + path_);
+  }
+  ~NewFile() {
+    if (fd_ >= 0) close(fd_);
+    if (!done_) unlink(temp_.c_str());
+  }
+  void Append(const void* data, size_t size) {
+    const char* at = static_cast<const char*>(data);
+    while (size > 0) {
+      const ssize_t n = write(fd_, at, size);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) throw Io("cannot write " + path_);
+      at += n;
+      size -= n;
+    }
+  }
+  void Append(const std::string& bytes) { Append(bytes.data(), bytes.size()); }
+  void Finish() {
+    if (fsync(fd_) != 0 || rename(temp_.c_str(), path_.c_str()) != 0) {
+      throw Io("cannot write " + path_);
+    }
+    done_ = true;
+    const size_t slash = path_.rfind('/');
+    const std::string folder = slash == path_.npos ? "." : path_.substr(0, slash + 1);
+    const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+      fsync(fd);
+      close(fd);
+    }
+  }
+
+ private:
+  std::string path_, temp_;
+  int fd_ = -1;
+  bool done_ = false;
+};
+
+}  // namespace
+
+Array ReadNpy(const std::string& path) {
+  const auto bad = [&](const std::string& why) { return Failure(EDGE_USAGE, "input", path + ": " + why); };
+  std::string bytes = ReadFile(path);
+  if (bytes.size() < 10 || bytes.compare(0, 6, "\x93NUMPY") != 0) throw bad("not a .npy file");
+  const int version = bytes[6];
+  if (version < 1 || version > 3) throw bad(".npy version " + std::to_string(version) + " is unknown");
+  const size_t begin = version == 1 ? 10 : 12;
+  if (bytes.size() < begin) throw bad("the header is cut off");
+  const size_t length = Little(bytes, 8, version == 1 ? 2 : 4);
+  if (length > bytes.size() - begin) throw bad("the header is cut off");
+
+  Array array;
+  std::string descr;
+  bool fortran = false;
+  if (!Header(std::string_view(bytes).substr(begin, length)).Parse(&descr, &fortran, &array.shape)) {
+    throw bad("the header is malformed");
+  }
+  if (fortran) throw bad("Fortran order; save numpy.ascontiguousarray(x)");
+  size_t needed = 0;
+  for (const Dtype& dtype : kDtypes) {
+    const bool order = descr.size() == 3 && (descr[0] == '<' || descr[0] == '=' ||
+                                             (descr[0] == '|' && dtype.bytes == 1));
+    if (!order || descr.compare(1, 2, dtype.descr) != 0) continue;
+    array.dtype = dtype.name;
+    needed = dtype.bytes;
+  }
+  if (array.dtype.empty()) throw bad("the type " + Quote(descr) + " is not supported");
+  for (int64_t extent : array.shape) {
+    if (__builtin_mul_overflow(needed, extent, &needed)) throw bad("the shape is too large");
+  }
+  const size_t have = bytes.size() - begin - length;
+  if (have != needed) {
+    throw bad("the header promises " + std::to_string(needed) + " bytes of data, there are " +
+              std::to_string(have));
+  }
+  bytes.erase(0, begin + length);
+  array.data = std::move(bytes);
+  return array;
+}
+
+void WriteNpz(const std::string& path, const std::vector<NamedArray>& arrays) {
+  NewFile file(path);
+  std::string directory;
+  uint64_t offset = 0;
+  for (const NamedArray& array : arrays) {
+    const std::string name = array.name + ".npy", header = NpyHeader(array);
+    const uint64_t size = header.size() + array.bytes;
+    if (offset + size > 0xffff0000u) throw Failure(EDGE_FAILED, "io", "outputs above 4 GiB");
+    const uint32_t crc = Crc32(Crc32(0, header.data(), header.size()), array.data, array.bytes);
+    const std::string fields = ZipFields(crc, size, name.size());
+    directory += "PK\x01\x02";
+    Put(&directory, 20, 2);
+    directory += fields;
+    Put(&directory, 0, 2 + 2 + 2 + 4);  // comment, disk, attributes
+    Put(&directory, offset, 4);
+    directory += name;
+    const std::string local = "PK\x03\x04" + fields + name;
+    file.Append(local);
+    file.Append(header);
+    file.Append(array.data, array.bytes);
+    offset += local.size() + size;
+  }
+  std::string end = "PK\x05\x06";
+  Put(&end, 0, 4);
+  Put(&end, arrays.size(), 2);
+  Put(&end, arrays.size(), 2);
+  Put(&end, directory.size(), 4);
+  Put(&end, offset, 4);
+  Put(&end, 0, 2);
+  file.Append(directory + end);
+  file.Finish();
+}
+
+}  // namespace edge

@@ -1,0 +1,108 @@
+#include "options.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cmath>
+#include <cstdlib>
+
+#include "failure.h"
+
+namespace edge {
+
+Options::Options(int argc, char** argv, const std::vector<std::string>& names) {
+  for (int i = 0; i < argc; ++i) {
+    std::string word = argv[i];
+    if (word.rfind("--", 0) != 0) {
+      rest_.push_back(word);
+      continue;
+    }
+    size_t equals = word.find('=');
+    std::string name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
+    const bool flag = std::count(names.begin(), names.end(), name + "!") != 0;
+    if (!flag && std::count(names.begin(), names.end(), name) == 0) {
+      throw Usage("unknown option --" + name);
+    }
+    if (equals != word.npos && !flag) {
+      values_[name].push_back(word.substr(equals + 1));
+    } else if (flag && equals == word.npos) {
+      values_[name].push_back("");
+    } else if (!flag && i + 1 < argc) {
+      values_[name].push_back(argv[++i]);
+    } else {
+      throw Usage("--" + name + (flag ? " takes no value" : " needs a value"));
+    }
+  }
+}
+
+std::string Options::Text(const std::string& name, const std::string& fallback) const {
+  auto found = values_.find(name);
+  return found == values_.end() ? fallback : found->second.back();
+}
+
+std::vector<std::string> Options::All(const std::string& name) const {
+  auto found = values_.find(name);
+  return found == values_.end() ? std::vector<std::string>() : found->second;
+}
+
+int Options::Int(const std::string& name, int fallback, int least, int most) const {
+  if (!Has(name)) return fallback;
+  const std::string text = Text(name, "");
+  char* end = nullptr;
+  errno = 0;
+  long value = std::strtol(text.c_str(), &end, 10);
+  if (text.empty() || *end != '\0' || errno != 0 || value < least || value > most) {
+    throw Usage("--" + name + " " + text + ": not a whole number from " + std::to_string(least) +
+                " to " + std::to_string(most));
+  }
+  return static_cast<int>(value);
+}
+
+double Options::Seconds(const std::string& name, double fallback) const {
+  if (!Has(name)) return fallback;
+  const std::string text = Text(name, "");
+  char* end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !std::isfinite(value) || value < 0) {
+    throw Usage("--" + name + " " + text + ": not a number of seconds");
+  }
+  return value;
+}
+
+const std::string& Options::Only(const std::string& what) const {
+  if (rest_.size() != 1) {
+    throw Usage(rest_.empty() ? "no " + what + " given" : "unexpected argument " + rest_[1]);
+  }
+  return rest_[0];
+}
+
+void Options::NoMore() const {
+  if (!rest_.empty()) throw Usage("unexpected argument " + rest_[0]);
+}
+
+std::string Options::State(bool make) const {
+  std::string path = Text("state", "");
+  const char* own = std::getenv("EDGE_RT_STATE");
+  const char* xdg = std::getenv("XDG_STATE_HOME");
+  const char* home = std::getenv("HOME");
+  if (path.empty() && own != nullptr) path = own;
+  if (path.empty() && xdg != nullptr && *xdg == '/') path = std::string(xdg) + "/edge-rt";
+  if (path.empty()) path = std::string(home == nullptr ? "" : home) + "/.local/state/edge-rt";
+  if (!make) return path;
+  MakeFolders(path);
+  char resolved[PATH_MAX];
+  if (realpath(path.c_str(), resolved) == nullptr) throw Io("cannot open " + path);
+  return resolved;
+}
+
+void MakeFolders(const std::string& path) {
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string folder = path.substr(0, end);
+    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) throw Io("cannot make " + folder);
+    if (end == path.npos) break;
+  }
+}
+
+}  // namespace edge

@@ -1,0 +1,114 @@
+#include "session.h"
+
+#include <dirent.h>
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/extra/module.h>
+#include <tvm/ffi/function.h>
+
+#include <memory>
+
+#include "edge_rt.h"
+#include "failure.h"
+#include "lock.h"
+#include "machine.h"
+#include "text.h"
+
+using tvm::ffi::Any;
+using tvm::ffi::AnyView;
+using tvm::ffi::Function;
+using tvm::ffi::Module;
+
+namespace edge {
+namespace {
+
+// The one session of this process.
+SessionSettings session;
+
+// TVM sends an error's words to the client; ours need not be TVM's class.
+template <typename Body>
+auto Translated(Body body) {
+  try {
+    return body();
+  } catch (const Failure& failure) {
+    TVM_FFI_THROW(RuntimeError) << "edge-rt: " << failure.what();
+  }
+}
+
+// A client's names stay inside the session's folder.
+std::string Inside(const std::string& name) {
+  if (name.empty() || name.find('/') != name.npos || name.find("..") != name.npos ||
+      name.find('\0') != name.npos) {
+    TVM_FFI_THROW(ValueError) << "edge-rt: the file name " << Quote(name)
+                              << " is refused: no folders, no '..'";
+  }
+  return session.folder + "/" + name;
+}
+
+Module Load(const std::string& name) {
+  const std::string path = Inside(name);
+  if (!name.ends_with(".so")) {
+    TVM_FFI_THROW(ValueError) << "edge-rt: " << name << " can't be loaded: there is no linker on "
+                              << "a board; link it to .so on the host";
+  }
+  return Translated([&] {
+    CheckLibrary(path);
+    return Module::LoadFromFile(path);
+  });
+}
+
+int Threads() {
+  int count = 0;
+  DIR* folder = opendir("/proc/self/task");
+  while (folder != nullptr && readdir(folder) != nullptr) ++count;
+  if (folder != nullptr) closedir(folder);
+  return count - 2;
+}
+
+void Configure(int threads, const std::string& cluster) {
+  if (Threads() > 1) {
+    TVM_FFI_THROW(RuntimeError) << "edge-rt: edge.configure must come before the first kernel";
+  }
+  Translated([&] { Apply(Place(threads, cluster)); });
+}
+
+// The stock evaluator under the lock: at call time, not when it is made.
+void LockEvaluators() {
+  const Function make = Function::GetGlobalRequired("runtime.RPCTimeEvaluator");
+  const Function locked = Function::FromPacked([make](const AnyView* args, int count, Any* result) {
+    Any made;
+    make.CallPacked(args, count, &made);
+    const Function timer = made.cast<Function>();
+    *result = Function::FromPacked([timer](const AnyView* args, int count, Any* result) {
+      std::unique_ptr<MeasureLock> lock = Translated(
+          [] { return std::make_unique<MeasureLock>(session.state, "rpc session", session.timeout); });
+      timer.CallPacked(args, count, result);
+    });
+  });
+  Function::SetGlobal("runtime.RPCTimeEvaluator", locked, true);
+}
+
+}  // namespace
+
+void ServeSession(int socket, const SessionSettings& settings) {
+  session = settings;
+  Apply(Place(session.threads, session.cluster));
+  LockEvaluators();
+  const auto global = [](const char* name, auto body) {
+    Function::SetGlobal(name, Function::FromTyped(body), true);
+  };
+  global("tvm.rpc.server.workpath", [](const std::string& name) { return Inside(name); });
+  global("tvm.rpc.server.load_module", [](const std::string& name) { return Load(name); });
+  global("edge.fingerprint", [] { return std::string(Fingerprint()); });
+  global("edge.info", [] { return Info(session.state); });
+  global("edge.configure", [](int threads, const std::string& cluster) { Configure(threads, cluster); });
+  Function::GetGlobalRequired("rpc.ServerLoop")(socket);
+}
+
+void AnswerTimeout(int socket, double timeout) {
+  // Without the prefix the client would raise a plain RPCError.
+  Function::GetGlobalRequired("rpc.ReturnException")(
+      socket, "RPCSessionTimeoutError: the session's " + JsonNumber(timeout) +
+                  " s have passed; ask for a longer session_timeout");
+}
+
+}  // namespace edge

@@ -1,0 +1,24 @@
+// One RPC session: the child process's side.
+#pragma once
+
+#include <string>
+
+#include "cpu.h"
+
+namespace edge {
+
+struct SessionSettings {
+  std::string state;   // holds the measure lock
+  std::string folder;  // the session's own, empty
+  int threads;
+  std::string cluster;
+  double timeout;  // seconds that a measurement waits for the lock
+};
+
+// Serves the connected socket until the client leaves. Only in a process of its own.
+void ServeSession(int socket, const SessionSettings& settings);
+
+// Answers the client's outstanding call with TVM's RPCSessionTimeoutError.
+void AnswerTimeout(int socket, double timeout);
+
+}  // namespace edge

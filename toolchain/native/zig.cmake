@@ -1,0 +1,13 @@
+# zig as CMake's compiler: ZIG is the program, ZIG_TARGET its target (with the glibc floor).
+# What CMake would find out by linking test programs is said here: each would build libc++ anew.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES ZIG ZIG_TARGET)
+set(CMAKE_CXX_COMPILER ${ZIG} c++)
+set(CMAKE_CXX_COMPILER_TARGET ${ZIG_TARGET})
+set(CMAKE_CXX_COMPILER_ID_RUN TRUE)
+set(CMAKE_CXX_COMPILER_ID Clang)
+set(CMAKE_CXX_COMPILER_FRONTEND_VARIANT GNU)
+set(CMAKE_CXX_COMPILER_VERSION 20.0)
+set(CMAKE_CXX_STANDARD_COMPUTED_DEFAULT 17)
+set(CMAKE_CXX_EXTENSIONS_COMPUTED_DEFAULT ON)
+set(CMAKE_CXX_COMPILER_FORCED TRUE)

@@ -1,0 +1,8 @@
+"""edge-rt, the one program that a board needs: compiled from the wheels' sources, cached."""
+
+from __future__ import annotations
+
+from toolchain.runtime.cache import Arch, Runtime, ensure_runtime
+from toolchain.runtime.fingerprint import expected_fingerprint
+
+__all__ = ["Arch", "Runtime", "ensure_runtime", "expected_fingerprint"]

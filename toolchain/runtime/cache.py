@@ -1,0 +1,104 @@
+"""Keeps compiled runtimes, by content: a build that was cut off leaves nothing that counts."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from filelock import FileLock, Timeout
+
+from toolchain import config
+from toolchain.atomic import replacing_folder
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.runtime.compile import compile_runtime
+from toolchain.runtime.fingerprint import NATIVE, expected_fingerprint
+
+Arch = Literal["x86_64", "aarch64"]
+# Another process compiles the same; its own deadline is shorter than this.
+_LOCK_S = 2400.0
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A compiled edge-rt.
+
+    Attributes
+    ----------
+    program
+        The executable, for `arch`.
+    header
+        Its C interface.
+    fingerprint
+        What it was compiled from; the same for every architecture.
+    arch
+        The architecture it runs on.
+    """
+
+    program: Path
+    header: Path
+    fingerprint: str
+    arch: Arch
+
+
+def ensure_runtime(arch: Arch, *, progress: Callable[[str], None] | None = None) -> Runtime:
+    """Return edge-rt for an architecture, compiled if it is not in the cache (a minute or two).
+
+    Parameters
+    ----------
+    arch
+        The architecture to run on.
+    progress
+        Called with a line of text now and then while it is compiled.
+
+    Raises
+    ------
+    UsageError
+        Nothing can be compiled for this architecture.
+    MissingError
+        zig, CMake, ninja or TVM's packages are not installed.
+    ToolchainError
+        It does not compile, the disk is full, or another process has been compiling it too long.
+    """
+    if arch not in get_args(Arch):
+        raise UsageError(
+            f"edge-rt cannot be compiled for {arch!r}",
+            f"the architectures are: {', '.join(get_args(Arch))}",
+        )
+    fingerprint = expected_fingerprint()
+    root = config.cache_dir() / "runtime"
+    folder = root / f"{fingerprint}-{arch}"
+    runtime = Runtime(folder / "edge-rt", NATIVE / "edge_rt.h", fingerprint, arch)
+    if not runtime.program.is_file():
+        _compile_once(root, folder, arch, progress or (lambda _: None))
+    return runtime
+
+
+def _compile_once(root: Path, folder: Path, arch: Arch, progress: Callable[[str], None]) -> None:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with FileLock(root / f"{folder.name}.lock", timeout=_LOCK_S):
+            if (folder / "edge-rt").is_file():
+                return
+            for rest in root.glob(f".{folder.name}.*"):  # a build that was killed
+                shutil.rmtree(rest, ignore_errors=True)
+            with (
+                tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=root) as build,
+                replacing_folder(folder) as kept,
+            ):
+                program = compile_runtime(arch, Path(build), progress)
+                shutil.copyfile(program, kept / "edge-rt")
+                (kept / "edge-rt").chmod(0o755)
+    except Timeout:
+        raise ToolchainError(
+            f"another process has been compiling edge-rt for {arch} for {_LOCK_S:g} s",
+            f"end it, then remove {root / f'{folder.name}.lock'}",
+        ) from None
+    except OSError as error:
+        raise ToolchainError(
+            f"cannot keep edge-rt in {root}: {error.strerror or error}",
+            "set cache_dir to a folder with 1 GiB of free space",
+        ) from error

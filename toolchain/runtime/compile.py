@@ -1,0 +1,130 @@
+"""Compiles edge-rt with CMake, ninja and zig, all three from PyPI."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from toolchain import __version__, config
+from toolchain.errors import MissingError, ToolchainError
+from toolchain.linking.zig import zig_cache_environment, zig_program
+from toolchain.runtime.fingerprint import (
+    GLIBC_FLOOR,
+    NATIVE,
+    expected_fingerprint,
+    package_folder,
+    package_version,
+)
+
+# About a minute on two cores; a busy single-core machine may take ten.
+_DEADLINE_S = 1800.0
+_LAST_LINES = 30
+
+
+def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) -> Path:
+    """Compile edge-rt for an architecture.
+
+    Parameters
+    ----------
+    arch
+        As in the triple.
+    folder
+        An empty folder for everything that is made.
+    progress
+        Called with one line for each step.
+
+    Returns
+    -------
+    Path
+        The program, stripped, in `folder`.
+
+    Raises
+    ------
+    MissingError
+        zig, CMake, ninja or TVM's packages are not installed.
+    ToolchainError
+        The compiler failed, or was still running after half an hour.
+    """
+    ninja = _tool("ninja")
+    target = f"{arch}-linux-gnu"
+    definitions = {
+        "CMAKE_MAKE_PROGRAM": str(ninja),
+        "CMAKE_TOOLCHAIN_FILE": str(NATIVE / "zig.cmake"),
+        "ZIG": str(zig_program()),
+        "ZIG_TARGET": f"{target}.{GLIBC_FLOOR}",
+        "TVM_DIR": str(package_folder("tvm", "apache-tvm")),
+        "TVM_FFI_DIR": str(package_folder("tvm_ffi", "apache-tvm-ffi")),
+        "EDGE_RT_VERSION": __version__,
+        "EDGE_RT_FINGERPRINT": expected_fingerprint(),
+        "EDGE_RT_TVM": package_version("apache-tvm"),
+        "EDGE_RT_TVM_FFI": package_version("apache-tvm-ffi"),
+        "EDGE_RT_TRIPLE": target,
+    }
+    configure = [str(_tool("cmake")), "-S", str(NATIVE), "-B", str(folder), "-G", "Ninja"]
+    _run([*configure, *(f"-D{key}={value}" for key, value in definitions.items())], arch, progress)
+    _run([str(ninja), "-C", str(folder), "-j", str(config.settings().jobs)], arch, progress)
+    return folder / "edge-rt"
+
+
+def _tool(name: str) -> Path:
+    """Return a program of this Python's environment, else of PATH."""
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.is_file() else shutil.which(name)
+    if found is None:
+        raise MissingError(f"{name}, which compiles edge-rt, is not installed", f"pip install {name}")
+    return Path(found)
+
+
+def _run(argv: Sequence[str], arch: str, progress: Callable[[str], None]) -> None:
+    child = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, **zig_cache_environment()},
+        start_new_session=True,  # a group of its own: the compilers end with it
+    )
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+    overdue = threading.Event()
+
+    def end() -> None:
+        overdue.set()
+        os.killpg(child.pid, signal.SIGKILL)
+
+    timer = threading.Timer(_DEADLINE_S, end)
+    timer.start()
+    try:
+        assert child.stdout is not None
+        for line in child.stdout:
+            last.append(line.rstrip())
+            if step := re.match(r"\[(\d+/\d+)\]", line):
+                progress(f"edge-rt for {arch}: step {step[1]}")
+        child.wait()
+    finally:
+        timer.cancel()
+        if child.returncode is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        if child.stdout is not None:
+            child.stdout.close()
+    if overdue.is_set():
+        raise ToolchainError(
+            f"compiling edge-rt for {arch} had not ended after {_DEADLINE_S:g} s and was stopped",
+            "run the same command again when the machine is less busy",
+        )
+    if child.returncode != 0:
+        words = "\n".join(line for line in last if line)
+        raise ToolchainError(
+            f"edge-rt for {arch} does not compile; the last lines of {Path(argv[0]).name}:\n{words}",
+            "toolchain doctor",
+        )

@@ -1,0 +1,70 @@
+"""What edge-rt is made of, and the name of that."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+
+from toolchain.errors import MissingError
+
+NATIVE = Path(__file__).parent.parent / "native"
+# Old enough for the vendor images of rk3399 and pynq boards (Ubuntu 18.04).
+GLIBC_FLOOR = "2.27"
+_PACKAGES = ("apache-tvm", "apache-tvm-ffi", "ziglang")
+
+
+def package_folder(module: str, package: str) -> Path:
+    """Return where an installed package lies, without importing it.
+
+    Raises
+    ------
+    MissingError
+        It is not installed.
+    """
+    spec = importlib.util.find_spec(module)
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingError(f"{package}, which edge-rt is compiled from, is not installed", f"pip install {package}")
+    return Path(spec.submodule_search_locations[0])
+
+
+def package_version(package: str) -> str:
+    """Return the version of an installed package.
+
+    Raises
+    ------
+    MissingError
+        It is not installed.
+    """
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        raise MissingError(
+            f"{package}, which edge-rt is compiled from, is not installed", f"pip install {package}"
+        ) from None
+
+
+@lru_cache(maxsize=1)
+def expected_fingerprint() -> str:
+    """Return the name of the runtime that this toolchain compiles, the same for every architecture.
+
+    Returns
+    -------
+    str
+        32 hexadecimal digits: our sources (compiler flags are in them), the versions of the
+        packages whose sources and compiler are used, the glibc floor. `edge-rt info` says the same.
+
+    Raises
+    ------
+    MissingError
+        One of the packages is not installed.
+    """
+    digest = hashlib.sha256(f"glibc {GLIBC_FLOOR}\n".encode())
+    for package in _PACKAGES:
+        digest.update(f"{package} {package_version(package)}\n".encode())
+    for path in sorted(path for path in NATIVE.rglob("*") if path.is_file()):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(NATIVE).as_posix()} {content}\n".encode())
+    return digest.hexdigest()[:32]
