@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tvm
 from tvm import relax, tirx
 from tvm.s_tir.analysis import estimate_tir_flops
 
+from toolchain.building.pipeline import fuse
+from toolchain.errors import UsageError
+from toolchain.models.load import Model
+from toolchain.profiles import Profile
 from toolchain.records.key import workload_hash
+from toolchain.targets.target import target_for
 
 ID_LENGTH = 8
 
@@ -60,6 +66,12 @@ class Task:
         }
 
 
+def tasks_for(model: Model, profile: Profile, cluster: str | None = None) -> list[Task]:
+    """Return the tasks of a model on a class's cluster (None: the first)."""
+    target = target_for(profile, cluster)
+    return extract_tasks(fuse(model.module, target.target, model.options.layout))
+
+
 def extract_tasks(fused: tvm.IRModule) -> list[Task]:
     """Return the tasks of a network, the heaviest (weight x flops) first."""
     calls = _calls(fused)
@@ -82,6 +94,32 @@ def extract_tasks(fused: tvm.IRModule) -> list[Task]:
             )
         )
     return sorted(tasks, key=lambda task: (-task.weight * task.flops, task.name))
+
+
+def tasks_named(tasks: list[Task], ids: Sequence[str], option: str) -> list[Task]:
+    """Return the tasks whose ids begin with one of `ids`; all for none.
+
+    Parameters
+    ----------
+    option
+        Where the ids were typed, for the error.
+
+    Raises
+    ------
+    UsageError
+        One is unknown, or means several tasks.
+    """
+    if not ids:
+        return tasks
+    wanted = set()
+    for given in ids:
+        found = [task for task in tasks if task.workload.startswith(given)]
+        if len(found) != 1:
+            listed = ", ".join(f"{task.id} ({task.name})" for task in found or tasks)
+            problem = "means several tasks" if found else "is no task of this network"
+            raise UsageError(f"{option} {given}: {problem}: {listed}", "`toolchain tasks` lists them")
+        wanted.add(found[0].workload)
+    return [task for task in tasks if task.workload in wanted]
 
 
 def _calls(fused: tvm.IRModule) -> dict[str, list[relax.Call]]:

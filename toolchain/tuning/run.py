@@ -14,8 +14,8 @@ from toolchain.boards.board import Board
 from toolchain.boards.install import installed
 from toolchain.building.build import record_key
 from toolchain.building.pipeline import fuse
-from toolchain.building.tasks import Task, extract_tasks
-from toolchain.errors import ToolchainError, UsageError
+from toolchain.building.tasks import Task, extract_tasks, tasks_named
+from toolchain.errors import ToolchainError
 from toolchain.models.load import Model
 from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
@@ -87,28 +87,7 @@ def plan(model: Model, board: Board, options: TuneOptions) -> tuple[BoardTarget,
     """
     target = target_for(board.profile, options.cluster, options.threads)
     tasks = extract_tasks(fuse(model.module, target.target, model.options.layout))
-    return target, tasks_named(tasks, options.tasks)[: options.heaviest]
-
-
-def tasks_named(tasks: list[Task], ids: Sequence[str]) -> list[Task]:
-    """Return the tasks whose ids begin with one of `ids`; all for none.
-
-    Raises
-    ------
-    UsageError
-        One is unknown, or means several tasks.
-    """
-    if not ids:
-        return tasks
-    wanted = set()
-    for given in ids:
-        found = [task for task in tasks if task.workload.startswith(given)]
-        if len(found) != 1:
-            listed = ", ".join(f"{task.id} ({task.name})" for task in found or tasks)
-            problem = "means several tasks" if found else "is no task of this network"
-            raise UsageError(f"--tasks {given}: {problem}: {listed}", "`toolchain tasks` lists them")
-        wanted.add(found[0].workload)
-    return [task for task in tasks if task.workload in wanted]
+    return target, tasks_named(tasks, options.tasks, "--tasks")[: options.heaviest]
 
 
 def tune(

@@ -87,12 +87,17 @@ class TaskRun:
 
         What an earlier run measured is answered from the store and is no trial of this one.
         """
-        search = Search(self.task.name, self.task.func, self.context.bench.target.target, cost_model, seed)
+        store = self.context.store
         known: dict[str, Record] = {}
         if not self.context.fresh:
-            search.learn_earlier(self.context.store, self.key)
-            wanted = self.context.store.measured(self.key)
-            known = {row.digest: row for row in self.context.store.all(self.key) if row.digest in wanted}
+            wanted = store.measured(self.key)
+            known = {row.digest: row for row in store.all(self.key) if row.digest in wanted}
+        # Another seed where something is known, or the search would propose just that again.
+        search = Search(
+            self.task.name, self.task.func, self.context.bench.target.target, cost_model, seed + len(known)
+        )
+        if known:
+            search.learn_earlier(store, self.key)
         with search.batches(trials, batch) as batches:
             for candidates in batches:
                 search.learn(candidates, self._results(search, candidates, known))

@@ -1,0 +1,94 @@
+"""`toolchain demo`: the whole way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from toolchain.cli import complete
+from toolchain.cli.options import model_options, named_inputs
+from toolchain.cli.output import emit, note, output_options
+from toolchain.cli.progress import trial_progress
+
+if TYPE_CHECKING:
+    from toolchain.demo import DemoResult
+    from toolchain.models.options import ModelOptions
+
+
+@click.command()
+@click.argument("model", default="zoo:mobilenet", shell_complete=complete.models)
+@named_inputs("--input", "The input that is verified and timed; default: a seeded one.")
+@click.option(
+    "--board",
+    metavar="B",
+    shell_complete=complete.boards,
+    help="Default: an emulated rk3399, or local where that cannot be had.",
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    help="Candidates to measure in all.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("demo"),
+    show_default=True,
+    metavar="DIR",
+    help="The folder for library, bundle and report.",
+)
+@model_options
+@output_options
+def command(
+    model: str, inputs: tuple[str, ...], board: str | None, trials: int, output: Path, options: ModelOptions
+) -> None:
+    """Tune, build, upload, verify and time one network, and write a report.
+
+    A short run: the four heaviest tasks, a few trials each. `toolchain tune` does the rest.
+    """
+    from toolchain.demo import demo_options, run_demo
+
+    how = demo_options(trials)
+    with trial_progress(trials) as listener:
+        result = run_demo(model, options, inputs, board, output, how, note, listener)
+    emit(result.to_json(), lambda: show(result))
+
+
+def show(result: DemoResult) -> None:
+    """Print the summary."""
+    built, timed = result.built.to_json(), result.timed
+    tasks = result.to_json()["tasks"]
+    tuned = result.tuned.to_json()
+    worst = result.verified.comparison.worst
+    lines = {
+        "model": result.model.source,
+        "board": f"{result.board.name}{' (emulated)' if result.board.emulated else ''}",
+        "machine": timed.machine,
+        "tuning": (
+            f"{tuned['trials']} trials, {tuned['failed']} failed, {tuned['seconds']} s; the tasks tuned: "
+            f"{tuned['estimated_ms_before']:.2f} ms -> {tuned['estimated_ms_after']:.2f} ms"
+        ),
+        "tasks": f"{tasks['total']} total, {tasks['tuned']} tuned, {tasks['improved']} improved",
+        "library": f"{built['library']} ({result.built.target.cpu})",
+        "bundle": built["bundle"],
+        "passed": (
+            f"{str(result.verified.passed).lower()} (output {worst.name!r}: relative error "
+            f"{worst.max_rel_error:.2e}, tolerance {worst.tolerance:g})"
+        ),
+        "latency": (
+            f"mean {timed.mean_ms:.2f} ms, p50 {timed.p50_ms:.2f}, p95 {timed.p95_ms:.2f}, "
+            f"min {timed.min_ms:.2f}; {timed.runs} runs, {timed.threads} threads"
+        ),
+        "memory": f"{timed.peak_rss_mib:.1f} MiB at most",
+        "report": str(result.report),
+    }
+    for warning in timed.warnings:
+        note(f"warning: {warning}")
+    width = max(map(len, lines)) + 1
+    for name, value in lines.items():
+        click.echo(f"{name + ':':<{width}} {value}")

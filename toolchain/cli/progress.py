@@ -1,0 +1,73 @@
+"""The trials of a tuning run as they come: a bar on a terminal, lines elsewhere. On stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from toolchain.cli.output import note
+
+if TYPE_CHECKING:
+    from toolchain.tuning.events import Event, Listener, Trial
+
+
+@contextmanager
+def trial_progress(trials: int) -> Iterator[Listener]:
+    """Yield a listener that shows a run of at most `trials` candidates."""
+    if sys.stderr.isatty():
+        with _bar(trials) as listener:
+            yield listener
+    else:
+        yield _lines(trials)
+
+
+def _lines(trials: int) -> Listener:
+    from toolchain.tuning.events import Trial
+
+    done = 0
+
+    def listen(event: Event) -> None:
+        nonlocal done
+        if not isinstance(event, Trial):
+            note(event.text)
+            return
+        done += event.stage == "search"
+        place = f"{done:>{len(str(trials))}}/{trials}" if event.stage == "search" else "default"
+        note(f"  {place:>7}  {event.task.id}  {describe(event)}  {event.task.name}")
+
+    return listen
+
+
+@contextmanager
+def _bar(trials: int) -> Iterator[Listener]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from toolchain.tuning.events import Trial
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("tuning", total=trials)
+
+        def listen(event: Event) -> None:
+            if isinstance(event, Trial):
+                progress.update(
+                    bar,
+                    advance=event.stage == "search",
+                    description=f"{event.task.id} {describe(event)}",
+                )
+                if event.failure:
+                    progress.console.print(f"{event.task.id} {describe(event)}", markup=False)
+            else:
+                progress.update(bar, description=event.text)
+
+        yield listen
+
+
+def describe(trial: Trial) -> str:
+    """Return what came of one trial."""
+    if trial.ms is None:
+        return f"failed, {trial.failure}: {trial.message}"
+    return f"{trial.ms:9.3f} ms  best {trial.best_ms:9.3f} ms"

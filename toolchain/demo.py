@@ -1,0 +1,161 @@
+"""The whole way, as a user would write it: network, tune, build, upload, verify, bench, report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolchain.boards import emulated
+from toolchain.boards.board import Board
+from toolchain.boards.inventory import LOCAL, find_board, find_target
+from toolchain.building.build import BuildOptions, BuildResult, build
+from toolchain.bundles.read import read_bundle
+from toolchain.config import data_dir
+from toolchain.errors import MissingError
+from toolchain.measuring.arrays import read_inputs
+from toolchain.measuring.bench import BenchResult, bench_bundle
+from toolchain.measuring.verify import VerifyResult, verify_bundle
+from toolchain.models.load import Model, load_model
+from toolchain.models.options import ModelOptions
+from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.reports.demo import DemoReport, write_demo_report
+from toolchain.tuning.events import Event, Listener, Trial
+from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.run import TuneResult, tune
+
+CLASS = "rk3399"
+TRIALS = 32
+HEAVIEST = 4
+BENCH_S = 10.0
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What every step gave."""
+
+    board: Board
+    model: Model
+    tuned: TuneResult
+    built: BuildResult
+    verified: VerifyResult
+    timed: BenchResult
+    report: Path
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as `toolchain demo --json` prints it."""
+        tuned, built = self.tuned.to_json(), self.built.to_json()
+        return {
+            "board": self.board.name,
+            "machine": self.timed.machine,
+            "transport": "local",
+            "model": self.model.source,
+            "trials": tuned["trials"],
+            "tasks": built["tasks"],
+            "tune": tuned,
+            "verify": self.verified.to_json(),
+            "bench": self.timed.to_json(),
+            "bundle": built["bundle"],
+            "report": str(self.report),
+        }
+
+
+def run_demo(
+    source: str,
+    options: ModelOptions,
+    inputs: tuple[str, ...],
+    board_name: str | None,
+    out: Path,
+    tuning: TuneOptions,
+    note: Note,
+    listener: Listener,
+) -> DemoResult:
+    """Go the whole way for one network.
+
+    Parameters
+    ----------
+    inputs
+        `NAME=FILE.npy` of the sample that is verified and timed; empty: a seeded one.
+    board_name
+        None: an emulated rk3399, which is started and stays; `local` where that cannot be had.
+    out
+        Folder for bundle, library and report.
+    note, listener
+        Told what begins, and each tuning trial.
+
+    Raises
+    ------
+    ToolchainError
+        Any step fails; CheckError where the numbers are wrong.
+    """
+    model = load_model(source, options)
+    sample = read_inputs(inputs, model.inputs) if inputs else None
+    build_options = BuildOptions(sample=sample)
+    board = find_board(board_name) if board_name else _demo_board(note)
+    trials: list[dict[str, Any]] = []
+    with RecordStore(data_dir() / FILE_NAME) as store:
+        if board.name == LOCAL and not board_name:
+            built = build(model, find_target(CLASS), store, out, build_options)
+            note(f"built and checked {built.library} for {CLASS}, which this machine cannot run")
+        note(f"tuning for {board.name}")
+        tuned = tune(model, [board], store, tuning, _recording(trials, listener))
+        note(f"building for {board.name}")
+        built = build(model, find_target(board.name), store, out, build_options)
+    bundle = read_bundle(built.bundle)
+    note(f"verifying on {board.name} against onnxruntime")
+    verified = verify_bundle(bundle, board)
+    verified.check()
+    note(f"timing on {board.name}")
+    timed = bench_bundle(bundle, board, time_s=BENCH_S, profile=True)
+    report = out.absolute() / f"{model.name}-{board.name}.html"
+    result = DemoResult(board, model, tuned, built, verified, timed, report)
+    write_demo_report(report, _report(result, trials))
+    return result
+
+
+def demo_options(trials: int = TRIALS) -> TuneOptions:
+    """Return the small tuning run of a demo: a few minutes, the heaviest tasks alone."""
+    return TuneOptions(trials=trials, heaviest=HEAVIEST)
+
+
+def _demo_board(note: Note) -> Board:
+    name = emulated.default_name(CLASS)
+    if name in emulated.names():
+        note(f"board {name}: it is there already")
+        return emulated.load(name)
+    try:
+        note(f"board {name}: starting (the first time, this compiles its runtime)")
+        return emulated.start(CLASS)
+    except MissingError as error:
+        note(f"{error.message}: going on with the board 'local'")
+        return find_board(LOCAL)
+
+
+def _recording(trials: list[dict[str, Any]], listener: Listener) -> Listener:
+    def record(event: Event) -> None:
+        if isinstance(event, Trial) and event.stage == "search":
+            trials.append(
+                {"task": event.task.id, "trial": len(trials), "ms": event.ms, "failure": event.failure}
+            )
+        listener(event)
+
+    return record
+
+
+def _report(result: DemoResult, trials: list[dict[str, Any]]) -> DemoReport:
+    bundle = read_bundle(result.built.bundle).manifest
+    return DemoReport(
+        board=result.board.name,
+        machine=result.timed.machine,
+        emulated=result.board.emulated,
+        transport="local",
+        model=result.model.source,
+        build=result.built.to_json(),
+        tune=result.tuned.to_json(),
+        trials=trials,
+        verify=result.verified.to_json(),
+        bench=result.timed.to_json(),
+        versions={"toolchain": bundle.tool_version, "tvm": bundle.tvm, "tvm_ffi": bundle.tvm_ffi},
+    )
