@@ -1,0 +1,73 @@
+"""A worker that hangs, dies or fails is given up in time, and the next call works again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from toolchain.tuning.worker import Worker, WorkerDiedError
+
+
+def _add(a: int, b: int) -> int:
+    return a + b
+
+
+def _stop_oneself() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def _fail() -> None:
+    raise ValueError("no")
+
+
+def _pid() -> int:
+    return os.getpid()
+
+
+@pytest.fixture
+def worker():
+    worker = Worker()
+    yield worker
+    worker.close()
+
+
+def test_answers_and_stays_the_same_process(worker: Worker) -> None:
+    assert worker.call(20, _add, 2, 3) == 5
+    assert worker.call(20, _pid) == worker.call(20, _pid)
+
+
+def test_suspended_process_is_killed_at_the_deadline(worker: Worker) -> None:
+    pid = worker.call(20, _pid)
+    begun = time.monotonic()
+    with pytest.raises(TimeoutError):
+        worker.call(0.5, _stop_oneself)
+    assert time.monotonic() - begun < 10
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert worker.call(20, _add, 1, 1) == 2
+
+
+def test_crash_says_the_signal(worker: Worker) -> None:
+    with pytest.raises(WorkerDiedError, match="-11"):
+        worker.call(20, _die)
+    assert worker.call(20, _add, 1, 1) == 2
+
+
+def test_exception_comes_back_and_the_process_stays(worker: Worker) -> None:
+    pid = worker.call(20, _pid)
+    with pytest.raises(ValueError, match="no"):
+        worker.call(20, _fail)
+    assert worker.call(20, _pid) == pid
+
+
+def test_closing_twice_is_fine(worker: Worker) -> None:
+    worker.call(20, _pid)
+    worker.close()
+    worker.close()
