@@ -1,0 +1,203 @@
+"""The report of a demo run: one page that needs nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.reports.sample import report
+from toolchain.errors import ToolchainError
+from toolchain.reports.charts import latencies, operators, tuning_curves
+from toolchain.reports.curves import curves
+from toolchain.reports.demo import demo_page, write_demo_report
+from toolchain.reports.figures import milliseconds
+
+ROOT = Path(__file__).parents[2]
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its texts, tags, and whatever it would fetch."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+        self.ids: list[str] = []
+        self.text = ""
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attributes:
+            assert not name.startswith("on")
+            if name in ("src", "href", "xlink:href", "data", "action") and not (value or "").startswith("#"):
+                self.fetched.append(str(value))
+            if name == "id":
+                self.ids.append(str(value))
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return demo_page(report())
+
+
+def test_the_page_stands_alone(html: str) -> None:
+    page = Page(html)
+    assert page.fetched == []
+    assert "script" not in page.tags
+    assert not re.search(r"url\((?!#)|@import", html)
+    assert page.tags.count("svg") == 3
+    assert len(page.ids) == len(set(page.ids))  # figures must not take each other's clips and markers
+    assert not re.search(r"#0[123]0[01]0\d", html)  # every stand-in for a colour was replaced
+
+
+def test_it_shows_what_the_run_found(html: str) -> None:
+    text = Page(html).text
+    for shown in ("passed", "aarch64", "4 / 28", "rk3399-emulated", "zoo:mobilenet", "3.40e-06", "[0, 417]"):
+        assert shown in text
+    assert "emulated: times say nothing about silicon" in text
+    for axis in ("latency [ms]", "time per inference [ms]", "best so far / default (time)"):
+        assert axis in text
+    assert "0.27.0.post1" in text
+
+
+def test_a_real_board_has_no_warning_of_emulation_and_a_failure_is_told() -> None:
+    base = report()
+    text = Page(demo_page(report(emulated=False, verify={**base.verify, "passed": False}))).text
+    assert "emulated: times" not in text
+    assert "✗ failed" in text
+
+
+def test_names_are_text_never_markup_nor_formulas() -> None:
+    bad = '<script>alert("x")</script> $\\frac{a}$ & '
+    base = report()
+    tune = {**base.tune, "tasks": [{**task, "name": bad} for task in base.tune["tasks"]]}
+    bench = {**base.bench, "operators": [{"name": bad, "calls": 1, "ms": 1.0}]}
+    outputs = [{**base.verify["outputs"][0], "name": bad}]
+    page = Page(
+        demo_page(
+            report(model=bad, board=bad, tune=tune, bench=bench, verify={**base.verify, "outputs": outputs})
+        )
+    )
+    assert "script" not in page.tags
+    assert page.text.count(bad) >= 8  # in table, legend, title, axis … as it was written
+
+
+def no_tasks(base: Any) -> dict[str, Any]:
+    return {"tune": {**base.tune, "tasks": [], "trials": 0}, "trials": []}
+
+
+def all_failed(base: Any) -> dict[str, Any]:
+    return {"trials": [{**trial, "ms": None, "failure": "build"} for trial in base.trials]}
+
+
+def bare_bench(base: Any) -> dict[str, Any]:
+    left_out = ("times_ms", "operators", "warnings")
+    return {
+        "bench": {key: value for key, value in base.bench.items() if key not in left_out} | {"p99_ms": None}
+    }
+
+
+def nan_output(base: Any) -> dict[str, Any]:
+    output = {
+        **base.verify["outputs"][0],
+        "max_rel_error": None,
+        "worst_index": None,
+        "problem": "the board's value at [0, 1] is nan",
+        "passed": False,
+    }
+    return {"verify": {**base.verify, "passed": False, "outputs": [output]}}
+
+
+@pytest.mark.parametrize("change", [no_tasks, all_failed, bare_bench, nan_output])
+def test_runs_that_found_less_have_a_page_too(change: Any) -> None:
+    Page(demo_page(report(**change(report()))))
+
+
+@pytest.mark.parametrize("times", [[5.0], [5.0, 5.0], [0.001] * 12, [1.0, 2.0, 90000.0]])
+def test_few_or_equal_latencies_are_drawn(times: list[float]) -> None:
+    ElementTree.fromstring(latencies(times))  # noqa: S314 (we wrote it)
+
+
+def test_many_runs_tasks_and_operators_stay_readable_and_small() -> None:
+    many = report(count=30, rounds=64, runs=10_000)
+    page = demo_page(many)
+    assert len(page) < 1_000_000
+    assert "22 more tasks" in page
+    assert "run (600 of 10000 drawn)" in page
+    assert "8 more" in operators(many.bench["operators"])
+
+
+def test_curves_fall_from_the_default_and_know_their_failures() -> None:
+    tasks = [
+        {"id": "a", "name": "conv", "default_ms": 10.0},
+        {"id": "b", "name": "dense", "default_ms": 2.0},
+        {"id": "c", "name": "pool", "default_ms": None},
+    ]
+    measured = [("a", 12.0), ("b", None), ("a", 5.0), ("b", 1.0), ("a", 8.0), ("c", 1.0), ("gone", 1.0)]
+    trials = [{"task": task, "trial": n, "ms": ms, "failure": None} for n, (task, ms) in enumerate(measured)]
+    conv, dense, pool = curves(tasks, trials)
+    assert (conv.relative, conv.failed) == ((1.0, 0.5, 0.5), ())
+    assert (dense.relative, dense.failed) == ((1.0, 0.5), (1,))
+    assert pool.relative == ()
+    assert "dense" in tuning_curves([conv, dense, pool])
+
+
+def test_milliseconds_have_four_digits_and_a_unit() -> None:
+    shown = [milliseconds(value) for value in (0.0123, 1.0, 84.5678, 999.94, 12345.6)]
+    assert shown == ["0.01230 ms", "1.000 ms", "84.57 ms", "999.9 ms", "12346 ms"]
+
+
+def test_the_same_findings_give_the_same_bytes_in_every_process(tmp_path: Path) -> None:
+    write_demo_report(tmp_path / "here.html", report())
+    code = (
+        "import sys; from pathlib import Path; from tests.reports.sample import report\n"
+        "from toolchain.reports.demo import write_demo_report\n"
+        "write_demo_report(Path(sys.argv[1]), report())\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "there.html")],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "MPLBACKEND": "pdf"},
+        check=True,
+        timeout=60,
+    )
+    assert (tmp_path / "here.html").read_bytes() == (tmp_path / "there.html").read_bytes()
+    assert stat.S_IMODE((tmp_path / "here.html").stat().st_mode) & 0o600 == 0o600
+
+
+def test_a_full_disk_leaves_nothing_and_is_told(tmp_path: Path) -> None:
+    (tmp_path / "folder").write_text("a file where a folder is wanted")
+    with pytest.raises(ToolchainError, match="cannot write"):
+        write_demo_report(tmp_path / "folder" / "report.html", report())
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_matplotlib_is_imported_when_it_draws() -> None:
+    code = "import sys, toolchain.reports.demo; assert not {'matplotlib', 'jinja2', 'tvm'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)

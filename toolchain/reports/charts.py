@@ -1,0 +1,111 @@
+"""The plots of reports, each as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from toolchain.reports.curves import Curve
+from toolchain.reports.figures import FAINT, INK, SERIES, figure, milliseconds
+
+_DOTS = 600  # drawn at most; more make the page large and the plot no clearer
+_BARS = 16  # operators shown by themselves
+_NAME = 44  # characters of an operator's name
+_CALLS_ROOM = 1.2  # how much wider than the longest bar the axis is, for the text behind it
+
+
+def tuning_curves(curves: Sequence[Curve]) -> str:
+    """Plot the best so far of each task over its trials; the first eight in colours of their own."""
+    from matplotlib.ticker import MaxNLocator
+
+    shown = [curve for curve in curves if curve.relative]
+    named = min(len(shown), len(SERIES))
+    rows = named + (len(shown) > named)
+    with figure("tuning", 3.2 + 0.2 * rows) as (made, svg):
+        axes = made.subplots()
+        handles = []
+        for place, curve in reversed(list(enumerate(shown))):  # the first task on top
+            colour = SERIES[place] if place < named else FAINT
+            trials = range(len(curve.relative) + 1)
+            levels = (1.0, *curve.relative)
+            handles += axes.step(trials, levels, where="post", color=colour, linewidth=1.8)
+            axes.plot(
+                curve.failed,
+                [levels[trial] for trial in curve.failed],
+                linestyle="",
+                marker="x",
+                markersize=6,
+                color=colour,
+            )
+        axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.set_xlabel("trials of the task (x = failed)")
+        axes.set_ylabel("best so far / default (time)")
+        axes.set_ylim(0, 1.08)
+        axes.set_xlim(0, 1.015 * max(len(curve.relative) for curve in shown))  # a cross at the end is seen
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        labels = [curve.name for curve in shown[:named]]
+        if len(shown) > named:
+            labels.append(f"{len(shown) - named} more tasks")
+        made.legend(list(reversed(handles))[:rows], labels, loc="outside lower left")
+    return svg[0]
+
+
+def latencies(times_ms: Sequence[float]) -> str:
+    """Plot the milliseconds of each run in their order, and how they spread."""
+    from matplotlib.ticker import MaxNLocator
+
+    times = np.asarray(times_ms, dtype=np.float64)
+    drawn = np.unique(np.linspace(0, len(times) - 1, min(len(times), _DOTS)).astype(int))
+    with figure("latencies", 3.2) as (made, svg):
+        order, spread = made.subplots(1, 2, sharey=True, width_ratios=(3, 1))
+        order.plot(drawn + 1, times[drawn], linestyle="", marker="o", markersize=3.5, color=SERIES[0])
+        order.set_xlabel("run" if len(drawn) == len(times) else f"run ({len(drawn)} of {len(times)} drawn)")
+        order.set_ylabel("latency [ms]")
+        order.xaxis.set_major_locator(MaxNLocator(integer=True))
+        spread.hist(
+            times, bins=min(40, max(5, len(times) // 4)), orientation="horizontal", color=SERIES[0], alpha=0.6
+        )
+        spread.set_xlabel("runs")
+        spread.xaxis.set_major_locator(MaxNLocator(integer=True))
+        for name, percent, style in (("p50", 50, "-"), ("p95", 95, "--")):
+            level = float(np.percentile(times, percent))
+            for axes in (order, spread):
+                line = axes.axhline(level, color=INK, linewidth=0.9, linestyle=style)
+            line.set_label(f"{name} {milliseconds(level)}")
+        made.legend(*spread.get_legend_handles_labels(), loc="outside upper right", ncols=2)
+        low, high = order.get_ylim()
+        if high - low < 0.02 * high:  # do not make a mountain of the last digit
+            order.set_ylim(low - 0.01 * high, high + 0.01 * high)
+    return svg[0]
+
+
+def operators(measured: Sequence[Mapping[str, Any]]) -> str:
+    """Plot the milliseconds of each operator per inference, the slowest first."""
+    slowest = sorted(measured, key=lambda operator: -operator["ms"])
+    bars = [(_short(str(each["name"])), each["ms"], each["calls"]) for each in slowest[:_BARS]]
+    if rest := slowest[_BARS:]:
+        bars.append((f"{len(rest)} more", sum(e["ms"] for e in rest), sum(e["calls"] for e in rest)))
+    with figure("operators", 0.7 + 0.27 * len(bars)) as (made, svg):
+        axes = made.subplots()
+        places = range(len(bars))
+        axes.barh(places, [ms for _, ms, _ in bars], color=SERIES[0], height=0.66)
+        axes.set_yticks(places, [name for name, _, _ in bars])
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+        axes.invert_yaxis()
+        widest = max(ms for _, ms, _ in bars)
+        axes.set_xlim(0, widest * _CALLS_ROOM or 1)
+        for place, (_, ms, calls) in zip(places, bars, strict=True):
+            axes.text(ms + widest * 0.01, place, _behind(ms, calls), va="center", fontsize=8)
+        axes.set_xlabel("time per inference [ms] and number of calls")
+    return svg[0]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+
+
+def _behind(ms: float, calls: int) -> str:
+    return f"{ms:#.3g} ms, {calls} call{'' if calls == 1 else 's'}"

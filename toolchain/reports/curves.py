@@ -1,0 +1,43 @@
+"""From trials to the best so far of each task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The best so far of one task, relative to its default schedule.
+
+    Attributes
+    ----------
+    relative
+        After each trial: time of the best so far / time of the default; at most 1.
+    failed
+        Numbers of the trials that failed, from 1.
+    """
+
+    name: str
+    relative: tuple[float, ...]
+    failed: tuple[int, ...]
+
+
+def curves(tasks: Sequence[Mapping[str, Any]], trials: Sequence[Mapping[str, Any]]) -> list[Curve]:
+    """Return a curve for each of `tasks`, in their order; one without trials or default is empty."""
+    return [_curve(task, [trial for trial in trials if trial["task"] == task["id"]]) for task in tasks]
+
+
+def _curve(task: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]) -> Curve:
+    best = default = task["default_ms"]
+    name = f"{task['id']} {task['name']}"
+    if not default:
+        return Curve(name, (), ())
+    relative = []
+    for trial in trials:
+        if trial["ms"] is not None:
+            best = min(best, trial["ms"])
+        relative.append(best / default)
+    failed = tuple(number for number, trial in enumerate(trials, 1) if trial["ms"] is None)
+    return Curve(name, tuple(relative), failed)
