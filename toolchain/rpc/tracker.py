@@ -57,7 +57,7 @@ class Tracker:
         """
         try:
             self._server = await asyncio.start_server(
-                self._accept, frames.HOST, port, limit=frames.MAX_REQUEST_BYTES
+                self._accept, frames.HOST, port, limit=frames.MAX_REQUEST_BYTES, backlog=_MAX_CONNECTIONS
             )
         except OSError as error:
             raise _cannot_listen(port, error) from error

@@ -1,0 +1,102 @@
+"""Questions to the lab's supervisor: one line of JSON each way, over a socket in the lab's folder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from toolchain import errors
+from toolchain.errors import ToolchainError
+
+_NAME = "control.sock"
+_MAX_BYTES = 64 * 1024
+_QUESTION_S = 5.0
+
+Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+def error_document(error: ToolchainError) -> dict[str, Any]:
+    """Return an error as it goes between processes."""
+    return {"error": {"kind": type(error).__name__, "message": error.message, "hint": error.hint}}
+
+
+def raise_for(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document, or raise the error it holds."""
+    if "error" not in document:
+        return document
+    error = document["error"]
+    kind = getattr(errors, error["kind"], ToolchainError)
+    raise kind(error["message"], error["hint"])
+
+
+@contextmanager
+def _short_path(where: Path) -> Iterator[str]:
+    # A socket's path has at most 107 bytes; the lab's folder may have a longer one.
+    handle = os.open(where, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{handle}/{_NAME}"
+    finally:
+        os.close(handle)
+
+
+def ask(where: Path, question: dict[str, Any], wait_s: float) -> dict[str, Any]:
+    """Send a question to the supervisor of the lab in folder `where`, return its answer.
+
+    Raises
+    ------
+    ToolchainError
+        The supervisor's own error; or it is gone, or did not answer in time.
+    """
+    try:
+        with socket.socket(socket.AF_UNIX) as channel, _short_path(where) as path:
+            channel.settimeout(_QUESTION_S)
+            channel.connect(path)
+            channel.sendall(json.dumps(question).encode() + b"\n")
+            channel.settimeout(wait_s)
+            with channel.makefile("rb") as stream:
+                line = stream.readline()
+        document = json.loads(line)
+    except TimeoutError as error:
+        raise ToolchainError(
+            f"the lab in {where} did not answer within {wait_s:g} s",
+            "type `toolchain lab stop`, then start it again",
+        ) from error
+    except (OSError, ValueError) as error:
+        raise ToolchainError(
+            f"the lab in {where} has ended: {error}", "type `toolchain lab start`"
+        ) from error
+    return raise_for(document)
+
+
+async def listen(where: Path, answer: Answer) -> asyncio.Server:
+    """Answer questions on the socket in folder `where`, in place of one that was left there."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_QUESTION_S):
+                question = json.loads(await reader.readline())
+            try:
+                document = await answer(question)
+            except ToolchainError as error:
+                document = error_document(error)
+            writer.write(json.dumps(document).encode() + b"\n")
+            async with asyncio.timeout(_QUESTION_S):
+                await writer.drain()
+        except (ValueError, TimeoutError, ConnectionError):
+            pass  # whoever asked is gone or no friend
+        finally:
+            writer.close()
+
+    with _short_path(where) as path:
+        return await asyncio.start_unix_server(serve, path, limit=_MAX_BYTES)
+
+
+def forget(where: Path) -> None:
+    """Remove the socket."""
+    (where / _NAME).unlink(missing_ok=True)

@@ -1,0 +1,238 @@
+"""The lab: start it, look at it, use it, stop it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from toolchain.atomic import cannot_write
+from toolchain.boards.board import Board
+from toolchain.boards.install import install_runtime
+from toolchain.config import cache_dir, state_dir
+from toolchain.errors import ToolchainError
+from toolchain.rpc import control, frames, state
+from toolchain.rpc.client import TrackerClient
+from toolchain.rpc.state import Life
+from toolchain.rpc.supervisor import READY_S
+
+_START_S = 30.0
+_STOP_S = 20.0  # its servers have a few seconds each to end, all at once
+_KILL_S = 5.0
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running lab: where its tracker is."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class LabStatus:
+    """What `lab status` prints: per key the servers, the free ones, the requests that wait."""
+
+    host: str
+    port: int
+    pid: int
+    boards: tuple[str, ...]
+    keys: dict[str, dict[str, int]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of `--json`."""
+        return {
+            "tracker": f"{self.host}:{self.port}",
+            "keys": self.keys,
+            "boards": list(self.boards),
+            "pid": self.pid,
+        }
+
+
+def start(boards: Sequence[Board], port: int = 0) -> LabStatus:
+    """Start the lab, or add boards to the one that runs; it lasts until `stop`.
+
+    Returns when the server of every board is registered.
+
+    Parameters
+    ----------
+    port
+        The tracker's; 0 is any free one. A running lab keeps its own.
+
+    Raises
+    ------
+    ToolchainError
+        The port is taken, or a server does not start: the first such error. Nothing is left of
+        what this call started.
+    """
+    with _added(boards, keep=True, port=port):
+        found = status()
+    if found is None:
+        raise ToolchainError("the lab has ended again", f"see {state.folder() / 'log'}")
+    return found
+
+
+def status() -> LabStatus | None:
+    """Return what runs, None when no lab does."""
+    running = state.read_state(state.folder())
+    if running is None:
+        return None
+    with TrackerClient(frames.HOST, running.port) as tracker:
+        keys = tracker.summary()
+    return LabStatus(frames.HOST, running.port, running.supervisor.pid, tuple(running.boards), keys)
+
+
+def stop() -> bool:
+    """End the lab and all that runs in it; return whether there was one."""
+    where = state.folder()
+    running = state.read_state(where)
+    if running is not None:
+        with suppress(ToolchainError):
+            control.ask(where, {"do": "stop"}, wait_s=_KILL_S)
+        _end(running.supervisor)
+    # What a killed lab left behind; one that ended by itself has removed it, and if it cannot be
+    # removed, it misleads nobody: its process is gone.
+    if state.read_state(where) is None:
+        with suppress(OSError):
+            state.state_file(where).unlink(missing_ok=True)
+            control.forget(where)
+    return running is not None
+
+
+@contextmanager
+def joined(boards: Sequence[Board], threads: int | None = None, cluster: str | None = None) -> Iterator[Lab]:
+    """Use the running lab, or one for the time being.
+
+    A lab that nobody started with `start` ends with the last of its users, however that ends.
+
+    Parameters
+    ----------
+    threads, cluster
+        For servers that this call starts; sessions may choose others (`open_session`).
+    """
+    options = [] if threads is None else ["--threads", str(threads)]
+    options += [] if cluster is None else ["--cluster", cluster]
+    with _added(boards, keep=False, options=options) as lab:
+        yield lab
+
+
+@contextmanager
+def _added(
+    boards: Sequence[Board], *, keep: bool, port: int = 0, options: Sequence[str] = ()
+) -> Iterator[Lab]:
+    where = state.folder()
+    programs = {board.name: install_runtime(board) for board in boards}
+    token = uuid.uuid4().hex
+    user = {"token": token, **asdict(Life.own())}
+    question = {"do": "add", "boards": programs, "user": user, "keep": keep, "options": list(options)}
+    supervisor: Life | None = None
+    try:
+        supervisor = _ensure_supervisor(where, port)
+        control.ask(where, question, wait_s=READY_S + _STOP_S)
+        running = state.read_state(where)
+        if running is None:
+            raise ToolchainError("the lab has ended again", f"see {where / 'log'}")
+        yield Lab(frames.HOST, running.port)
+    finally:
+        if supervisor is not None:
+            _leave(where, supervisor, token)  # also when we failed or were interrupted
+
+
+def _leave(where: Path, supervisor: Life, token: str) -> None:
+    """Let a lab end that nobody keeps or uses any more, and wait for that."""
+    if not supervisor.lasts():
+        return
+    try:
+        ending = control.ask(where, {"do": "leave", "token": token}, wait_s=_KILL_S)["ending"]
+    except ToolchainError:  # it ends already; or it hangs, and `lab stop` will end it
+        supervisor.ends_within(_KILL_S)
+        return
+    if ending:
+        _end(supervisor)
+
+
+def _end(supervisor: Life) -> None:
+    for number in (None, signal.SIGTERM, signal.SIGKILL):
+        if number is not None:
+            supervisor.signal(number)
+        if supervisor.ends_within(_STOP_S if number is None else _KILL_S):
+            return
+    raise ToolchainError(
+        f"the lab's process {supervisor.pid} does not end", f"look at it with `ps {supervisor.pid}`"
+    )
+
+
+def _ensure_supervisor(where: Path, port: int) -> Life:
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline:
+        running = state.read_state(where)
+        if running is not None:
+            if port not in (0, running.port):
+                raise ToolchainError(
+                    f"port {port}: the lab already runs, its tracker is at port {running.port}",
+                    "leave the port out, or type `toolchain lab stop` first",
+                )
+            return running.supervisor
+        told = _spawn(where, port)
+        if "held" not in told:
+            return Life(**control.raise_for(told)["supervisor"])
+        time.sleep(0.1)  # another process starts or ends one right now
+    raise ToolchainError(
+        f"another lab in {where} neither starts nor ends", f"see {where / 'log' / 'supervisor.log'}"
+    )
+
+
+def _spawn(where: Path, port: int) -> dict[str, Any]:
+    log = where / "log" / "supervisor.log"
+    try:
+        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log.parent.mkdir(exist_ok=True)
+        with log.open("ab") as output:
+            return _spawn_logged(where, port, output.fileno())
+    except OSError as error:
+        raise cannot_write(where, error) from error
+
+
+def _spawn_logged(where: Path, port: int, log: int) -> dict[str, Any]:
+    reading, writing = os.pipe()
+    program = [sys.executable, "-P", "-m", "toolchain.rpc.supervisor"]
+    arguments = ["--folder", str(where), "--port", str(port), "--ready", str(writing)]
+    # It must see the folders that this process sees, wherever their names came from.
+    folders = {
+        "TOOLCHAIN_STATE_DIR": str(state_dir().absolute()),
+        "TOOLCHAIN_CACHE_DIR": str(cache_dir().absolute()),
+    }
+    try:
+        child = subprocess.Popen(
+            [*program, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[writing],
+            env=os.environ | folders,
+        )
+        os.close(writing)
+        writing = -1
+        child.wait(_START_S)  # it has detached itself from us
+        line = b""
+        if select.select([reading], [], [], _START_S)[0]:
+            line = os.read(reading, 65536)
+        return dict(json.loads(line))
+    except (ValueError, subprocess.TimeoutExpired) as error:
+        raise ToolchainError(
+            "the lab's supervisor did not start", f"see {where / 'log' / 'supervisor.log'}"
+        ) from error
+    finally:
+        os.close(reading)
+        if writing >= 0:
+            os.close(writing)

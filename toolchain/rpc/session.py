@@ -1,0 +1,159 @@
+"""A session with a server of the lab, checked before anybody relies on it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tvm.rpc
+
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.rpc.client import Grant, TrackerClient
+from toolchain.runtime import expected_fingerprint
+
+_CONNECT_S = 20.0  # to connect and to answer the first question; qemu-user under load takes about 1 s
+_RESTART = "type `toolchain lab stop`, then `toolchain lab start`"
+
+
+def open_session(
+    host: str,
+    port: int,
+    key: str,
+    timeout_s: float,
+    wait_s: float,
+    *,
+    threads: int | None = None,
+    cluster: str | None = None,
+    expected: str | None = None,
+) -> tvm.rpc.RPCSession:
+    """Wait for a free server of the tracker at `host:port`, and open a session with it.
+
+    Parameters
+    ----------
+    key
+        The board's tracker key.
+    timeout_s
+        The server ends the session after this many seconds, whatever it does then.
+    wait_s
+        How long to wait for a free server.
+    threads, cluster
+        How this session computes; None leaves what the server was started with.
+    expected
+        The fingerprint that the server's runtime must have; this version's own by default.
+
+    Raises
+    ------
+    UsageError
+        The tracker knows no such key; lists those it knows.
+    ToolchainError
+        No server was free in time, or it was lost, or it is of another version.
+    """
+    deadline = time.monotonic() + wait_s
+    while True:
+        grant = _granted(host, port, key, deadline, wait_s)
+        try:
+            session = _bounded(grant, key, partial(_connected, grant, timeout_s))
+            break
+        except ToolchainError:  # it died between its offer and now: another one, or it again
+            if time.monotonic() >= deadline:
+                raise
+
+    try:
+        _bounded(grant, key, partial(_checked, session, key, expected or expected_fingerprint()))
+        if threads is not None or cluster is not None:
+            configure = _function(session, "edge.configure", key)
+            _bounded(grant, key, partial(configure, threads or 0, cluster or ""))
+    except BaseException:
+        _cut(grant)  # whoever looks at the error holds the session: free the server now
+        raise
+    return session
+
+
+def _checked(session: tvm.rpc.RPCSession, key: str, expected: str) -> None:
+    fingerprint = str(_function(session, "edge.fingerprint", key)())
+    if fingerprint != expected:
+        raise ToolchainError(
+            f"{key}: the server runs edge-rt {fingerprint}, this toolchain needs {expected}", _RESTART
+        )
+
+
+def _granted(host: str, port: int, key: str, deadline: float, wait_s: float) -> Grant:
+    with TrackerClient(host, port) as tracker:
+        keys = tracker.summary()
+        if key not in keys:
+            known = ", ".join(sorted(keys)) or "none"
+            raise UsageError(
+                f"no board registers as {key!r} in the lab; its keys are: {known}",
+                "`toolchain lab start BOARD`",
+            )
+        grant = tracker.request(key, max(deadline - time.monotonic(), 0.0))
+    if grant is None:
+        counts = ", ".join(f"{name} {count}" for name, count in keys[key].items())
+        raise ToolchainError(
+            f"no server of {key} became free within {wait_s:g} s (at the beginning: {counts})",
+            "`toolchain lab status` shows who waits; a longer --wait, or end what uses the board",
+        )
+    return grant
+
+
+def _connected(grant: Grant, timeout_s: float) -> tvm.rpc.RPCSession:
+    return tvm.rpc.connect(grant.host, grant.port, grant.match_key, session_timeout=timeout_s)
+
+
+def _function(session: tvm.rpc.RPCSession, name: str, key: str) -> Callable[..., Any]:
+    try:
+        return session.get_function(name)  # type: ignore[no-any-return]
+    except AttributeError as error:
+        raise ToolchainError(
+            f"{key}: the server there is not edge-rt (it has no {name})", _RESTART
+        ) from error
+
+
+def _bounded(grant: Grant, key: str, work: Callable[[], Any]) -> Any:
+    """Do `work`, which talks to the granted server; cut the connection if it takes too long.
+
+    TVM's client waits for ever. Cutting the connection ends its wait, and so the thread.
+    """
+    outcome: list[Any] = []
+    failure: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=attempt, name=f"session with {key}", daemon=True)
+    thread.start()
+    thread.join(_CONNECT_S)
+    if thread.is_alive():
+        _cut(grant)
+        thread.join(_CONNECT_S)
+        raise ToolchainError(
+            f"{key}: the server at port {grant.port} did not answer within {_CONNECT_S:g} s", _RESTART
+        )
+    if failure:
+        if isinstance(failure[0], ToolchainError):
+            raise failure[0]
+        reason = (str(failure[0]).strip().splitlines() or ["connection lost"])[-1]
+        raise ToolchainError(
+            f"{key}: the session with the server at port {grant.port} failed: {reason}", _RESTART
+        ) from failure[0]
+    return outcome[0]
+
+
+def _cut(grant: Grant) -> None:
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # handles come and go meanwhile
+            if not str(entry.readlink()).startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(entry.name))) as connection:
+                if connection.getpeername()[:2] == (grant.host, grant.port):
+                    connection.shutdown(socket.SHUT_RDWR)
