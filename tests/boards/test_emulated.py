@@ -16,6 +16,7 @@ from toolchain.boards import emulated
 from toolchain.boards.install import board_facts, install_runtime
 from toolchain.boards.inventory import find_board
 from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.runtime import ensure_runtime
 
 
 def left(state: Path) -> list[str]:
@@ -103,6 +104,43 @@ def test_ctrl_c_while_starting_leaves_nothing(
     assert left(state) == []
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+@pytest.mark.slow
+def test_of_two_that_start_the_same_board_one_gets_it(state: Path) -> None:
+    code = (
+        "import sys; from toolchain.boards import emulated; from toolchain.errors import UsageError\n"
+        "try: emulated.start('rk3399')\n"
+        "except UsageError as error: print(error); sys.exit(2)\n"
+    )
+    starters = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    said = [starter.communicate(timeout=300)[0] for starter in starters]
+    assert sorted(starter.returncode for starter in starters) == [0, 2, 2]
+    assert sum("rk3399-emulated already runs" in words for words in said) == 2
+    assert left(state) == ["rk3399-emulated"]
+    assert board_facts(find_board("rk3399-emulated"))["machine"] == "aarch64"
+
+
+@pytest.mark.slow
+def test_a_killed_start_leaves_a_board_that_works_or_none(state: Path) -> None:
+    ensure_runtime("aarch64")
+    code = "from toolchain.boards import emulated; print('go', flush=True); emulated.start('rk3399')"
+    seen = set()
+    for wait_s in (0.0, 0.02, 0.05, 0.1, 0.15, 0.3):
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as starter:
+            assert starter.stdout is not None
+            starter.stdout.readline()
+            time.sleep(wait_s)
+            starter.kill()
+        seen.add(len(emulated.names()))
+        for name in emulated.names():
+            assert board_facts(find_board(name))["machine"] == "aarch64"
+            emulated.stop(name)
+    assert seen <= {0, 1}
+    emulated.start("rk3399")
+    assert left(state) == ["rk3399-emulated"], "the next one sweeps"
 
 
 def test_what_is_missing_is_told_with_its_package(

@@ -51,11 +51,10 @@ def installed(board: Board, progress: Callable[[str], None] | None = None) -> In
         keep=_KEEP,
         executable=True,
     )
-    found = Installed(remote, {})
-    completed = board.transport.run(found.command("info"), timeout=_INFO_SECONDS)
-    found.facts.update(_facts(board, completed))
-    _check(board, found.facts, runtime.fingerprint)
-    return found
+    completed = board.transport.run(Installed(remote, {}).command("info"), timeout=_INFO_SECONDS)
+    facts = _facts(board, completed)
+    _check(board, facts, runtime.fingerprint)
+    return Installed(remote, facts)
 
 
 def install_runtime(board: Board) -> str:
