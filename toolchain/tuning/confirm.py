@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median, pstdev
+from statistics import fmean, median, pstdev
 
 from toolchain.building.tasks import Task
 from toolchain.records.record import Record, now
@@ -22,8 +22,16 @@ class Finalist:
     compiled: Compiled
 
 
-def confirm(task: Task, finalists: Sequence[Finalist], bench: Workbench) -> Record:
-    """Return the winner's record, with the times of this comparison; the first is the default.
+@dataclass(frozen=True)
+class Confirmed:
+    """The winner's record and the default schedule's milliseconds, both of one comparison."""
+
+    choice: Record
+    default_ms: float
+
+
+def confirm(task: Task, finalists: Sequence[Finalist], bench: Workbench) -> Confirmed:
+    """Compare the finalists once more; the first is the default.
 
     The smallest of many noisy readings flatters the fastest candidate, so every finalist is
     measured afresh, in turn, and another than the default must win by more than the noise.
@@ -39,7 +47,8 @@ def confirm(task: Task, finalists: Sequence[Finalist], bench: Workbench) -> Reco
                 failed.add(place)
     standing = [place for place in range(len(finalists)) if place not in failed]
     winner = choose({place: times[place] for place in standing})
-    return replace(finalists[winner].record, run_ms=tuple(times[winner]), confirmed=True, created=now())
+    choice = replace(finalists[winner].record, run_ms=tuple(times[winner]), confirmed=True, created=now())
+    return Confirmed(choice, fmean(times[0] or finalists[0].record.run_ms))
 
 
 def choose(times: dict[int, list[float]]) -> int:

@@ -73,11 +73,16 @@ def measure(request: Request) -> Measured:
         The lab, not the candidate, is at fault.
     """
     session = open_session(
-        request.host, request.port, request.key, timeout_s=request.timeout_s, wait_s=_WAIT_S
+        request.host,
+        request.port,
+        request.key,
+        timeout_s=request.timeout_s,
+        wait_s=_WAIT_S,
+        threads=request.threads,
+        cluster=request.cluster,
     )
     stage: Failure = "upload"
     try:
-        session.get_function("edge.configure")(request.threads, request.cluster)
         session.upload(str(request.library))
         library = session.load_module(request.library.name)
         device = session.cpu(0)

@@ -172,9 +172,9 @@ def _check_first_round(runs: Sequence[TaskRun]) -> None:
 
 
 def _finish(run: TaskRun) -> TunedTask:
-    choice = confirm(run.task, run.finalists(), run.context.bench)
-    run.context.store.add(choice)
-    return TunedTask(run.task, run.trials, run.failures.total(), run.default_ms, choice)
+    confirmed = confirm(run.task, run.finalists(), run.context.bench)
+    run.context.store.add(confirmed.choice)
+    return TunedTask(run.task, run.trials, run.failures.total(), confirmed.default_ms, confirmed.choice)
 
 
 def _provenance(board: Board) -> Provenance:

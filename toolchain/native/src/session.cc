@@ -1,6 +1,5 @@
 #include "session.h"
 
-#include <dirent.h>
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
@@ -23,6 +22,7 @@ namespace {
 
 // The one session of this process.
 SessionSettings session;
+bool loaded = false;
 
 // TVM sends an error's words to the client; ours need not be TVM's class.
 template <typename Body>
@@ -52,22 +52,14 @@ Module Load(const std::string& name) {
   }
   return Translated([&] {
     CheckLibrary(path);
+    loaded = true;
     return Module::LoadFromFile(path);
   });
 }
 
-int Threads() {
-  int count = 0;
-  DIR* folder = opendir("/proc/self/task");
-  while (folder != nullptr && readdir(folder) != nullptr) ++count;
-  if (folder != nullptr) closedir(folder);
-  return count - 2;
-}
-
 void Configure(int threads, const std::string& cluster) {
-  if (Threads() > 1) {
-    TVM_FFI_THROW(RuntimeError) << "edge-rt: edge.configure must come before the first kernel";
-  }
+  // TVM's threads begin with the first kernel, and keep the CPUs they began with.
+  if (loaded) TVM_FFI_THROW(RuntimeError) << "edge-rt: edge.configure must come before load_module";
   Translated([&] { Apply(Place(threads, cluster)); });
 }
 
