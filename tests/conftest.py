@@ -27,10 +27,8 @@ os.environ.update(
 )
 
 
-@pytest.fixture(scope="session", autouse=True)
-def home() -> Iterator[Path]:
-    """Yield the home folder of this test run; it is gone afterwards."""
-    yield _home
+def pytest_unconfigure() -> None:
+    """Remove the home folder of this process; pytest-xdist's workers have one each."""
     shutil.rmtree(_home, ignore_errors=True)
 
 
