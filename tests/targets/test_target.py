@@ -1,0 +1,149 @@
+"""What code is generated for: known to LLVM, or refused by us, since LLVM only logs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolchain.errors import UsageError
+from toolchain.profiles import (
+    X86_LEVELS,
+    Cluster,
+    Profile,
+    class_names,
+    host_cpu_flags,
+    host_profile,
+    load_profile,
+)
+from toolchain.targets.features import LINUX_NAMES, linux_features
+from toolchain.targets.llvm import cpu_features, cpus
+from toolchain.targets.target import target_for
+
+X86 = "x86_64-unknown-linux-gnu"
+
+
+def changed(name: str = "rk3399", cpu: str | None = None, **values: Any) -> Profile:
+    profile = load_profile(name)
+    if cpu is not None:
+        values["clusters"] = (Cluster(cpu=cpu, cores=3),)
+    return profile.model_copy(update=values)
+
+
+@pytest.mark.parametrize("name", class_names())
+def test_every_cluster_of_every_class_has_a_target(name: str) -> None:
+    profile = load_profile(name)
+    for cluster in profile.clusters:
+        made = target_for(profile, cluster.cpu)
+        attributes = made.target.attrs
+        assert str(attributes["mtriple"]) == profile.triple == made.triple
+        assert str(attributes["mcpu"]) == cluster.cpu == made.cpu
+        assert int(attributes["num-cores"]) == cluster.cores == made.threads
+        assert [str(feature) for feature in attributes.get("mattr", [])] == list(profile.features)
+        assert made.requires == tuple(sorted(made.requires))
+        assert made.requires
+
+
+def test_the_first_cluster_is_the_default_and_threads_can_be_given() -> None:
+    assert target_for(load_profile("rk3399")).cpu == "cortex-a72"
+    made = target_for(load_profile("rk3399"), "cortex-a53", threads=1)
+    assert (made.cpu, made.threads) == ("cortex-a53", 1)
+    assert int(made.target.attrs["num-cores"]) == 1
+
+
+def test_a_cluster_that_the_class_lacks_is_refused_with_those_it_has() -> None:
+    with pytest.raises(UsageError, match=r"--cluster cortex-a76.*rk3399.*cortex-a72, cortex-a53"):
+        target_for(load_profile("rk3399"), "cortex-a76")
+
+
+def test_the_host_has_what_its_target_requires() -> None:
+    made = target_for(host_profile())
+    assert set(made.requires) <= host_cpu_flags()
+    assert made.level in (*X86_LEVELS, "neon")
+
+
+@pytest.mark.parametrize("level", X86_LEVELS)
+def test_the_levels_of_x86_are_their_own_and_require_what_the_abi_says(level: str) -> None:
+    made = target_for(changed("x86_64", level))
+    assert made.level == level
+    assert X86_LEVELS[level] <= set(made.requires)
+
+
+def test_a_cpu_has_the_highest_level_that_its_features_allow() -> None:
+    assert target_for(changed("x86_64", "haswell")).level == "x86-64-v3"
+    assert target_for(changed("x86_64", "skylake-avx512")).level == "x86-64-v4"
+    assert target_for(changed("x86_64", "nehalem")).level == "x86-64-v2"
+
+
+def test_what_cortex_a72_requires_is_in_linuxs_words() -> None:
+    assert target_for(load_profile("rk3399")).requires == ("asimd", "fp")
+
+
+def test_features_are_added_and_taken_away() -> None:
+    more = target_for(changed(features=("+neon", "+dotprod")))
+    assert "asimddp" in more.requires
+    less = target_for(changed("x86_64", "x86-64-v4", features=("-avx512vl",)))
+    assert "avx512vl" not in less.requires
+    assert less.level == "x86-64-v3"
+
+
+@pytest.mark.parametrize(
+    ("cpu", "near"), [("cortex-a7x", "cortex-a7"), ("cortexa72", "cortex-a72"), ("CORTEX-A72", "cortex-")]
+)
+def test_an_unknown_cpu_is_refused_with_those_of_like_names(cpu: str, near: str) -> None:
+    with pytest.raises(UsageError, match=rf"board class rk3399.*no cpu '{cpu}' for aarch64") as raised:
+        target_for(changed(cpu=cpu))
+    assert near in raised.value.hint
+    assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("feature", "hint"),
+    [("+dotprdo", "+dotprod"), ("+noen", "+neon"), ("neon", "+neon"), ("+avx2", ""), ("+", ""), ("", "")],
+)
+def test_an_unknown_feature_is_refused_with_those_of_like_names(feature: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=r"board class rk3399: LLVM knows no feature") as raised:
+        target_for(changed(features=(feature,)))
+    assert repr(feature) in raised.value.message
+    assert hint in raised.value.hint
+    assert raised.value.hint
+
+
+def test_a_cpu_of_another_architecture_is_unknown() -> None:
+    with pytest.raises(UsageError, match="no cpu 'haswell' for aarch64"):
+        target_for(changed(cpu="haswell"))
+
+
+@pytest.mark.parametrize("triple", ["riscv64-unknown-linux-gnu", "toaster-unknown-linux-gnu"])
+def test_an_architecture_that_is_not_supported_is_refused(triple: str) -> None:
+    with pytest.raises(UsageError, match=rf"triple '{triple}' is not supported"):
+        target_for(changed(triple=triple))
+
+
+@given(st.text(max_size=12))
+def test_no_cpu_name_reaches_llvm_unchecked(name: str) -> None:
+    profile = changed(cpu=name)
+    if name in cpus(profile.triple):
+        target_for(profile)
+    else:
+        with pytest.raises(UsageError):
+            target_for(profile)
+
+
+@pytest.mark.parametrize("arch", LINUX_NAMES)
+def test_the_table_of_features_names_what_llvm_knows(arch: str) -> None:
+    triple = f"{arch}-unknown-linux-gnu"
+    known = frozenset().union(*(cpu_features(triple, cpu) for cpu in cpus(triple)))
+    assert set(LINUX_NAMES[arch]) <= known
+
+
+def test_features_are_translated_sorted_and_the_rest_left_out() -> None:
+    assert linux_features("x86_64", frozenset({"fma", "avx2", "64bit", "slow-shld"})) == ("avx2", "fma")
+    assert linux_features("aarch64", frozenset()) == ()
+
+
+def test_the_features_of_the_levels_are_all_translated() -> None:
+    for level, flags in X86_LEVELS.items():
+        assert flags <= set(linux_features("x86_64", cpu_features(X86, level)))
