@@ -19,7 +19,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(JSON)
 def test_a_message_survives(message: object) -> None:
     wire = frames.encode(message)
@@ -28,7 +28,7 @@ def test_a_message_survives(message: object) -> None:
     assert frames.decode(wire[4:]) == message
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.sampled_from(list(Code)), st.lists(JSON))
 def test_a_request_survives(code: Code, arguments: list[object]) -> None:
     assert frames.decode_request(frames.encode([code, *arguments])[4:]) == (code, arguments)
@@ -106,4 +106,4 @@ class Rendezvous(RuleBasedStateMachine):
 
 
 TestRendezvous = Rendezvous.TestCase
-TestRendezvous.settings = settings(max_examples=50, deadline=None)
+TestRendezvous.settings = settings(max_examples=25, deadline=None)

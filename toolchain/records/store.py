@@ -27,8 +27,7 @@ _LOCKED = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
 _DIGESTS = "SELECT DISTINCT digest, failure FROM records"
 _OF_KEY = "workload=? AND triple=? AND cpu=? AND level=? AND threads=? AND board_class=?"
 _CHOICE_FIRST = (
-    "AND best_ms IS NOT NULL"
-    " ORDER BY confirmed DESC, CASE WHEN confirmed THEN -id ELSE best_ms END, id"
+    "AND best_ms IS NOT NULL ORDER BY confirmed DESC, CASE WHEN confirmed THEN -id ELSE best_ms END, id"
 )
 
 
@@ -93,10 +92,6 @@ class RecordStore:
     def function(self, identity: str) -> str:
         """Return what `add_function` was given, as JSON."""
         return str(self._all("SELECT module FROM functions WHERE id=?", (identity,))[0][0])
-
-    def has_workload(self, workload: str) -> bool:
-        """Whether a function with this workload hash was ever added."""
-        return bool(self._all("SELECT 1 FROM functions WHERE workload=? LIMIT 1", (workload,)))
 
     def add(self, record: Record) -> None:
         """Write one record; it is durable when this returns. Its function must be there."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from toolchain.boards.transport import Process, Transport
+from toolchain.boards.transport import DeadlineError, Process, Transport
 from toolchain.errors import ToolchainError
 
 log = logging.getLogger(__name__)
@@ -17,6 +19,7 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 30.0
 _HEALTHY_S = 30.0  # a server that ran this long may be started again at once
+_END_S = 1.0  # between the end of a server's output and its own
 _MAX_LINE = 64 * 1024
 
 
@@ -91,9 +94,13 @@ class Keeper(threading.Thread):
             pass
         with self._lock:
             mine, self._process = self._process is process, None
-        if mine:
-            process.close()
-        return self._ended(said)
+        if not mine:
+            return ToolchainError(f"board {self.board}: the server was stopped")
+        code = None
+        with suppress(DeadlineError):
+            code = process.wait(_END_S)
+        process.close()
+        return self._ended(said, code)
 
     def _hear(self, line: str) -> None:
         log.info("%s: %s", self.board, line)
@@ -101,10 +108,12 @@ class Keeper(threading.Thread):
         if isinstance(document.get("port"), int):
             self.port = document["port"]
 
-    def _ended(self, said: str) -> ToolchainError:
+    def _ended(self, said: str, code: int | None) -> ToolchainError:
         error = _document(said).get("error")
         if isinstance(error, dict):
             reason = str(error.get("message"))
+        elif code is not None and code < 0:
+            reason = f"by signal {-code} ({signal.strsignal(-code)})"
         else:
             lines = (
                 self._errors.read_text(errors="replace").strip().splitlines() if self._errors.exists() else []

@@ -17,12 +17,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-def test_a_search_in_one_process_is_seen_by_the_next(tmp_path: Path) -> None:
-    for step, best_ms in (("tune", 1.0), ("read", 0.5)):
-        program = [sys.executable, "-m", "tests.records.search", str(tmp_path / "r.sqlite"), step]
+def test_a_candidate_of_one_process_is_applied_in_the_next(tmp_path: Path) -> None:
+    scheduled = set()
+    for step in ("tune", "read"):
+        program = [sys.executable, "-m", "tests.records.candidate", str(tmp_path / "r.sqlite"), step]
         ended = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=120)
         assert ended.returncode == 0, ended.stderr
-        assert float(ended.stdout) == pytest.approx(best_ms)
+        scheduled.add(ended.stdout)
+    assert len(scheduled) == 1
 
 
 def _split(block: str = "C", factor: int = 4) -> str:
