@@ -27,6 +27,8 @@ def fold_batch_norms(model: onnx.ModelProto) -> onnx.ModelProto:
     readers = Counter(name for node in graph.node for name in node.input)
     readers.update(output.name for output in graph.output)
     producers = {node.output[0]: node for node in graph.node}
+    taken = {*constants, *readers, *(name for node in graph.node for name in node.output)}
+    taken.update(value.name for value in graph.input)
     folded: dict[str, onnx.NodeProto | None] = {}  # first output of a node -> what replaces it
     new: list[onnx.TensorProto] = []
     for node in graph.node:
@@ -40,7 +42,7 @@ def fold_batch_norms(model: onnx.ModelProto) -> onnx.ModelProto:
         replacement = onnx.NodeProto()
         replacement.CopyFrom(conv)
         del replacement.input[1:], replacement.output[:]
-        names = [f"{node.output[0]}.{part}" for part in ("weight", "bias")]
+        names = [_free(f"{node.output[0]}.{part}", taken) for part in ("weight", "bias")]
         replacement.input.extend(names)
         replacement.output.append(node.output[0])
         new += [
@@ -90,6 +92,14 @@ def _rebuilt(
     result.graph.output.extend(graph.output)
     result.graph.initializer.extend([*kept, *new])
     return result
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """Return a name that nothing in the graph has, and take it."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: float) -> float:
