@@ -26,7 +26,9 @@ def package_folder(module: str, package: str) -> Path:
     """
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
-        raise MissingError(f"{package}, which edge-rt is compiled from, is not installed", f"pip install {package}")
+        raise MissingError(
+            f"{package}, which edge-rt is compiled from, is not installed", f"pip install {package}"
+        )
     return Path(spec.submodule_search_locations[0])
 
 

@@ -80,7 +80,14 @@ static Any Call(const edge_library& library, const Function& function) {
     arguments.push_back(library.inputs[i].value());
   }
   Any result;
-  function.CallPacked(arguments.data(), static_cast<int>(arguments.size()), &result);
+  try {
+    function.CallPacked(arguments.data(), static_cast<int>(arguments.size()), &result);
+  } catch (const tvm::ffi::Error& error) {
+    // The network's check of its parameters; the words name the parameter and what it expects.
+    const std::string message = error.message();
+    if (message.find("loc=param[") == message.npos) throw;
+    throw Failure(EDGE_USAGE, "input", message);
+  }
   return result;
 }
 

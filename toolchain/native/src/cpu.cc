@@ -160,6 +160,16 @@ void CheckFeatures(const std::string& features) {
                 ", \"missing\": " + JsonArray(missing));
 }
 
+static std::string MachineName(int machine) {
+  switch (machine) {
+    case EM_X86_64: return "x86_64";
+    case EM_AARCH64: return "aarch64";
+    case EM_ARM: return "arm";
+    case EM_386: return "i386";
+    default: return "ELF machine " + std::to_string(machine);
+  }
+}
+
 void CheckLibrary(const std::string& path) {
   FILE* file = std::fopen(path.c_str(), "re");
   if (file == nullptr) throw Io("cannot open " + path);
@@ -169,12 +179,13 @@ void CheckLibrary(const std::string& path) {
   if (read != sizeof(header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
     throw Failure(EDGE_FAILED, "load", path + " is not a shared library (no ELF header)");
   }
+  if (header.e_type != ET_DYN) {
+    throw Failure(EDGE_FAILED, "load", path + " is an ELF file, but no shared library");
+  }
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-      header.e_machine != kMachine || header.e_type != ET_DYN) {
-    throw Failure(EDGE_FAILED, "machine",
-                  path + " is built for another machine: ELF machine " +
-                      std::to_string(header.e_machine) + ", type " + std::to_string(header.e_type) +
-                      ", needed " + std::to_string(kMachine) + ", type " + std::to_string(ET_DYN));
+      header.e_machine != kMachine) {
+    throw Failure(EDGE_FAILED, "machine", path + " is built for " + MachineName(header.e_machine) +
+                                              ", this machine is " + MachineName(kMachine));
   }
 }
 

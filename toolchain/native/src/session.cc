@@ -57,10 +57,16 @@ Module Load(const std::string& name) {
   });
 }
 
+// 0 and "" leave what the server was started with.
 void Configure(int threads, const std::string& cluster) {
-  // TVM's threads begin with the first kernel, and keep the CPUs they began with.
-  if (loaded) TVM_FFI_THROW(RuntimeError) << "edge-rt: edge.configure must come before load_module";
-  Translated([&] { Apply(Place(threads, cluster)); });
+  if (loaded) {
+    TVM_FFI_THROW(RuntimeError) << "edge-rt: edge.configure must come before the first library: the "
+                                << "kernels' threads are started once";
+  }
+  Translated([&] {
+    Apply(Place(threads > 0 ? threads : session.threads,
+                cluster.empty() ? session.cluster : cluster));
+  });
 }
 
 // The stock evaluator under the lock: at call time, not when it is made.

@@ -1,0 +1,119 @@
+"""edge-rt for both architectures, as a user would run it; compiled once for all tests."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.rpc.peers import running_tracker
+from tests.runtime import networks
+from toolchain import config, runtime
+
+# pytest's workers may all wait for the first that compiles.
+CORTEX_A72 = ("-cpu", "cortex-a72")
+
+
+@dataclass(frozen=True)
+class Edge:
+    """edge-rt as a command line of this host."""
+
+    arch: str
+    command: tuple[str, ...]
+
+    def __call__(self, *arguments: str | Path) -> tuple[int, Any]:
+        """Run it; return the exit code and the one document that it printed."""
+        done = subprocess.run([*self.command, *map(str, arguments)], capture_output=True, timeout=60)
+        document = json.loads(done.stdout)
+        if done.returncode != 0:
+            words = done.stderr.decode().splitlines()
+            assert [line for line in words if line.startswith("edge-rt: ")], words
+        return done.returncode, document
+
+    @contextmanager
+    def serving(self, state: Path, port: int, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Run a server with the key `board`; yield once it is registered."""
+        arguments = ["serve", "--tracker", f"127.0.0.1:{port}", "--key", "board", "--state", str(state)]
+        process = subprocess.Popen(
+            [*self.command, *arguments, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        try:
+            assert process.stdin and process.stdout
+            ready = json.loads(process.stdout.readline())
+            assert ready["host"] == "127.0.0.1" and ready["port"] > 0
+            yield process
+            process.stdin.close()
+            assert process.wait(timeout=10) in (0, -signal.SIGKILL)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+        assert not list((state / "sessions").iterdir())
+
+
+def edge_for(arch: str) -> Edge:
+    """Return edge-rt for an architecture; aarch64 runs under qemu."""
+    program = str(runtime.ensure_runtime(arch).program)  # type: ignore[arg-type]
+    if arch == "x86_64":
+        return Edge(arch, (program,))
+    settings = config.settings()
+    emulator = (settings.qemu_aarch64, *CORTEX_A72, "-L", str(settings.sysroot_aarch64))
+    return Edge(arch, (*emulator, program))
+
+
+@pytest.fixture(scope="session")
+def native() -> Edge:
+    return edge_for("x86_64")
+
+
+@pytest.fixture(scope="session", params=["x86_64", "aarch64"])
+def edge(request: pytest.FixtureRequest) -> Edge:
+    return edge_for(request.param)
+
+
+@pytest.fixture(scope="session")
+def tracker() -> Iterator[int]:
+    with running_tracker() as port:
+        yield port
+
+
+@dataclass(frozen=True)
+class Case:
+    """The network `dense` with inputs, in a folder."""
+
+    library: Path
+    x: np.ndarray
+    bias: np.ndarray
+    arguments: tuple[str | Path, ...]
+
+
+@pytest.fixture
+def dense(tmp_path: Path) -> Case:
+    return _case(tmp_path, "x86_64")
+
+
+@pytest.fixture
+def dense_there(tmp_path: Path, edge: Edge) -> Case:
+    return _case(tmp_path, edge.arch)
+
+
+def _case(folder: Path, arch: str) -> Case:
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((4, 8), dtype="float32")
+    bias = generator.standard_normal(16, dtype="float32")
+    np.save(folder / "x.npy", x)
+    np.save(folder / "bias.npy", bias)
+    library = folder / "dense.so"
+    library.write_bytes(networks.library("dense", arch))
+    state = ("--state", folder / "state")
+    inputs = ("--input", f"x={folder / 'x.npy'}", "--input", folder / "bias.npy")
+    return Case(library, x, bias, (library, *inputs, *state))

@@ -1,0 +1,71 @@
+"""Tiny networks, compiled by TVM and linked by our linker."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from toolchain.building.export import export_objects
+from toolchain.linking import ZigLinker
+from toolchain.profiles import load_profile
+
+TARGETS = {
+    "x86_64": {"kind": "llvm", "mtriple": "x86_64-unknown-linux-gnu", "mcpu": "x86-64"},
+    "aarch64": {
+        "kind": "llvm",
+        "mtriple": "aarch64-unknown-linux-gnu",
+        "mcpu": "cortex-a72",
+        "mattr": ["+neon"],
+    },
+}
+CLASSES = {"x86_64": "x86_64", "aarch64": "rk3399"}
+WEIGHT = np.linspace(-1, 1, 8 * 16, dtype="float32").reshape(8, 16)
+
+
+@lru_cache
+def library(name: str, arch: str) -> bytes:
+    """Return the bytes of a network's library: `dense` or `identity`."""
+    folder = Path(tempfile.mkdtemp(prefix="edge-rt-tests-"))
+    try:
+        with tvm.target.Target(TARGETS[arch]) as target:
+            executable = tvm.compile({"dense": _dense, "identity": _identity}[name](), target=target)
+        out = folder / "out.so"
+        ZigLinker().link(export_objects(executable, folder), out, load_profile(CLASSES[arch]))
+        return out.read_bytes()
+    finally:
+        shutil.rmtree(folder)
+
+
+def dense(x: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the network `dense` computes, by numpy."""
+    hidden = np.maximum(x @ WEIGHT, 0)
+    return hidden, np.exp(hidden * np.float32(0.125)) + bias
+
+
+def _dense() -> Any:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4, 8), "float32"))
+    bias = relax.Var("bias", relax.TensorType((16,), "float32"))
+    with builder.function("main", [x, bias]):
+        hidden = builder.emit(relax.op.nn.relu(relax.op.matmul(x, relax.const(WEIGHT))))
+        scaled = builder.emit(relax.op.multiply(hidden, relax.const(np.float32(0.125))))
+        result = builder.emit(relax.op.add(relax.op.exp(scaled), bias))
+        builder.emit_func_output(relax.Tuple([hidden, result]))
+    return builder.get()
+
+
+def _identity() -> Any:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(None, None, ndim=-1))
+    y = relax.Var("y", relax.TensorType((2,), "float32"))  # without a kernel there is no object to link
+    with builder.function("main", [x, y]):
+        twice = builder.emit(relax.op.add(y, y))
+        builder.emit_func_output(relax.Tuple([x, twice]))
+    return builder.get()

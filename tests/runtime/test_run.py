@@ -1,0 +1,229 @@
+"""`edge-rt run`, `bench` and `info`."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import struct
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from tests.runtime import networks
+from tests.runtime.conftest import Case, Edge
+from toolchain.runtime import expected_fingerprint
+
+pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
+
+FAILED, USAGE, REQUIRES, BUSY = 1, 2, 5, 75
+DTYPES = "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 ?".split()
+
+
+def test_run_computes_what_numpy_computes(edge: Edge, dense_there: Case, tmp_path: Path) -> None:
+    out = tmp_path / "out.npz"
+    code, answer = edge("run", *dense_there.arguments, "--output", out, "--output-names", "hidden,sum")
+    assert code == 0, answer
+    assert [(o["name"], o["shape"], o["dtype"]) for o in answer["outputs"]] == [
+        ("hidden", [4, 16], "float32"),
+        ("sum", [4, 16], "float32"),
+    ]
+    found = np.load(out)
+    assert list(found) == ["hidden", "sum"]
+    for got, expected in zip(found.values(), networks.dense(dense_there.x, dense_there.bias), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+    assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "bias.npy", "dense.so", "state", "out.npz"}
+
+
+def test_info_says_where_it_runs(edge: Edge) -> None:
+    code, facts = edge("info")
+    assert code == 0
+    assert facts["fingerprint"] == expected_fingerprint()
+    assert facts["machine"] == edge.arch
+    assert ("asimd" if edge.arch == "aarch64" else "sse2") in facts["cpu_features"]
+    assert len(facts["cpus"]) == facts["logical_cpus"] == len(os.sched_getaffinity(0))
+    assert 1 <= facts["threads"] == facts["physical_cores"] <= facts["logical_cpus"]
+    assert facts["memory_mib"] > 0 and facts["disk_free_mib"] > 0
+
+
+def test_bench_measures_and_profiles(edge: Edge, dense_there: Case) -> None:
+    arguments = ("--repeat", "3", "--number", "2", "--threads", "1", "--profile")
+    code, answer = edge("bench", *dense_there.arguments, *arguments)
+    assert code == 0, answer
+    assert len(answer["times_ms"]) == answer["runs"] == 3
+    assert all(ms > 0 for ms in answer["times_ms"])
+    assert (answer["number"], answer["threads"], answer["cluster"]) == (2, 1, None)
+    assert answer["peak_rss_mib"] > 1
+    calls = {entry["name"]: entry["calls"] for entry in answer["operators"]}
+    assert calls["matmul"] == 1 and len(calls) == 5
+    assert [entry["ms"] for entry in answer["operators"]] == sorted(
+        (entry["ms"] for entry in answer["operators"]), reverse=True
+    )
+
+
+def test_bench_ends_with_its_time_and_raises_the_number(native: Edge, dense: Case) -> None:
+    arguments = ("--repeat", "1000000", "--time", "0.3", "--min-repeat-ms", "50")
+    begin = time.monotonic()
+    code, answer = native("bench", *dense.arguments, *arguments)
+    assert code == 0, answer
+    assert time.monotonic() - begin < 10
+    assert 1 <= answer["runs"] < 100
+    assert answer["number"] > 50
+    assert answer["number"] * answer["times_ms"][0] >= 50 * 0.99
+
+
+def test_an_absent_cluster_leaves_threads_unbound(native: Edge, dense: Case, tmp_path: Path) -> None:
+    options = ("--cluster", "cortex-a72", "--threads", "3", "--output", tmp_path / "o.npz")
+    code, answer = native("run", *dense.arguments, *options)
+    assert (code, answer["threads"], answer["cpus"]) == (0, 3, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "kind", "words"),
+    [
+        (["--output", "{}/no/such/o.npz"], FAILED, "io", "no/such"),
+        (["--output", "{}/o.npz", "--output-names", "a"], USAGE, "usage", "1 names for 2 outputs"),
+        (["--output", "{}/o.npz", "--output-names", "a,a"], USAGE, "usage", "twice"),
+        ([], USAGE, "usage", "--output"),
+        (["--output", "{}/o.npz", "--input", "{}/x.npy"], USAGE, "usage", "takes 2 inputs"),
+        (["--output", "{}/o.npz", "--threads", "0"], USAGE, "usage", "--threads 0"),
+        (["--output", "{}/o.npz", "--bogus", "0"], USAGE, "usage", "--bogus"),
+        (["--output", "{}/o.npz", "--requires", "sse2,warp9"], REQUIRES, "requires", "warp9"),
+    ],
+)
+def test_refusals(
+    native: Edge, dense: Case, tmp_path: Path, options: list[str], code: int, kind: str, words: str
+) -> None:
+    found, answer = native("run", *dense.arguments, *(option.format(tmp_path) for option in options))
+    assert (found, answer["error"]["kind"]) == (code, kind)
+    assert words in answer["error"]["message"]
+    assert not (tmp_path / "o.npz").exists()
+
+
+def test_inputs_of_another_shape_or_type_are_named(native: Edge, dense: Case, tmp_path: Path) -> None:
+    for wrong in (np.zeros((4, 9), "float32"), np.zeros((4, 8), "int8"), np.zeros(4, "float32")):
+        np.save(tmp_path / "x.npy", wrong)
+        code, answer = native("run", *dense.arguments, "--output", tmp_path / "o.npz")
+        assert (code, answer["error"]["kind"]) == (USAGE, "input")
+        assert "param=x" in answer["error"]["message"]
+
+
+def test_a_library_is_checked_before_it_is_loaded(native: Edge, dense: Case, tmp_path: Path) -> None:
+    def refused(content: bytes, *options: str) -> tuple[int, dict[str, str]]:
+        dense.library.write_bytes(content)
+        code, answer = native("run", *dense.arguments, "--output", tmp_path / "o.npz", *options)
+        return code, answer["error"]
+
+    code, error = refused(networks.library("dense", "aarch64"))
+    assert (code, error["kind"]) == (FAILED, "machine")
+    assert "aarch64" in error["message"] and "x86_64" in error["message"]
+    code, error = refused(b"not a library at all" * 10)
+    assert (code, error["kind"]) == (FAILED, "load")
+    code, error = refused(networks.library("dense", "x86_64")[:200])
+    assert (code, error["kind"]) == (FAILED, "load")
+    code, error = refused(b"", "--requires", "warp9")  # nothing of the file is looked at
+    assert (code, error["missing"]) == (REQUIRES, ["warp9"])
+
+
+def test_one_measurement_at_a_time(native: Edge, dense: Case, tmp_path: Path) -> None:
+    lock = tmp_path / "state" / "measure.lock"
+    lock.parent.mkdir()
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(json.dumps({"pid": 1, "what": "bench other.so"}) + "\n")
+        file.flush()
+        for verb in (["run", "--output", str(tmp_path / "o.npz")], ["bench"]):
+            code, answer = native(verb[0], *dense.arguments, *verb[1:])
+            assert (code, answer["error"]["kind"]) == (BUSY, "busy")
+            assert answer["error"]["holder"] == {"pid": 1, "what": "bench other.so"}
+        code, answer = native("bench", *dense.arguments, "--wait", "0.1")
+        assert code == BUSY
+        threading.Timer(0.3, lambda: fcntl.flock(file, fcntl.LOCK_UN)).start()
+        code, answer = native("bench", *dense.arguments, "--wait", "20")
+        assert code == 0, answer
+
+
+@pytest.fixture(scope="module")
+def identity(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("identity")
+    (folder / "identity.so").write_bytes(networks.library("identity", "x86_64"))
+    np.save(folder / "y.npy", np.float32([1, 2]))
+    return folder
+
+
+def _through(native: Edge, folder: Path) -> tuple[int, dict[str, object]]:
+    inputs = ("--input", folder / "x.npy", "--input", folder / "y.npy")
+    return native("run", folder / "identity.so", *inputs, "--output", folder / "o.npz", "--state", folder)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data(), st.sampled_from(DTYPES), st.sampled_from([(1, 0), (2, 0), (3, 0)]))
+def test_arrays_of_every_type_come_back_unchanged(
+    native: Edge, identity: Path, data: st.DataObject, dtype: str, version: tuple[int, int]
+) -> None:
+    shape = data.draw(arrays.array_shapes(min_dims=0, max_dims=5, max_side=5, min_side=0))
+    array = data.draw(arrays.arrays(dtype, shape))
+    with (identity / "x.npy").open("wb") as file:
+        np.lib.format.write_array(file, array, version=version)
+    code, answer = _through(native, identity)
+    assert code == 0, answer
+    with np.load(identity / "o.npz") as found:
+        same = found["output_0"]
+    assert (same.dtype, same.shape) == (array.dtype, array.shape)
+    assert same.tobytes() == array.tobytes()
+
+
+def _npy(header: bytes, data: bytes, version: int = 1) -> bytes:
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H", len(header)) + header + data
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x93NUMPY",
+        b"\x93NUMPY\x01\x00\xff\xff{",
+        b"\x93NUMPY\x02\x00\xff\xff\xff\xff{",
+        _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", b"\0" * 7),
+        _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", b"\0" * 9),
+        _npy(b"{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", b"\0" * 8),
+        _npy(b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", b"\0" * 8),
+        _npy(b"{'descr': '<f4', 'fortran_order': True, 'shape': (1, 2), }", b"\0" * 8),
+        _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", b"\0" * 8),
+        _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", b""),
+        _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", b""),
+        _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (" + b"1," * 40 + b"), }", b"\0" * 4),
+        _npy(b"{'descr': '<f4', 'fortran_order': False, }", b"\0" * 8),
+        _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), } x", b"\0" * 8),
+        _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", b"\0" * 8, version=9),
+    ],
+)
+def test_malformed_arrays_are_refused(native: Edge, identity: Path, content: bytes) -> None:
+    (identity / "x.npy").write_bytes(content)
+    code, answer = _through(native, identity)
+    assert (code, answer["error"]["kind"]) == (USAGE, "input")  # type: ignore[index]
+    assert "x.npy" in answer["error"]["message"]  # type: ignore[index]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=80), st.sampled_from([1, 2, 3]), st.integers(0, 2**32 - 1))
+def test_hostile_headers_never_crash_it(
+    native: Edge, identity: Path, header: bytes, version: int, length: int
+) -> None:
+    field = struct.pack("<H", length % 2**16) if version == 1 else struct.pack("<I", length)
+    (identity / "x.npy").write_bytes(b"\x93NUMPY" + bytes([version, 0]) + field + header)
+    code, _ = _through(native, identity)
+    assert code == USAGE
+
+
+def test_an_unknown_command_lists_those_there_are(native: Edge) -> None:
+    done = subprocess.run([*native.command, "rnu"], capture_output=True, text=True)
+    assert done.returncode == USAGE
+    assert "info, run, bench, serve" in done.stderr

@@ -1,0 +1,277 @@
+"""Traffic between the wheel's RPC client and `edge-rt serve`."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import tvm
+from tvm import relax, rpc
+
+from tests.rpc.peers import listening, running_tracker, until
+from tests.runtime import networks
+from tests.runtime.conftest import Case, Edge
+from toolchain.linking.zig import run_zig
+from toolchain.runtime import expected_fingerprint
+
+pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
+
+HOST = "127.0.0.1"
+MISMATCH = 0xFF271 + 2
+# Kernels as TVM calls them: one dies, one never ends.
+BAD_KERNELS = """
+int __tvm_ffi_crash(void* self, const void* args, int count, void* result) {
+  *(volatile int*)8 = 1;
+  return 0;
+}
+int __tvm_ffi_spin(void* self, const void* args, int count, void* result) {
+  for (volatile int i = 0;; ++i) {}
+}
+"""
+
+
+@lru_cache
+def bad_kernels(arch: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder) / "bad.c", Path(folder) / "bad.so"
+        source.write_text(BAD_KERNELS)
+        target = ("-target", f"{arch}-linux-gnu.2.27")
+        ended = run_zig(["cc", *target, "-O1", "-nostdlib", "-shared", str(source), "-o", str(out)], 60)
+        assert ended.returncode == 0, ended.output
+        return out.read_bytes()
+
+
+def request(tracker: int, timeout: float = 60) -> rpc.RPCSession:
+    return rpc.connect_tracker(HOST, tracker).request("board", session_timeout=timeout)
+
+
+def bad_module(session: rpc.RPCSession, arch: str, folder: Path) -> Any:
+    (folder / "bad.so").write_bytes(bad_kernels(arch))
+    session.upload(str(folder / "bad.so"))
+    return session.load_module("bad.so")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def server(native: Edge, state: Path, tracker: int) -> Iterator[subprocess.Popen[bytes]]:
+    with native.serving(state, tracker) as process:
+        yield process
+
+
+def test_a_network_runs_and_is_timed(edge: Edge, dense_there: Case, state: Path, tracker: int) -> None:
+    with edge.serving(state, tracker, "--threads", "2"):
+        session = request(tracker)
+        assert session.get_function("edge.fingerprint")() == expected_fingerprint()
+        assert json.loads(session.get_function("edge.info")())["machine"] == edge.arch
+        session.get_function("edge.configure")(1, "")
+        assert session.get_function("runtime.NumThreads")() == 1
+        session.upload(str(dense_there.library))
+        device = session.cpu()
+        machine = relax.VirtualMachine(session.load_module("dense.so"), device)
+        arguments = [tvm.runtime.tensor(a, device) for a in (dense_there.x, dense_there.bias)]
+        machine.set_input("main", *arguments)
+        machine.invoke_stateful("main")
+        for got, expected in zip(
+            machine.get_outputs("main"), networks.dense(dense_there.x, dense_there.bias), strict=True
+        ):
+            np.testing.assert_allclose(got.numpy(), expected, rtol=1e-5, atol=1e-6)
+        timer = machine.time_evaluator("invoke_stateful", device, number=2, repeat=3)
+        assert len(timer("main").results) == 3
+        large = np.arange(3_000_000, dtype="float64")
+        assert (tvm.runtime.tensor(large, device).numpy() == large).all()
+        fill = session.get_function("tvm.contrib.random.random_fill_for_measure")
+        fill(filled := tvm.runtime.empty((64,), "float32", device))
+        assert np.ptp(filled.numpy()) > 0
+
+
+def test_a_segfault_ends_the_session_alone(edge: Edge, state: Path, tracker: int, tmp_path: Path) -> None:
+    with edge.serving(state, tracker) as process:
+        module = bad_module(request(tracker), edge.arch, tmp_path)
+        with pytest.raises(Exception, match="(?i)shutdown|close|reset"):
+            module["crash"]()
+        begin = time.monotonic()
+        assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
+        assert time.monotonic() - begin < 2
+        assert process.poll() is None
+
+
+def test_a_timeout_is_answered_as_one(edge: Edge, state: Path, tracker: int, tmp_path: Path) -> None:
+    with edge.serving(state, tracker) as process:
+        module = bad_module(request(tracker, timeout=1.5), edge.arch, tmp_path)
+        with pytest.raises(Exception, match=r"session's 1\.5") as caught:
+            module["spin"]()
+        assert type(caught.value).__name__ == "RPCSessionTimeoutError"
+        assert not psutil.Process(process.pid).children()
+        assert not list((state / "sessions").iterdir())
+        assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
+
+
+@pytest.mark.parametrize("end", ["stdin", "SIGTERM", "SIGINT", "SIGKILL"])
+def test_sessions_end_with_the_server(
+    server: subprocess.Popen[bytes], state: Path, tracker: int, tmp_path: Path, end: str
+) -> None:
+    module = bad_module(request(tracker), "x86_64", tmp_path)
+
+    def spin() -> None:
+        with pytest.raises(Exception, match="(?i)shutdown|close|reset"):
+            module["spin"]()
+
+    thread = threading.Thread(target=spin, daemon=True)
+    thread.start()
+    (child,) = psutil.Process(server.pid).children()
+    if end == "stdin":
+        assert server.stdin
+        server.stdin.close()
+    else:
+        server.send_signal(getattr(signal, end))
+    assert server.wait(timeout=5) == (-9 if end == "SIGKILL" else 0)
+    thread.join(5)
+    assert not thread.is_alive()
+    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    if end == "SIGKILL":  # nobody was left to tidy up: the next server does
+        assert list((state / "sessions").iterdir())
+        until(lambda: not child.is_running())
+        with Edge("x86_64", tuple(server.args[:1])).serving(state, tracker):  # type: ignore[index, arg-type]
+            assert not list((state / "sessions").iterdir())
+
+
+@pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "a/../../evil", "..", "a/b", ""])
+def test_uploads_stay_in_the_session(
+    server: subprocess.Popen[bytes], tracker: int, state: Path, name: str
+) -> None:
+    session = request(tracker)
+    for function, arguments in (
+        ("tvm.rpc.server.upload", (name, bytearray(b"evil"))),
+        ("tvm.rpc.server.download", (name,)),
+        ("tvm.rpc.server.remove", (name,)),
+        ("tvm.rpc.server.load_module", (name,)),
+    ):
+        with pytest.raises(Exception, match="is refused"):
+            session.get_function(function)(*arguments)
+    (folder,) = (state / "sessions").iterdir()
+    assert not list(folder.iterdir())
+
+
+def test_files_go_there_and_back(server: subprocess.Popen[bytes], tracker: int, state: Path) -> None:
+    session = request(tracker)
+    session.upload(bytearray(os.urandom(1 << 20)), "blob.bin")
+    (folder,) = (state / "sessions").iterdir()
+    assert session.download("blob.bin") == (folder / "blob.bin").read_bytes()
+    session.remove("blob.bin")
+    assert not list(folder.iterdir())
+
+
+def test_what_cannot_be_loaded_is_explained(server: subprocess.Popen[bytes], tracker: int) -> None:
+    session = request(tracker)
+    session.upload(bytearray(b"objects"), "net.tar")
+    with pytest.raises(Exception, match=r"link it to \.so on the host"):
+        session.load_module("net.tar")
+    session.upload(bytearray(networks.library("dense", "aarch64")), "net.so")
+    with pytest.raises(Exception, match="built for aarch64"):
+        session.load_module("net.so")
+
+
+def test_threads_are_chosen_before_the_first_library(
+    server: subprocess.Popen[bytes], tracker: int, dense: Case
+) -> None:
+    session = request(tracker)
+    session.upload(str(dense.library))
+    session.load_module("dense.so")
+    with pytest.raises(Exception, match="before the first library"):
+        session.get_function("edge.configure")(1, "")
+
+
+def test_a_timed_call_waits_for_the_lock(
+    server: subprocess.Popen[bytes], tracker: int, state: Path, dense: Case
+) -> None:
+    session = request(tracker)
+    session.upload(str(dense.library))
+    machine = relax.VirtualMachine(session.load_module("dense.so"), session.cpu())
+    machine.set_input("main", *(tvm.runtime.tensor(a, session.cpu()) for a in (dense.x, dense.bias)))
+    timer = machine.time_evaluator("invoke_stateful", session.cpu(), number=1)
+    done = threading.Event()
+    with (state / "measure.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        machine.invoke_stateful("main")  # what is not timed does not wait
+        threading.Thread(target=lambda: (timer("main"), done.set()), daemon=True).start()
+        assert not done.wait(0.3)
+    assert done.wait(5)
+
+
+def test_only_loopback_listens(server: subprocess.Popen[bytes]) -> None:
+    assert listening({server.pid}) == {"0100007F"}
+
+
+def test_strangers_do_no_harm(server: subprocess.Popen[bytes], tracker: int) -> None:
+    (address,) = [c.laddr for c in psutil.Process(server.pid).net_connections() if c.status == "LISTEN"]
+    with socket.create_connection(address, timeout=5) as other:
+        key = b"client:board:wrong"
+        other.sendall(struct.pack("<ii", 0xFF271, len(key)) + key)
+        assert struct.unpack("<i", other.recv(4)) == (MISMATCH,)
+    for noise in (
+        b"GET / HTTP/1.0\r\n\r\n",
+        struct.pack("<ii", 0xFF271, -1),
+        struct.pack("<ii", 0xFF271, 2**31 - 1),
+    ):
+        with socket.create_connection(address, timeout=5) as other:
+            other.sendall(noise)
+            try:
+                assert other.recv(4) == b""
+            except ConnectionResetError:
+                pass
+    assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
+
+
+def test_it_registers_again_with_a_new_tracker(native: Edge, state: Path) -> None:
+    with running_tracker() as port:
+        first = native.serving(state, port)
+        first.__enter__()
+    with running_tracker("--port", str(port)):
+        assert request(port).get_function("edge.fingerprint")() == expected_fingerprint()
+        first.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--key", "board"],
+        ["--tracker", "nowhere", "--key", "board"],
+        ["--tracker", f"{HOST}:9190"],
+        ["--tracker", f"{HOST}:9190", "--key", "two words"],
+        ["--tracker", f"{HOST}:9190", "--key", "board", "--port", "70000"],
+        ["--tracker", f"{HOST}:9190", "--key", "board", "--host", "not an address"],
+    ],
+)
+def test_refused_options(native: Edge, tmp_path: Path, options: list[str]) -> None:
+    code, answer = native("serve", *options, "--state", tmp_path)
+    assert (code, answer["error"]["kind"]) == (2, "usage")
+
+
+def test_a_port_in_use_is_said(native: Edge, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        options = ("--tracker", f"{HOST}:1", "--key", "board", "--port", port, "--state", tmp_path)
+        code, answer = native("serve", *options)
+    assert (code, answer["error"]["kind"]) == (1, "listen")
+    assert port in answer["error"]["message"]
