@@ -21,6 +21,8 @@ from toolchain.rpc import lab
 from toolchain.rpc import state as lab_state
 from toolchain.rpc.frames import HOST
 
+# Each takes about a second, and the first compiles edge-rt if it must.
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 FREE = {"total": 1, "free": 1, "pending": 0}
 
@@ -96,7 +98,7 @@ def test_a_port_in_use(state: Path) -> None:
             lab.start([local_board()], port=port)
     assert "choose another port" in caught.value.hint
     assert lab.status() is None
-    until(lambda: family(state) == [], seconds=2)
+    until(lambda: family(state) == [], seconds=5)
 
 
 def test_a_given_port() -> None:
@@ -159,7 +161,7 @@ def test_a_key_stays_known_while_its_server_is_away(state: Path) -> None:
     (server,) = servers(state)
     with Peer(HOST, started.port) as client:
         server.kill()
-        until(lambda: client.summary()["local"]["total"] == 0, seconds=1)
+        until(lambda: client.summary()["local"]["total"] == 0, seconds=5)
         assert client.request("local", wait_s=10) is not None
 
 

@@ -18,6 +18,9 @@ from toolchain.rpc.frames import HOST
 from toolchain.rpc.session import open_session
 from toolchain.runtime import expected_fingerprint
 
+# Each takes about a second, and the first compiles edge-rt if it must.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def running(state: Path) -> Iterator[lab.Lab]:
@@ -118,7 +121,6 @@ def test_no_lab() -> None:
     assert "lab start" in caught.value.hint
 
 
-@pytest.mark.slow
 def test_a_server_that_is_not_edge_rt(running: lab.Lab) -> None:
     from tvm import rpc
 

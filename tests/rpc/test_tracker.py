@@ -47,7 +47,7 @@ def test_a_server_that_ends_is_forgotten_at_once(port: int) -> None:
         with Peer(HOST, port) as server:
             server.register("short")
             assert client.summary()["short"]["total"] == 1
-        until(lambda: "short" not in client.summary(), seconds=1)
+        until(lambda: "short" not in client.summary(), seconds=5)
 
 
 def test_a_waiting_client_is_served_when_a_server_comes(port: int) -> None:
@@ -65,8 +65,8 @@ def test_a_client_that_gives_up_does_not_take_a_server(port: int) -> None:
     with Peer(HOST, port) as watcher, Peer(HOST, port) as client, Peer(HOST, port) as server:
         begun = time.monotonic()
         assert client.request("busy", wait_s=0.2) is None
-        assert time.monotonic() - begun < 1
-        until(lambda: "busy" not in watcher.summary(), seconds=1)
+        assert time.monotonic() - begun < 5
+        until(lambda: "busy" not in watcher.summary(), seconds=5)
         server.register("busy")
         assert watcher.summary()["busy"]["free"] == 1
 
@@ -107,7 +107,7 @@ def test_garbage_is_dropped_and_others_are_served(port: int, words: bytes) -> No
             except ConnectionResetError:
                 break
         assert client.say(Code.PING) == 0
-        until(lambda: "flood" not in client.summary(), seconds=1)
+        until(lambda: "flood" not in client.summary(), seconds=5)
 
 
 @pytest.mark.slow
@@ -159,7 +159,7 @@ def test_it_starts_soon_and_listens_on_loopback_only() -> None:
     begun = time.monotonic()
     with running_tracker() as port, Peer(HOST, port) as client:
         assert client.say(Code.PING) == 0
-        assert time.monotonic() - begun < 2  # 0.1 s on an idle machine
+        assert time.monotonic() - begun < 5  # 0.1 s on an idle machine
         pid = _owner(port)
         assert listening({pid}) == {"0100007F"}
 
