@@ -68,14 +68,16 @@ def _schedule_blocks(schedule: s_tir.Schedule) -> None:
         if len(reductions) == 1 and _extents(schedule, reductions[0]) == _extents(schedule, block):
             done.add(schedule.get(reductions[0]).name_hint)
             _rows(schedule, block, reductions[0])
-        else:
-            jobs, _ = schedule.split(schedule.fuse(*schedule.get_loops(block)), [None, _ROW])
+        elif loops := schedule.get_loops(block):
+            jobs, _ = schedule.split(schedule.fuse(*loops), [None, _ROW])
             schedule.parallel(jobs)
 
 
 def _rows(schedule: s_tir.Schedule, block: SBlockRV, producer: SBlockRV | None) -> None:
     """Run `block`'s rows in parallel, each with its part of the reduction `producer`."""
     extents = _extents(schedule, block)
+    if not extents:  # a single number: nothing to run in parallel
+        return
     spatial = list(schedule.get_loops(block)[: len(extents)])
     row = max((axis for axis, extent in enumerate(extents) if extent > 1), default=0)
     if prod(extents[:row]) < _JOBS and extents[row] > _ROW:
