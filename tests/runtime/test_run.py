@@ -24,7 +24,7 @@ from toolchain.runtime import expected_fingerprint
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
 FAILED, USAGE, REQUIRES, BUSY = 1, 2, 5, 75
-DTYPES = "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 ?".split()
+DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
 
 
 def test_run_computes_what_numpy_computes(edge: Edge, dense_there: Case, tmp_path: Path) -> None:

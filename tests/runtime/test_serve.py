@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -106,7 +107,7 @@ def test_a_network_runs_and_is_timed(edge: Edge, dense_there: Case, state: Path,
 def test_a_segfault_ends_the_session_alone(edge: Edge, state: Path, tracker: int, tmp_path: Path) -> None:
     with edge.serving(state, tracker) as process:
         module = bad_module(request(tracker), edge.arch, tmp_path)
-        with pytest.raises(Exception, match="(?i)shutdown|close|reset"):
+        with pytest.raises(Exception, match=r"(?i)shutdown|close|reset"):
             module["crash"]()
         begin = time.monotonic()
         assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
@@ -132,7 +133,7 @@ def test_sessions_end_with_the_server(
     module = bad_module(request(tracker), "x86_64", tmp_path)
 
     def spin() -> None:
-        with pytest.raises(Exception, match="(?i)shutdown|close|reset"):
+        with pytest.raises(Exception, match=r"(?i)shutdown|close|reset"):
             module["spin"]()
 
     thread = threading.Thread(target=spin, daemon=True)
@@ -154,10 +155,9 @@ def test_sessions_end_with_the_server(
             assert not list((state / "sessions").iterdir())
 
 
+@pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "a/../../evil", "..", "a/b", ""])
-def test_uploads_stay_in_the_session(
-    server: subprocess.Popen[bytes], tracker: int, state: Path, name: str
-) -> None:
+def test_uploads_stay_in_the_session(tracker: int, state: Path, name: str) -> None:
     session = request(tracker)
     for function, arguments in (
         ("tvm.rpc.server.upload", (name, bytearray(b"evil"))),
@@ -171,7 +171,8 @@ def test_uploads_stay_in_the_session(
     assert not list(folder.iterdir())
 
 
-def test_files_go_there_and_back(server: subprocess.Popen[bytes], tracker: int, state: Path) -> None:
+@pytest.mark.usefixtures("server")
+def test_files_go_there_and_back(tracker: int, state: Path) -> None:
     session = request(tracker)
     session.upload(bytearray(os.urandom(1 << 20)), "blob.bin")
     (folder,) = (state / "sessions").iterdir()
@@ -180,7 +181,8 @@ def test_files_go_there_and_back(server: subprocess.Popen[bytes], tracker: int, 
     assert not list(folder.iterdir())
 
 
-def test_what_cannot_be_loaded_is_explained(server: subprocess.Popen[bytes], tracker: int) -> None:
+@pytest.mark.usefixtures("server")
+def test_what_cannot_be_loaded_is_explained(tracker: int) -> None:
     session = request(tracker)
     session.upload(bytearray(b"objects"), "net.tar")
     with pytest.raises(Exception, match=r"link it to \.so on the host"):
@@ -190,9 +192,8 @@ def test_what_cannot_be_loaded_is_explained(server: subprocess.Popen[bytes], tra
         session.load_module("net.so")
 
 
-def test_threads_are_chosen_before_the_first_library(
-    server: subprocess.Popen[bytes], tracker: int, dense: Case
-) -> None:
+@pytest.mark.usefixtures("server")
+def test_threads_are_chosen_before_the_first_library(tracker: int, dense: Case) -> None:
     session = request(tracker)
     session.upload(str(dense.library))
     session.load_module("dense.so")
@@ -200,9 +201,8 @@ def test_threads_are_chosen_before_the_first_library(
         session.get_function("edge.configure")(1, "")
 
 
-def test_a_timed_call_waits_for_the_lock(
-    server: subprocess.Popen[bytes], tracker: int, state: Path, dense: Case
-) -> None:
+@pytest.mark.usefixtures("server")
+def test_a_timed_call_waits_for_the_lock(tracker: int, state: Path, dense: Case) -> None:
     session = request(tracker)
     session.upload(str(dense.library))
     machine = relax.VirtualMachine(session.load_module("dense.so"), session.cpu())

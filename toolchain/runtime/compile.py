@@ -104,8 +104,7 @@ def _run(argv: Sequence[str], arch: str, progress: Callable[[str], None]) -> Non
     timer = threading.Timer(_DEADLINE_S, end)
     timer.start()
     try:
-        assert child.stdout is not None
-        for line in child.stdout:
+        for line in child.stdout or ():
             last.append(line.rstrip())
             if step := re.match(r"\[(\d+/\d+)\]", line):
                 progress(f"edge-rt for {arch}: step {step[1]}")

@@ -26,9 +26,7 @@ def package_folder(module: str, package: str) -> Path:
     """
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
-        raise MissingError(
-            f"{package}, which edge-rt is compiled from, is not installed", f"pip install {package}"
-        )
+        raise _missing(package)
     return Path(spec.submodule_search_locations[0])
 
 
@@ -43,9 +41,13 @@ def package_version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
-        raise MissingError(
-            f"{package}, which edge-rt is compiled from, is not installed", f"pip install {package}"
-        ) from None
+        raise _missing(package) from None
+
+
+def _missing(package: str) -> MissingError:
+    return MissingError(
+        f"{package}, which edge-rt is compiled from, is not installed", f"pip install {package}"
+    )
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,6 @@
 #include "machine.h"
 
 #include <gnu/libc-version.h>
-#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
@@ -9,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 
 #include "cpu.h"
 #include "text.h"
@@ -44,10 +44,13 @@ std::string TemperatureC() {
   return text;
 }
 
+// Not getrusage: its maximum survives exec, so it would be that of whoever started this program.
 double PeakRssMib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::atof(line.c_str() + 6) / 1024;
+  }
+  return 0;
 }
 
 // Of the folder or, where it doesn't exist yet, of what it would be made in.
