@@ -77,6 +77,20 @@ class Profile(_Strict):
         known = ", ".join(cluster.cpu for cluster in self.clusters)
         raise UsageError(f"--cluster {cpu}: board class {self.name} has no such cores", f"it has: {known}")
 
+    def device(self, kind: str) -> Device:
+        """Return the device of that kind.
+
+        Raises
+        ------
+        UsageError
+            Boards of this class have none.
+        """
+        for device in self.devices:
+            if device.kind == kind:
+                return device
+        known = ", ".join(device.kind for device in self.devices)
+        raise UsageError(f"--device {kind}: board class {self.name} has no such device", f"it has: {known}")
+
 
 def profile_folders() -> tuple[Path, ...]:
     """Return where board classes are looked for: the project's `boards/`, then the shipped ones."""

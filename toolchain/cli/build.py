@@ -12,6 +12,7 @@ from toolchain.cli.options import (
     board_name,
     board_option,
     cluster_option,
+    device_option,
     engine_option,
     model_argument,
     model_options,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @model_argument
 @board_option("The board or board class to build for.")
 @cluster_option
+@device_option
 @model_options
 @click.option("--require-tuned", is_flag=True, help="Fail when a task has no record.")
 @click.option("--no-shipped", is_flag=True, help="Leave out the records that the project ships.")
@@ -62,6 +64,7 @@ def command(
     board: str | None,
     options: ModelOptions,
     cluster: str | None,
+    device: str,
     require_tuned: bool,
     no_shipped: bool,
     inputs: tuple[str, ...],
@@ -81,6 +84,7 @@ def command(
     from toolchain.records.store import FILE_NAME, RecordStore
 
     target = find_target(board_name(board))
+    target.profile.device(device)
     loaded = load_model(model, options)
     sample = read_inputs(inputs, loaded.inputs) if inputs else None
     how = BuildOptions(

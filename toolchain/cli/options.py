@@ -20,6 +20,13 @@ cluster_option = click.option(
     metavar="CPU",
     help="Cores of one kind, such as cortex-a72; default: the bundle's, or the class's first.",
 )
+device_option = click.option(
+    "--device",
+    metavar="D",
+    default="cpu",
+    show_default=True,
+    help="What computes on the board; `toolchain board show` lists its devices.",
+)
 engine_option = click.option(
     "--engine",
     type=click.Choice(["auto", "host"]),

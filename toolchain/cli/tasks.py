@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolchain.cli.options import board_name, board_option, cluster_option, model_argument, model_options
+from toolchain.cli.options import (
+    board_name,
+    board_option,
+    cluster_option,
+    device_option,
+    model_argument,
+    model_options,
+)
 from toolchain.cli.output import emit, output_options, table
 
 if TYPE_CHECKING:
@@ -17,11 +24,17 @@ if TYPE_CHECKING:
 @model_argument
 @board_option("The board or board class to tune for.")
 @cluster_option
+@device_option
 @click.option("--show", metavar="ID", help="Print the TensorIR of one task.")
 @model_options
 @output_options
 def command(
-    model: str, board: str | None, cluster: str | None, show: str | None, options: ModelOptions
+    model: str,
+    board: str | None,
+    cluster: str | None,
+    device: str,
+    show: str | None,
+    options: ModelOptions,
 ) -> None:
     """List the tunable tasks of a network, the heaviest first."""
     from toolchain.boards.inventory import find_target
@@ -29,6 +42,7 @@ def command(
     from toolchain.models.load import load_model
 
     target = find_target(board_name(board))
+    target.profile.device(device)
     tasks = tasks_for(load_model(model, options), target.profile, cluster)
     if show is not None:
         task = tasks_named(tasks, [show], "--show")[0]

@@ -10,6 +10,7 @@ from toolchain.cli.options import (
     board_name,
     board_option,
     cluster_option,
+    device_option,
     engine_option,
     model_argument,
     model_options,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @model_argument
 @board_option("The board to measure on.")
 @cluster_option
+@device_option
 @model_options
 @click.option(
     "--trials",
@@ -70,7 +72,13 @@ if TYPE_CHECKING:
 @engine_option
 @output_options
 def command(
-    model: str, board: str | None, options: ModelOptions, tasks: str, dry_run: bool, **tuning: Any
+    model: str,
+    board: str | None,
+    device: str,
+    options: ModelOptions,
+    tasks: str,
+    dry_run: bool,
+    **tuning: Any,
 ) -> None:
     """Search for faster schedules by measuring candidates on a board.
 
@@ -86,14 +94,15 @@ def command(
 
     named = tuple(name.strip() for name in tasks.split(",") if name.strip())
     how = TuneOptions(tasks=named, **tuning)
-    device = find_board(board_name(board))
+    target = find_board(board_name(board))
+    target.profile.device(device)
     network = load_model(model, options)
     if dry_run:
-        planned = plan(network, device, how)[1]
-        emit([task.to_json() for task in planned], lambda: show_plan(planned, how.trials, device.name))
+        planned = plan(network, target, how)[1]
+        emit([task.to_json() for task in planned], lambda: show_plan(planned, how.trials, target.name))
         return
     with RecordStore(data_dir() / FILE_NAME) as store, trial_progress(how.trials) as listener:
-        result = tune(network, [device], store, how, listener)
+        result = tune(network, [target], store, how, listener)
     emit(result.to_json(), lambda: show(result))
 
 
