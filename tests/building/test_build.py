@@ -1,0 +1,346 @@
+"""Building: the right numbers, the same bytes, records that decide, and clear refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import tvm
+from elftools.elf.elffile import ELFFile
+from tvm import relax, s_tir
+from tvm.s_tir import meta_schedule as ms
+
+from tests.building.network import main as build_network
+from toolchain.boards.inventory import BuildFor, find_target
+from toolchain.building.build import BuildOptions, BuildResult, build, record_key
+from toolchain.building.tasks import Task
+from toolchain.bundles.read import read_bundle
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.models.load import Model, load_model
+from toolchain.models.options import ModelOptions
+from toolchain.models.reference import reference_outputs, sample_inputs
+from toolchain.records.record import Provenance, Record
+from toolchain.records.store import RecordStore
+from toolchain.records.traces import function_json, trace_digest, trace_payload
+from toolchain.targets.target import target_for
+
+ROOT = Path(__file__).parents[2]
+PROVENANCE = Provenance("run-1", "local", "f00d", "0.27", "0.1.14", "0.1.0")
+
+
+@pytest.fixture(scope="module")
+def built(model: Model, tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
+    """Return what is built for this host without records."""
+    return build(model, find_target("local"), None, tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RecordStore]:
+    with RecordStore(tmp_path / "records.sqlite") as opened:
+        yield opened
+
+
+def outputs_on_this_host(library: Path, model: Model, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Run a library by the wheel's own virtual machine."""
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+    returned = machine["main"](*[tvm.runtime.tensor(inputs[spec.name]) for spec in model.inputs])
+    return [array.numpy() for array in ([returned] if len(model.outputs) == 1 else returned)]
+
+
+def check_outputs(library: Path, model: Model) -> None:
+    inputs = sample_inputs(model, seed=7)
+    found = outputs_on_this_host(library, model, inputs)
+    for ours, theirs in zip(found, reference_outputs(model, inputs).values(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_the_library_computes_what_onnxruntime_does(model: Model, built: BuildResult) -> None:
+    check_outputs(built.library, model)
+
+
+def test_the_bundle_says_what_it_is(model: Model, built: BuildResult) -> None:
+    bundle = read_bundle(built.bundle)
+    manifest = bundle.manifest
+    assert bundle.sha256 == built.bundle_sha256
+    assert bundle.library == built.library.read_bytes()
+    assert (manifest.board, manifest.emulated, manifest.format) == ("local", False, "so")
+    assert manifest.model.softmax_outputs == ("prob",)
+    assert manifest.model.sha256 == model.sha256
+    assert [spec.name for spec in manifest.inputs] == ["data"]
+    assert [spec.name for spec in manifest.outputs] == ["prob", "logits"]
+    assert manifest.tolerance == 1e-3
+    assert not any(task.tuned or task.improved or task.source for task in manifest.tasks)
+    assert [task.id for task in manifest.tasks] == [choice.task.id for choice in built.choices]
+    assert json.loads(json.dumps(built.to_json()))["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
+
+
+def test_the_expected_output_is_not_ours(model: Model, built: BuildResult) -> None:
+    bundle = read_bundle(built.bundle)
+    session = onnxruntime.InferenceSession(model.source)  # the user's file, as it is
+    for ours, theirs in zip(bundle.expected.values(), session.run(None, bundle.sample), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_no_path_of_this_machine_is_in_the_library_or_bundle(built: BuildResult, model: Model) -> None:
+    for content in (built.library.read_bytes(), built.bundle.read_bytes()):
+        for path in (ROOT, Path.home(), Path(model.source).parent, built.library.parent, Path("/tmp")):
+            assert str(path).encode() not in content
+
+
+@pytest.mark.slow
+def test_the_same_inputs_give_the_same_bytes_in_other_folders_and_processes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build_network(tmp_path / "here")
+    found = [json.loads(capsys.readouterr().out)]
+    for seed in ("1", "4242"):
+        folder = tmp_path / f"elsewhere-{seed}"
+        folder.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.building.network", str(folder / "deep" / "er")],
+            cwd=folder,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT), "TZ": "Asia/Tokyo"},
+            stdout=subprocess.PIPE,
+            timeout=120,
+            check=True,
+        )
+        found.append(json.loads(done.stdout))
+    assert found[0] == found[1] == found[2]
+    assert found[0]["x86_64"]["bundle"] == found[0]["x86_64"]["on disk"]
+    assert found[0]["x86_64"]["workloads"] == found[0]["rk3399"]["workloads"]
+
+
+def test_a_tar_holds_the_objects_alone(model: Model, tmp_path: Path) -> None:
+    result = build(model, find_target("rk3399"), None, tmp_path, BuildOptions(format="tar"))
+    assert result.library.name == "residual-rk3399.tar"
+    with tarfile.open(result.library) as tar:
+        members = tar.getmembers()
+        assert [member.name for member in members] == ["lib0.o", "devc.o"]
+        assert {(m.mtime, m.uid, m.gid, m.uname, m.gname, m.mode) for m in members} == {
+            (0, 0, 0, "", "", 0o644)
+        }
+        tar.extractall(tmp_path / "objects", filter="data")
+    bundle = read_bundle(result.bundle)
+    assert bundle.manifest.format == "tar"
+    assert bundle.library == result.library.read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "objects",
+        "residual-rk3399.bundle",
+        "residual-rk3399.tar",
+    ]
+
+
+def test_a_library_for_another_machine_and_cluster(model: Model, tmp_path: Path) -> None:
+    result = build(model, find_target("rk3399"), None, tmp_path, BuildOptions(cluster="cortex-a53"))
+    with result.library.open("rb") as file:
+        assert ELFFile(file)["e_machine"] == "EM_AARCH64"
+    manifest = read_bundle(result.bundle).manifest
+    assert (manifest.arch, manifest.cluster, manifest.threads) == ("aarch64", "cortex-a53", 4)
+    assert manifest.requires == ("asimd", "fp")
+
+
+def test_nhwc_computes_the_same(model: Model, tmp_path: Path) -> None:
+    loaded = load_model(model.source, ModelOptions(layout="NHWC"))
+    result = build(loaded, find_target("local"), None, tmp_path)
+    check_outputs(result.library, loaded)
+    assert read_bundle(result.bundle).manifest.layout == "NHWC"
+    assert any(choice.task.shapes[0] == (1, 6, 6, 8) for choice in result.choices)
+
+
+def test_the_users_sample_is_what_verify_will_run(model: Model, tmp_path: Path) -> None:
+    sample = {"data": np.full((1, 3, 12, 12), 0.25, np.float32)}
+    bundle = read_bundle(
+        build(model, find_target("x86_64"), None, tmp_path, BuildOptions(sample=sample)).bundle
+    )
+    np.testing.assert_array_equal(bundle.sample["data"], sample["data"])
+    for name, expected in reference_outputs(model, sample).items():
+        np.testing.assert_array_equal(bundle.expected[name], expected)
+
+
+@pytest.mark.parametrize(
+    ("sample", "says"),
+    [
+        ({"image": np.zeros((1, 3, 12, 12), np.float32)}, "--input image: the network has no input"),
+        ({}, "the input 'data' is missing"),
+        ({"data": np.zeros((3, 12, 12), np.float32)}, r"shape \[3, 12, 12\] where \[1, 3, 12, 12\]"),
+        ({"data": np.zeros((1, 3, 12, 12))}, "dtype float64 where float32"),
+    ],
+)
+def test_a_sample_that_does_not_fit_is_refused_before_anything_is_written(
+    model: Model, tmp_path: Path, sample: dict[str, np.ndarray], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        build(model, find_target("x86_64"), None, tmp_path / "out", BuildOptions(sample=sample))
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_cluster_or_linker_is_refused(model: Model, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--cluster cortex-a76"):
+        build(model, find_target("rk3399"), None, tmp_path, BuildOptions(cluster="cortex-a76"))
+    with pytest.raises(UsageError, match="--linker gold"):
+        build(model, find_target("rk3399"), None, tmp_path, BuildOptions(linker="gold"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_told(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(ToolchainError, match=r"cannot write .*file/.*residual-x86_64.so") as raised:
+        build(model, find_target("x86_64"), None, tmp_path / "file")
+    assert raised.value.exit_code == 1
+
+
+@pytest.mark.slow
+def test_a_full_disk_leaves_nothing_half_written(model: Model, tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk: the same errors, at the same places."""
+    code = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from toolchain.boards.inventory import find_target; from toolchain.building.build import build\n"
+        "from toolchain.errors import ToolchainError\n"
+        "from toolchain.models.load import load_model; from toolchain.models.options import ModelOptions\n"
+        "import toolchain.atomic as atomic\n"
+        "model = load_model(sys.argv[1], ModelOptions()); out = Path(sys.argv[2])\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "real = atomic.write_bytes\n"
+        "def full(path, data):\n"  # the disk fills up between the compiler's files and ours
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); real(path, data)\n"
+        "atomic.write_bytes = full\n"
+        "try: build(model, find_target('x86_64'), None, out)\n"
+        "except ToolchainError as error: print(error); sys.exit(error.exit_code)\n"
+    )
+    out = tmp_path / "out"
+    done = subprocess.run(
+        [sys.executable, "-c", code, model.source, str(out)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1, done.stderr
+    assert f"cannot write {out}/residual-x86_64.so: File too large" in done.stdout
+    assert list(out.iterdir()) == []
+
+
+# Records.
+
+
+def add(
+    store: RecordStore, task: Task, target: BuildFor, kind: str, payload: str, run_ms: float = 1.0
+) -> None:
+    """Put a measured record of `task` for exactly this target into the store."""
+    key = record_key(task.workload, target_for(target.profile), target.record_class)
+    function = store.add_function(task.workload, task.name, function_json(task.func))
+    store.add(Record(key, function, kind, payload, f"{kind} {payload}"[:64], PROVENANCE, (run_ms,)))
+
+
+def other_schedule(task: Task) -> str:
+    """Return the payload of a trace that a tuner could have found: one block's loops in parallel."""
+    module = tvm.IRModule({"main": task.func.with_attr("global_symbol", "main")})
+    schedule = s_tir.Schedule(module)
+    block = schedule.get_child_blocks(schedule.get_sblock("root"))[-1]
+    loops = schedule.get_loops(block)
+    schedule.parallel(schedule.fuse(*loops[:3]))
+    target = tvm.target.Target({"kind": "llvm"})
+    record = ms.database.TuningRecord(schedule.trace, ms.database.Workload(module), [0.001], target, [])
+    assert trace_digest(record.trace)
+    return trace_payload(record)
+
+
+def test_records_decide_and_the_manifest_says_so(
+    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+) -> None:
+    target = find_target("local")
+    first, second, *_ = [choice.task for choice in built.choices]
+    add(store, first, target, "metaschedule", other_schedule(first))
+    add(store, second, target, "default", "")
+    result = build(model, target, store, tmp_path)
+    assert result.to_json()["tasks"] == {"total": 8, "tuned": 2, "improved": 1}
+    assert result.to_json()["warnings"] == []
+    facts = {task.id: task for task in read_bundle(result.bundle).manifest.tasks}
+    assert (facts[first.id].tuned, facts[first.id].improved, facts[first.id].source) == (True, True, "exact")
+    assert (facts[second.id].tuned, facts[second.id].improved) == (True, False)
+    assert sum(task.tuned for task in facts.values()) == 2
+    assert result.library_sha256 != built.library_sha256  # another schedule is other code
+    check_outputs(result.library, model)
+
+
+def test_a_record_of_the_default_changes_nothing_but_the_manifest(
+    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+) -> None:
+    target = find_target("local")
+    for choice in built.choices:
+        add(store, choice.task, target, "default", "")
+    result = build(model, target, store, tmp_path, BuildOptions(require_tuned=True))
+    assert result.to_json()["tasks"] == {"total": 8, "tuned": 8, "improved": 0}
+    assert result.library_sha256 == built.library_sha256
+    assert result.bundle_sha256 != built.bundle_sha256
+
+
+def test_records_of_an_emulated_board_do_not_count_for_its_class(
+    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+) -> None:
+    real = find_target("rk3399")
+    emulated = BuildFor(real.profile, "rk3399-emulated", emulated=True, record_class="rk3399+emulated")
+    add(store, built.choices[0].task, emulated, "default", "")
+    assert build(model, real, store, tmp_path).to_json()["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
+    result = build(model, emulated, store, tmp_path)
+    assert result.to_json()["tasks"] == {"total": 8, "tuned": 1, "improved": 0}
+    assert read_bundle(result.bundle).manifest.emulated
+    assert result.bundle.name == "residual-rk3399-emulated.bundle"
+
+
+def test_a_record_that_no_longer_applies_warns_and_the_default_is_taken(
+    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+) -> None:
+    target = find_target("local")
+    first, second, *_ = [choice.task for choice in built.choices]
+    lost = other_schedule(first).replace('"root"', '"gone"')
+    add(store, first, target, "metaschedule", lost)
+    add(store, second, target, "metaschedule", "{")
+    result = build(model, target, store, tmp_path)
+    assert result.to_json()["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
+    warnings = result.to_json()["warnings"]
+    assert isinstance(warnings, list)
+    assert len(warnings) == 2
+    assert all("no longer applies" in warning and "--fresh" in warning for warning in warnings)
+    assert first.id in warnings[0]
+    assert result.library_sha256 == built.library_sha256
+
+
+def test_require_tuned_names_the_tasks_and_the_command(
+    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+) -> None:
+    target = find_target("local")
+    tasks = [choice.task for choice in built.choices]
+    add(store, tasks[0], target, "default", "")
+    with pytest.raises(ToolchainError, match="--require-tuned: 7 of 8 tasks of residual") as raised:
+        build(model, target, store, tmp_path / "out", BuildOptions(require_tuned=True))
+    assert raised.value.exit_code == 1
+    assert all(f"{task.id} ({task.name})" in raised.value.message for task in tasks[1:])
+    assert tasks[0].id not in raised.value.message
+    ids = ",".join(task.id for task in tasks[1:])
+    assert raised.value.hint == f"toolchain tune {model.source} --board local --tasks {ids}"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_network_of_one_output_and_no_weights(tmp_path: Path) -> None:
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", ["x"], ["y"])],
+        "tiny",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, 3])],
+    )
+    path = tmp_path / "tiny.onnx"
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path
+    )
+    loaded = load_model(str(path), ModelOptions())
+    check_outputs(build(loaded, find_target("local"), None, tmp_path).library, loaded)
