@@ -11,7 +11,6 @@ from pathlib import Path
 
 from toolchain.errors import ToolchainError
 
-
 # It can be read only by setting it, which other threads would notice later on.
 _UMASK = os.umask(0)
 os.umask(_UMASK)

@@ -86,7 +86,8 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
             raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
         origins.update(dict.fromkeys(values, str(file)))
-        for key in ("cache_dir", "data_dir", "state_dir", "sysroot_aarch64"):  # relative to the file, not to the caller
+        # Relative to the file, not to the caller.
+        for key in ("cache_dir", "data_dir", "state_dir", "sysroot_aarch64"):
             if isinstance(values.get(key), str):
                 values[key] = str(file.parent / Path(values[key]).expanduser())
     for key in Settings.model_fields:

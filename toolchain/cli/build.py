@@ -78,9 +78,9 @@ def command(
     """
     from toolchain.boards.inventory import find_target
     from toolchain.building.build import BuildOptions, build
+    from toolchain.config import data_dir
     from toolchain.measuring.arrays import read_inputs
     from toolchain.models.load import load_model
-    from toolchain.config import data_dir
     from toolchain.records.store import FILE_NAME, RecordStore
 
     target = find_target(board_name(board))

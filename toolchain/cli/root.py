@@ -12,14 +12,14 @@ from toolchain.cli.lazy import LazyGroup
 
 # In the order of the way through: set up, look, tune, build, measure, clean up.
 COMMANDS = {
-    "demo": "The whole way for one network, with a report at the end.",
+    "demo": "Tune, build, upload, verify and time one network, and write a report.",
     "init": "Write a first toolchain.toml.",
     "doctor": "Say what is here, what is missing and how to get it.",
     "model": "List, inspect and export networks.",
     "board": "List boards, start and stop emulated ones.",
     "lab": "Start, show and stop the tracker and the servers on boards.",
-    "tasks": "List the tunable tasks of a network.",
-    "tune": "Search for faster schedules by measuring on a board.",
+    "tasks": "List the tunable tasks of a network, the heaviest first.",
+    "tune": "Search for faster schedules by measuring candidates on a board.",
     "records": "List what tuning has measured.",
     "build": "Compile a network into a bundle for a board.",
     "run": "Run a bundle once on a board, with your own data.",

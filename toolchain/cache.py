@@ -1,0 +1,141 @@
+"""What lies in the cache folder, and throwing away what nobody needs any more."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from filelock import FileLock, Timeout
+
+from toolchain.config import cache_dir
+from toolchain.errors import ToolchainError
+from toolchain.runtime import Arch, expected_fingerprint
+
+Kind = Literal["runtime", "stubs", "zig"]
+_ABANDONED_S = 24 * 3600.0  # no build lasts that long: what is left of one that was killed
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One folder or file of the cache.
+
+    Attributes
+    ----------
+    kind
+        `runtime`: a compiled edge-rt; `stubs`: libraries of names to link against; `zig`: zig's own.
+    current
+        Whether this version of the toolchain may use it.
+    """
+
+    kind: Kind
+    path: Path
+    bytes: int
+    current: bool
+
+    @property
+    def mib(self) -> float:
+        """Its size in MiB."""
+        return self.bytes / 2**20
+
+    def document(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {
+            "kind": self.kind,
+            "path": str(self.path),
+            "size_mib": round(self.mib, 2),
+            "current": self.current,
+        }
+
+
+def list_entries() -> list[Entry]:
+    """Return what the cache holds; anything else in its folder is not ours and left out."""
+    return [
+        Entry(kind, path, _size(path), _is_current(kind, path))
+        for kind in get_args(Kind)
+        for path in _paths(kind)
+    ]
+
+
+def prune(*, everything: bool = False, dry_run: bool = False) -> list[Entry]:
+    """Remove what this version no longer uses.
+
+    A runtime that is being compiled at this moment stays.
+
+    Parameters
+    ----------
+    everything
+        Remove what it does use, too; it is made again when needed.
+    dry_run
+        Remove nothing.
+
+    Returns
+    -------
+    list of Entry
+        What was removed, or would be.
+
+    Raises
+    ------
+    ToolchainError
+        Something cannot be removed.
+    """
+    doomed = (e for e in list_entries() if not e.current or (everything and not _is_temporary(e.path)))
+    return [entry for entry in doomed if dry_run or _remove(entry)]
+
+
+def _paths(kind: Kind) -> Iterator[Path]:
+    folder = cache_dir().absolute() / kind
+    if folder.is_symlink() or not folder.is_dir():
+        return  # a link would lead out of the cache
+    if kind == "zig":
+        yield folder  # what belongs together in there is zig's affair
+        return
+    yield from sorted(path for path in folder.iterdir() if path.suffix != ".lock")
+
+
+def _is_temporary(path: Path) -> bool:
+    return path.name.startswith(".")  # being made, or left by a process that was killed
+
+
+def _is_current(kind: Kind, path: Path) -> bool:
+    if _is_temporary(path):
+        return time.time() - path.lstat().st_mtime < _ABANDONED_S
+    if kind == "runtime":
+        return path.name in {f"{expected_fingerprint()}-{arch}" for arch in get_args(Arch)}
+    return True
+
+
+def _size(path: Path) -> int:
+    if path.is_symlink() or not path.is_dir():
+        return path.lstat().st_size
+    folders = os.walk(path)
+    return sum((Path(folder) / name).lstat().st_size for folder, _, names in folders for name in names)
+
+
+def _remove(entry: Entry) -> bool:
+    """Remove an entry; return False if another process is making it."""
+    # `runtime.ensure_runtime` holds this lock while it compiles.
+    lock = FileLock(entry.path.with_name(f"{entry.path.name}.lock"), timeout=0)
+    try:
+        with lock if entry.kind == "runtime" else nullcontext():
+            # Under another name first: half a runtime must never look like one.
+            doomed = entry.path.with_name(f".{entry.path.name.strip('.')}.pruned")
+            entry.path.rename(doomed)
+            if doomed.is_symlink() or not doomed.is_dir():
+                doomed.unlink()
+            else:
+                shutil.rmtree(doomed)
+    except Timeout:
+        return False
+    except FileNotFoundError:
+        return True  # someone else removed it: what was wanted
+    except OSError as error:
+        raise ToolchainError(
+            f"cannot remove {entry.path}: {error.strerror}", "look at its permissions"
+        ) from error
+    return True

@@ -1,0 +1,80 @@
+"""`toolchain lab`: the tracker and the servers on boards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from toolchain.cli import complete
+from toolchain.cli.output import emit, note, output_options, table
+
+if TYPE_CHECKING:
+    from toolchain.rpc.lab import LabStatus
+
+
+@click.group()
+@output_options
+def command() -> None:
+    """Start, show and stop the tracker and the servers on boards.
+
+    `toolchain tune` starts a lab of its own where none runs, so that this is needed only to keep one.
+    """
+
+
+@command.command()
+@click.option(
+    "--board",
+    "names",
+    metavar="B",
+    multiple=True,
+    shell_complete=complete.boards,
+    help="A board to serve, may be repeated; default: every board.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="P",
+    help="The tracker's port on loopback; default: a free one.",
+)
+@output_options
+def start(names: tuple[str, ...], port: int) -> None:
+    """Start the lab, or add boards to the one that runs."""
+    from toolchain.boards.inventory import find_board, list_boards
+    from toolchain.rpc import lab
+
+    boards = [find_board(name) for name in names] or list_boards()
+    note(f"starting servers on {', '.join(board.name for board in boards)}")
+    status = lab.start(boards, port)
+    emit(status.as_json(), lambda: _show(status))
+
+
+@command.command()
+@output_options
+def status() -> None:
+    """Show the tracker and, per key, its servers."""
+    from toolchain.rpc import lab
+
+    found = lab.status()
+    document = found.as_json() if found else {"tracker": None, "keys": {}, "boards": [], "pid": None}
+    emit(document, lambda: _show(found))
+
+
+@command.command()
+@output_options
+def stop() -> None:
+    """End the lab and all that runs in it."""
+    from toolchain.rpc import lab
+
+    stopped = lab.stop()
+    emit({"stopped": stopped}, lambda: click.echo("stopped" if stopped else "no lab was running"))
+
+
+def _show(status: LabStatus | None) -> None:
+    if status is None:
+        click.echo("no lab runs; `toolchain lab start` starts one")
+        return
+    click.echo(f"tracker {status.host}:{status.port} (process {status.pid}): {', '.join(status.boards)}")
+    rows = [(key, counts["total"], counts["free"], counts["pending"]) for key, counts in status.keys.items()]
+    table(["KEY", "TOTAL", "FREE", "PENDING"], rows)

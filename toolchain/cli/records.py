@@ -1,0 +1,80 @@
+"""`toolchain records`: what tuning has measured."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolchain.cli.output import emit, output_options, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolchain.records.record import Record
+
+
+@click.group()
+@output_options
+def command() -> None:
+    """List what tuning has measured."""
+
+
+@command.command("list")
+@output_options
+def list_records() -> None:
+    """List every measured candidate, oldest first, failures included."""
+    from toolchain.config import data_dir
+    from toolchain.records.store import FILE_NAME, RecordStore
+
+    with RecordStore(data_dir() / FILE_NAME) as store:
+        records = store.all()
+    _emit(records)
+
+
+@command.command()
+@output_options
+def best() -> None:
+    """List what a build applies: one record for each task, cpu and board class."""
+    from toolchain.config import data_dir
+    from toolchain.records.store import FILE_NAME, RecordStore
+
+    with RecordStore(data_dir() / FILE_NAME) as store:
+        keys = dict.fromkeys(record.key for record in store.all())
+        records = [record for key in keys if (record := store.best(key))]
+    _emit(records)
+
+
+def _emit(records: Sequence[Record]) -> None:
+    emit(
+        [_row(record) for record in records],
+        lambda: table(
+            ["TASK", "CLASS", "CPU", "LEVEL", "THREADS", "KIND", "MS", "MEASURED"],
+            [
+                (
+                    record.key.workload[:8],
+                    record.key.board_class,
+                    record.key.cpu,
+                    record.key.level,
+                    record.key.threads,
+                    record.kind,
+                    record.failure or f"{record.best_ms:.3f}",
+                    record.created,
+                )
+                for record in records
+            ],
+        ),
+    )
+
+
+def _row(record: Record) -> dict[str, Any]:
+    return {
+        **asdict(record.key),
+        "kind": record.kind,
+        "best_ms": record.best_ms,
+        "failure": record.failure,
+        "confirmed": record.confirmed,
+        "created": record.created,
+        **asdict(record.provenance),
+    }
