@@ -9,6 +9,8 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 MODEL ?= zoo:mobilenet
 OUT ?= build
+# Two at a time: more would measure each other. A file's tests share what they have built.
+WORKERS ?= -n 2 --dist loadfile
 export PYTHON DEPS
 
 .PHONY: help deps venv demo test test-all check docs bench clean
@@ -33,15 +35,17 @@ build-%: venv ## compile MODEL into a bundle for board or class %, such as build
 
 test: venv ## what CI runs: linters, types, layers and the tests
 	@$(MAKE) lint
-	$(BIN)/python -m pytest -m "not full" $(PYTEST)
+	@$(BIN)/python -m tests.compile_runtimes
+	$(BIN)/python -m pytest $(WORKERS) -m "not full" $(PYTEST)
 
 test-all: venv ## the tests and every network on every class; the result goes to docs/test-all.md
 	@$(MAKE) lint
-	$(BIN)/python -m pytest -p tests.result_table --result-table docs/test-all.md $(PYTEST)
+	@$(BIN)/python -m tests.compile_runtimes
+	$(BIN)/python -m pytest $(WORKERS) -p tests.result_table --result-table docs/test-all.md $(PYTEST)
 
 check: venv ## linters, types, layers and the fast tests; under a minute
 	@$(MAKE) lint
-	$(BIN)/python -m pytest -q -m "not slow and not full" $(PYTEST)
+	$(BIN)/python -m pytest $(WORKERS) -q -m "not slow and not full" $(PYTEST)
 
 .PHONY: lint
 lint:

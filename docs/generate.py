@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 
 import click
@@ -41,7 +42,7 @@ def describe(command: click.Command, context: click.Context) -> str:
     """Return the section of one command: usage, help, options."""
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [f"## {context.command_path}", "", f"    {context.command_path} {usage}", ""]
-    for paragraph in (command.help or "").split("\n\n"):
+    for paragraph in cleandoc(command.help or "").split("\n\n"):
         preformatted = paragraph.startswith("\b\n")
         text = paragraph.removeprefix("\b\n")
         lines += [*(f"    {line}" for line in text.splitlines()), ""] if preformatted else [text, ""]
