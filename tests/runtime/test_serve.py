@@ -10,6 +10,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -43,6 +44,17 @@ int __tvm_ffi_crash(void* self, const void* args, int count, void* result) {
 int __tvm_ffi_spin(void* self, const void* args, int count, void* result) {
   for (volatile int i = 0;; ++i) {}
 }
+"""
+
+
+LEAVES = """
+import sys
+from tvm import rpc
+session = rpc.connect_tracker("127.0.0.1", int(sys.argv[1])).request("board")
+session.upload(sys.argv[2])
+module = session.load_module("bad.so")
+print("spinning", flush=True)
+module["spin"]()
 """
 
 
@@ -217,6 +229,17 @@ def test_a_timed_call_waits_for_the_lock(tracker: int, state: Path, dense: Case)
     assert done.wait(5)
 
 
+@pytest.mark.usefixtures("server")
+def test_a_client_that_leaves_frees_the_server(tracker: int, tmp_path: Path) -> None:
+    user = [sys.executable, "-c", LEAVES, str(tracker), str(tmp_path / "bad.so")]
+    (tmp_path / "bad.so").write_bytes(bad_kernels("x86_64"))
+    with subprocess.Popen(user, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline() == b"spinning\n"
+        time.sleep(0.1)
+        process.kill()
+    assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
+
+
 def test_only_loopback_listens(server: subprocess.Popen[bytes]) -> None:
     assert listening({server.pid}) == {"0100007F"}
 
@@ -227,17 +250,12 @@ def test_strangers_do_no_harm(server: subprocess.Popen[bytes], tracker: int) -> 
         key = b"client:board:wrong"
         other.sendall(struct.pack("<ii", 0xFF271, len(key)) + key)
         assert struct.unpack("<i", other.recv(4)) == (MISMATCH,)
-    for noise in (
-        b"GET / HTTP/1.0\r\n\r\n",
-        struct.pack("<ii", 0xFF271, -1),
-        struct.pack("<ii", 0xFF271, 2**31 - 1),
-    ):
+    lengths = [struct.pack("<ii", 0xFF271, length) for length in (-1, 0, 2**31 - 1)]
+    for noise in (b"GET / HTTP/1.0\r\n\r\n", *lengths):
         with socket.create_connection(address, timeout=5) as other:
             other.sendall(noise)
-            try:
+            with contextlib.suppress(ConnectionResetError):
                 assert other.recv(4) == b""
-            except ConnectionResetError:
-                pass
     assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
 
 

@@ -100,13 +100,11 @@ std::vector<Cpu> Cpus() {
   std::vector<Cpu> cpus;
   for (int id = 0; id < CPU_SETSIZE; ++id) {
     if (!CPU_ISSET(id, &allowed)) continue;
-    const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(id) + "/topology/";
-    auto core = FirstLine(folder + "core_id"), package = FirstLine(folder + "physical_package_id");
-    // Without a topology each CPU counts as a core of its own (negative: no clash).
-    int physical = core && package ? std::max(0, std::atoi(package->c_str())) << 16 |
-                                         std::max(0, std::atoi(core->c_str()))
-                                   : -1 - id;
-    cpus.push_back({id, CoreName(id), physical});
+    // The first of its siblings names a core (core_id repeats in each cluster of an Arm board);
+    // without a topology each CPU counts as a core of its own.
+    auto siblings = FirstLine("/sys/devices/system/cpu/cpu" + std::to_string(id) +
+                              "/topology/thread_siblings_list");
+    cpus.push_back({id, CoreName(id), siblings ? std::atoi(siblings->c_str()) : id});
   }
   return cpus;
 }

@@ -14,6 +14,9 @@
 
 namespace edge {
 
+// Others read one short line.
+constexpr size_t kMostWords = 120;
+
 MeasureLock::MeasureLock(const std::string& state, const std::string& what, double seconds) {
   using Clock = std::chrono::steady_clock;
   const std::string path = state + "/measure.lock";
@@ -27,7 +30,8 @@ MeasureLock::MeasureLock(const std::string& state, const std::string& what, doub
       throw failure;
     }
     if (Clock::now() >= deadline) {
-      const std::string holder = FirstLine(path).value_or("");
+      std::string holder = FirstLine(path).value_or("");
+      if (holder.empty() || holder.back() != '}') holder.clear();  // it has only just begun
       close(fd_);
       throw Failure(EDGE_BUSY, "busy", "another measurement is running: " + holder,
                     ", \"holder\": " + (holder.empty() ? "null" : holder));
@@ -35,8 +39,8 @@ MeasureLock::MeasureLock(const std::string& state, const std::string& what, doub
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   // Who holds it, for those that wait; a failure to say so is no reason not to measure.
-  const std::string text =
-      "{\"pid\": " + std::to_string(getpid()) + ", \"what\": " + Quote(what) + "}\n";
+  const std::string text = "{\"pid\": " + std::to_string(getpid()) +
+                           ", \"what\": " + Quote(what.substr(0, kMostWords)) + "}\n";
   if (ftruncate(fd_, 0) != 0 || pwrite(fd_, text.data(), text.size(), 0) < 0) errno = 0;
 }
 

@@ -23,7 +23,10 @@ Options::Options(int argc, char** argv, const std::vector<std::string>& names) {
     std::string name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
     const bool flag = std::count(names.begin(), names.end(), name + "!") != 0;
     if (!flag && std::count(names.begin(), names.end(), name) == 0) {
-      throw Usage("unknown option --" + name);
+      std::string known;
+      for (const std::string& option : names) known += " --" + option;
+      known.erase(std::remove(known.begin(), known.end(), '!'), known.end());
+      throw Usage("unknown option --" + name + "; there are" + known);
     }
     if (equals != word.npos && !flag) {
       values_[name].push_back(word.substr(equals + 1));

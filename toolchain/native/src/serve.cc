@@ -3,9 +3,12 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -47,6 +50,7 @@ constexpr auto kPing = seconds(2);
 constexpr auto kUnclaimed = seconds(6);
 constexpr auto kRetry = milliseconds(200);
 constexpr auto kGreeting = seconds(5);
+constexpr auto kFarewell = milliseconds(500);
 constexpr auto kFirstRegistration = seconds(10);
 // A measurement of a session without a timeout waits this long for the lock.
 constexpr double kLockPatience = 600;
@@ -68,6 +72,7 @@ struct Child {
   std::string folder;
   double timeout;  // 0: none
   std::optional<Clock::time_point> deadline;
+  bool left;  // the client is gone
 };
 
 class Server {
@@ -110,7 +115,8 @@ class Server {
                         {signals_, POLLIN, 0},
                         {tracker_.fd(), POLLIN, 0},
                         {child_ || greeting_ ? -1 : listener_, POLLIN, 0},
-                        {greeting_ ? greeting_->fd : -1, POLLIN, 0}};
+                        {greeting_ ? greeting_->fd : -1, POLLIN, 0},
+                        {child_ && !child_->left ? child_->fd : -1, POLLRDHUP, 0}};
       if (poll(waits, std::size(waits), PatienceMs()) < 0 && errno != EINTR) throw Io("poll");
       if (waits[0].revents != 0 && InputEnded()) return;
       if (waits[1].revents != 0 && Signalled()) return;
@@ -118,6 +124,7 @@ class Server {
       if (waits[2].revents != 0) tracker_.Drop();
       if (waits[3].revents != 0) Accept();
       if (waits[4].revents != 0) ReadGreeting();
+      if (waits[5].revents != 0 && child_) Left();
       CheckDeadlines();
     }
   }
@@ -193,7 +200,11 @@ class Server {
 
   void Accept() {
     const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) greeting_ = Greeting{fd, "", Clock::now() + kGreeting};
+    if (fd < 0) return;
+    // An answer that wraps around in the ring buffer is sent in two pieces: no waiting in between.
+    const int yes = 1;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)) != 0) errno = 0;
+    greeting_ = Greeting{fd, "", Clock::now() + kGreeting};
   }
 
   void Dismiss() {
@@ -253,7 +264,7 @@ class Server {
       return;
     }
     setpgid(pid, pid);
-    child_ = Child{pid, fd, settings_.folder, timeout, std::nullopt};
+    child_ = Child{pid, fd, settings_.folder, timeout, std::nullopt, false};
     if (timeout > 0) {
       child_->deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(duration<double>(timeout));
     }
@@ -263,6 +274,8 @@ class Server {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(EDGE_FAILED);
+    const rlimit none{0, 0};
+    if (setrlimit(RLIMIT_CORE, &none) != 0) errno = 0;  // kernels on trial may well crash
     std::signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &mask_, nullptr);
     close(listener_);
@@ -285,9 +298,17 @@ class Server {
     _exit(code);
   }
 
+  // The session ends by itself when it reads that; a kernel that never returns would not.
+  void Left() {
+    child_->left = true;
+    child_->deadline = Clock::now() + kFarewell;
+  }
+
   void CheckDeadlines() {
     if (greeting_ && Clock::now() >= greeting_->deadline) Dismiss();
-    if (child_ && child_->deadline && Clock::now() >= *child_->deadline) {
+    if (child_ && child_->left && Clock::now() >= *child_->deadline) {
+      End();
+    } else if (child_ && child_->deadline && Clock::now() >= *child_->deadline) {
       // First nobody else writes to the socket, then the answer.
       const double timeout = child_->timeout;
       const int fd = dup(child_->fd);

@@ -1,6 +1,7 @@
 #include "text.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 
@@ -28,7 +29,7 @@ std::vector<std::string> Split(std::string_view text, char separator) {
 std::optional<std::string> FirstLine(const std::string& path) {
   FILE* file = std::fopen(path.c_str(), "re");
   if (file == nullptr) return std::nullopt;
-  char line[256];
+  char line[1024];
   const bool read = std::fgets(line, sizeof(line), file) != nullptr;
   std::fclose(file);
   if (!read) return std::nullopt;
@@ -36,19 +37,40 @@ std::optional<std::string> FirstLine(const std::string& path) {
   return line;
 }
 
+// Bytes of the UTF-8 sequence that the text begins with; 0 if it begins with none.
+static size_t Sequence(std::string_view text) {
+  const auto lead = static_cast<uint8_t>(text[0]);
+  const size_t size = lead < 0x80 ? 1
+                      : lead < 0xc2 ? 0
+                      : lead < 0xe0 ? 2
+                      : lead < 0xf0 ? 3
+                      : lead < 0xf5 ? 4
+                                    : 0;
+  if (size > text.size()) return 0;
+  for (size_t i = 1; i < size; ++i) {
+    if ((text[i] & 0xc0) != 0x80) return 0;
+  }
+  return size;
+}
+
 std::string Quote(std::string_view text) {
   std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') {
+  while (!text.empty()) {
+    const char c = text[0];
+    const size_t size = Sequence(text);
+    if (size == 0) {
+      out += "\\ufffd";  // file names may be anything, JSON may not
+    } else if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
+    } else if (size == 1 && c < 0x20) {
       char escaped[8];
       std::snprintf(escaped, sizeof(escaped), "\\u%04x", c);
       out += escaped;
     } else {
-      out += c;
+      out += text.substr(0, size);
     }
+    text.remove_prefix(size == 0 ? 1 : size);
   }
   return out + '"';
 }

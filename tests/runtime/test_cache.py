@@ -1,0 +1,152 @@
+"""Compiling and keeping the runtime: real CMake and ninja, on a project that takes no time."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.rpc.peers import until
+from toolchain import config
+from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.runtime import cache, ensure_runtime, expected_fingerprint, fingerprint
+from toolchain.runtime import compile as compiling
+
+QUICK = "cmake -E sleep 0.2"
+PROJECT = """
+cmake_minimum_required(VERSION 3.25)
+project(quick NONE)
+add_custom_command(OUTPUT edge-rt COMMAND {} COMMAND cmake -E copy ${{CMAKE_SOURCE_DIR}}/edge_rt.h edge-rt)
+add_custom_target(all-of-it ALL DEPENDS edge-rt)
+"""
+
+
+@pytest.fixture
+def native(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Return what makes the sources to compile, of which one step runs the given command."""
+    folder = tmp_path / "native"
+    monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(tmp_path / "cache"))
+    for module in (fingerprint, compiling, cache):
+        monkeypatch.setattr(module, "NATIVE", folder)
+    expected_fingerprint.cache_clear()
+
+    def make(command: str) -> Path:
+        folder.mkdir(exist_ok=True)
+        (folder / "CMakeLists.txt").write_text(PROJECT.format(command))
+        (folder / "zig.cmake").touch()
+        (folder / "edge_rt.h").write_text("a header\n")
+        expected_fingerprint.cache_clear()
+        config.configuration.cache_clear()
+        return tmp_path / "cache" / "runtime"
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def forget_fingerprint() -> object:
+    yield
+    expected_fingerprint.cache_clear()
+
+
+def test_a_runtime_is_compiled_once_and_named_by_its_content(native: Callable[[str], Path]) -> None:
+    kept = native(QUICK)
+    steps: list[str] = []
+    first = ensure_runtime("x86_64", progress=steps.append)
+    assert steps and all("x86_64" in step for step in steps)
+    assert first.program.read_text() == first.header.read_text() == "a header\n"
+    assert os.access(first.program, os.X_OK)
+    steps.clear()
+    assert ensure_runtime("x86_64", progress=steps.append) == first and not steps
+    other = ensure_runtime("aarch64")
+    assert other.program != first.program and other.fingerprint == first.fingerprint
+    first.header.with_name("more.h").write_text("")
+    expected_fingerprint.cache_clear()
+    assert ensure_runtime("x86_64").fingerprint != first.fingerprint
+    assert len([path for path in kept.iterdir() if path.is_dir()]) == 3
+
+
+def test_the_fingerprint_is_a_name() -> None:
+    assert re.fullmatch("[0-9a-f]{32}", expected_fingerprint())
+
+
+def test_an_unknown_architecture_is_refused() -> None:
+    with pytest.raises(UsageError, match="riscv64"):
+        ensure_runtime("riscv64")  # type: ignore[arg-type]
+
+
+def test_the_compilers_last_words_are_in_the_error(native: Callable[[str], Path]) -> None:
+    kept = native("cmake -E cat no-such-source.cc")
+    with pytest.raises(ToolchainError, match=r"no-such-source\.cc"):
+        ensure_runtime("x86_64")
+    assert [path.suffix for path in kept.iterdir()] == [".lock"]
+
+
+def test_a_missing_tool_is_named(native: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    native(QUICK)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(MissingError, match="ninja") as caught:
+        ensure_runtime("x86_64")
+    assert caught.value.hint == "pip install ninja"
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fingerprint, "_PACKAGES", ("no-such-package",))
+    expected_fingerprint.cache_clear()
+    with pytest.raises(MissingError, match="no-such-package"):
+        ensure_runtime("x86_64")
+
+
+def test_two_at_once_compile_once(native: Callable[[str], Path]) -> None:
+    kept = native(QUICK)
+    steps: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: ensure_runtime("x86_64", progress=steps.append)) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(steps) == len(set(steps))
+    assert len([path for path in kept.iterdir() if path.is_dir()]) == 1
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from toolchain.runtime import cache, compile, ensure_runtime, fingerprint
+for module in (fingerprint, compile, cache):
+    module.NATIVE = Path(sys.argv[1])
+ensure_runtime("x86_64")
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_a_build_that_is_cut_off_leaves_nothing_that_counts(
+    native: Callable[[str], Path], tmp_path: Path, end: signal.Signals
+) -> None:
+    kept = native("cmake -E sleep 600")
+    program = [sys.executable, "-c", KILLED, str(tmp_path / "native")]
+    process = subprocess.Popen(program, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        until(lambda: any(path.name == "build.ninja" for path in kept.rglob("*")), seconds=20)
+        process.send_signal(end)
+        process.wait(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert not list(kept.glob("*/edge-rt"))
+    native(QUICK)
+    for folder in kept.glob(".*"):  # what was left belongs to another name now
+        assert end == signal.SIGKILL, folder
+    begin = time.monotonic()
+    assert ensure_runtime("x86_64").program.is_file()
+    assert time.monotonic() - begin < 20
