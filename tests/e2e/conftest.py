@@ -1,0 +1,24 @@
+"""Whole ways, as a user goes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.conftest import toolchain
+
+if TYPE_CHECKING:
+    from toolchain.boards.board import Board
+
+__all__ = ["toolchain"]
+
+
+@pytest.fixture(scope="session")
+def rk3399() -> Iterator[Board]:
+    """Yield an emulated rk3399 of this folder's own."""
+    from toolchain.boards import emulated
+
+    yield emulated.start("rk3399", name="whole-ways")
+    emulated.stop("whole-ways")
