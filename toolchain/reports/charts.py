@@ -107,5 +107,5 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
-def _behind(ms: float, calls: int) -> str:
-    return f"{ms:#.3g} ms, {calls} call{'' if calls == 1 else 's'}"
+def _behind(ms: float, calls: float) -> str:
+    return f"{milliseconds(ms)}, {calls:g} call{'' if calls == 1 else 's'}"
