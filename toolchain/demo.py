@@ -117,7 +117,7 @@ def run_demo(
 
 def demo_options(trials: int = TRIALS) -> TuneOptions:
     """Return the small tuning run of a demo: a few minutes, the heaviest tasks alone."""
-    return TuneOptions(trials=trials, heaviest=HEAVIEST)
+    return TuneOptions(trials=trials, heaviest=HEAVIEST, repeat=2)
 
 
 def _demo_board(note: Note) -> Board:
