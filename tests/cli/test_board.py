@@ -1,0 +1,41 @@
+"""`toolchain board`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Toolchain
+from toolchain.profiles import class_names
+
+
+@pytest.mark.usefixtures("state")
+def test_local_is_always_there(invoke: Toolchain) -> None:
+    rows = invoke("board", "list", "--json").document
+    assert [(row["name"], row["emulated"]) for row in rows] == [("local", False)]
+    assert all(name in invoke("board", "list").out for name in class_names())
+    assert invoke("board", "emulate", "list", "--json").document == []
+
+
+@pytest.mark.usefixtures("state")
+def test_show_knows_boards_and_classes(invoke: Toolchain) -> None:
+    shown = invoke("board", "show", "rk3399", "--json").document
+    assert shown["is_board"] is False and shown["record_class"] == "rk3399"
+    assert [cluster["cpu"] for cluster in shown["clusters"]] == ["cortex-a72", "cortex-a53"]
+    assert invoke("board", "show", "local", "--json").document["is_board"] is True
+    assert "cortex-a53" in invoke("board", "show", "rk3399").out
+
+
+@pytest.mark.slow
+def test_an_emulated_board_comes_and_goes(invoke: Toolchain, state: Path) -> None:
+    ran = invoke("board", "emulate", "start", "rk3399", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.document["name"] == "rk3399-emulated" and ran.document["emulated"] is True
+    again = invoke("board", "emulate", "start", "rk3399")
+    assert again.code == 2 and again.says("rk3399-emulated")
+    assert "rk3399-emulated" in invoke("board", "list").out
+    (state / "emulated" / "rk3399-emulated" / "board.json").write_text("{")
+    assert "rk3399-emulated is broken" in invoke("board", "list").out
+    assert invoke("board", "emulate", "stop", "rk3399-emulated").code == 0
+    assert invoke("board", "emulate", "list", "--json").document == []

@@ -1,0 +1,58 @@
+"""What the shell offers after TAB, asked as the shell asks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Toolchain
+from toolchain.cli.root import COMMANDS
+from toolchain.models.zoo import ZOO
+from toolchain.profiles import class_names
+
+
+def offered(*words: str) -> list[str]:
+    """Return what is offered for the last word."""
+    done = subprocess.run(
+        [sys.executable, "-m", "toolchain"],
+        env={
+            **os.environ,
+            "_TOOLCHAIN_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(["toolchain", *words]),
+            "COMP_CWORD": str(len(words)),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+
+def test_names_are_offered() -> None:
+    assert offered("") == list(COMMANDS)
+    assert offered("model", "inspect", "zoo:") == [f"zoo:{name}" for name in ZOO]
+    assert offered("build", "zoo:mobilenet", "--board", "") == ["local", *class_names()]
+    assert offered("board", "emulate", "start", "rk") == ["rk3399"]
+    assert "--shape" in offered("tune", "zoo:mobilenet", "--sh")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_scripts_are_for_their_shell(invoke: Toolchain, shell: str) -> None:
+    ran = invoke("completion", shell)
+    assert ran.code == 0 and f"_TOOLCHAIN_COMPLETE={shell}_complete" in ran.out
+
+
+def test_bash_takes_its_script(invoke: Toolchain, tmp_path: Path) -> None:
+    script = tmp_path / "completion"
+    script.write_text(invoke("completion", "bash").out)
+    bash = shutil.which("bash")
+    assert bash
+    ask = f"source {script}; complete -p toolchain"
+    done = subprocess.run([bash, "--norc", "-c", ask], capture_output=True, text=True, check=True)
+    assert "_toolchain_completion" in done.stdout

@@ -1,0 +1,129 @@
+"""How commands end: exit codes, one sentence and a hint, one JSON document."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.cli.conftest import Toolchain
+from toolchain.cli import failures, output
+from toolchain.errors import CheckError, MissingError, ToolchainError, UsageError
+
+
+def command_that(error: BaseException | None) -> click.Command:
+    @click.command()
+    @output.output_options
+    def command() -> None:
+        os.write(1, b"a library's chatter\n")
+        if error is not None:
+            raise error
+        output.emit({"done": True}, lambda: click.echo("done"))
+
+    return command
+
+
+@pytest.mark.parametrize("kind", [ToolchainError, UsageError, MissingError, CheckError])
+def test_an_error_is_a_sentence_a_hint_and_an_exit_code(
+    kind: type[ToolchainError], capfd: pytest.CaptureFixture[str]
+) -> None:
+    error = kind("board b: it is gone", "start it anew")
+    assert failures.run(command_that(error), []) == kind.exit_code
+    assert capfd.readouterr().err == "error: board b: it is gone\nhint: start it anew\n"
+    assert failures.run(command_that(error), ["--json"]) == kind.exit_code
+    expected = {"code": kind.exit_code, "message": "board b: it is gone", "hint": "start it anew"}
+    captured = capfd.readouterr()
+    assert json.loads(captured.out) == {"error": expected}
+    assert captured.err == "a library's chatter\n"
+
+
+def test_with_json_stdout_holds_the_document_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    assert failures.run(command_that(None), ["--json"]) == 0
+    captured = capfd.readouterr()
+    assert json.loads(captured.out) == {"done": True}
+    assert captured.err == "a library's chatter\n"
+
+
+def test_a_bug_is_called_one_and_v_shows_where(capfd: pytest.CaptureFixture[str]) -> None:
+    assert failures.run(command_that(KeyError("x")), []) == 1
+    err = capfd.readouterr().err
+    assert "this is a bug in the toolchain: KeyError: 'x'" in err
+    assert "Traceback" not in err and "-v" in err
+    assert failures.run(command_that(KeyError("x")), ["-v"]) == 1
+    assert "Traceback" in capfd.readouterr().err
+
+
+def test_ctrl_c_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    assert failures.run(command_that(KeyboardInterrupt()), []) == 130
+    assert capfd.readouterr().err.split("\n") == ["", "error: interrupted", ""]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nosuch"],
+        ["model", "nosuch"],
+        ["model", "list", "--nosuch"],
+        ["model", "inspect"],
+        ["model", "inspect", "mobilenet", "--batch", "0"],
+        ["model", "inspect", "mobilenet", "--layout", "sideways"],
+        ["board", "emulate", "start", "rk3399", "--kind", "magic"],
+        ["lab", "start", "--port", "99999"],
+    ],
+    ids=" ".join,
+)
+def test_usage_errors_come_in_both_forms(invoke: Toolchain, arguments: list[str]) -> None:
+    ran = invoke(*arguments)
+    assert ran.code == 2 and ran.out == ""
+    assert ran.err.startswith("error: ") and "--help`" in ran.err
+    ran = invoke(*arguments, "--json")
+    assert ran.code == 2 and ran.err == ""
+    assert ran.document["error"]["code"] == 2 and "--help`" in ran.document["error"]["hint"]
+
+
+def test_an_unread_pipe_is_no_error() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "toolchain", "model", "list"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_a_command_and_what_it_started(number: int, code: int, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolchain", "doctor"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    try:
+        assert process.stderr
+        process.stderr.readline()  # it has begun to look around, in processes of its own
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        deadline = time.monotonic() + 10
+        while not (started := children.read_text().split()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=10)
+    finally:
+        process.kill()
+    assert process.returncode == code
+    assert out == "" and "Traceback" not in err
+    while any(Path(f"/proc/{pid}").exists() for pid in started) and time.monotonic() < deadline:
+        time.sleep(0.01)  # killed, and dying
+    assert started and not any(Path(f"/proc/{pid}").exists() for pid in started)
