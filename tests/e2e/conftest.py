@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.conftest import toolchain
-
 if TYPE_CHECKING:
     from toolchain.boards.board import Board
-
-__all__ = ["toolchain"]
 
 
 @pytest.fixture(scope="session")
