@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from pathlib import Path
+
+import psutil
 import pytest
 
 from tests.cli.conftest import Toolchain
+
+
+def listening(pid: int) -> set[tuple[str, int]]:
+    """Return addresses and ports that a process and its children listen at, as the kernel tells."""
+    family = [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+    ours = {
+        str(descriptor.readlink())
+        for member in family
+        for descriptor in Path(f"/proc/{member}/fd").iterdir()
+        if descriptor.is_symlink()
+    }
+    found = set()
+    for table, version in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in ours:  # 0A: TCP_LISTEN
+                address, port = fields[1].split(":")
+                # Words of 32 bits in the host's byte order, which is little-endian on our hosts.
+                raw = b"".join(bytes.fromhex(address[i : i + 8])[::-1] for i in range(0, len(address), 8))
+                found.add((socket.inet_ntop(version, raw), int(port, 16)))
+    return found
+
+
+def test_a_listener_beyond_loopback_would_be_noticed() -> None:
+    with socket.create_server(("0.0.0.0", 0)) as server:  # noqa: S104  # for an instant, to be seen
+        assert ("0.0.0.0", server.getsockname()[1]) in listening(os.getpid())  # noqa: S104
 
 
 @pytest.mark.usefixtures("state")
@@ -24,6 +55,9 @@ def test_start_status_stop(toolchain: Toolchain) -> None:
         assert status["tracker"].startswith("127.0.0.1:")
         assert status["keys"] == {"local": {"total": 1, "free": 1, "pending": 0}}
         assert "local" in toolchain("lab", "status").out
+        found = listening(status["pid"])
+        assert len(found) >= 2, "the tracker and a server"
+        assert {address for address, _ in found} == {"127.0.0.1"}
     finally:
         assert toolchain("lab", "stop", "--json").document == {"stopped": True}
     assert toolchain("lab", "status", "--json").document["tracker"] is None
