@@ -81,7 +81,7 @@ def test_it_shows_what_the_run_found(html: str) -> None:
     for shown in ("passed", "aarch64", "4 / 28", "rk3399-emulated", "zoo:mobilenet", "3.40e-06", "[0, 417]"):
         assert shown in text
     assert "emulated: times say nothing about silicon" in text
-    for axis in ("latency [ms]", "time per inference [ms]", "best so far / default (time)"):
+    for axis in ("latency [ms]", "time per inference [ms]", "time / default; line: best so far"):
         assert axis in text
     assert "0.27.0.post1" in text
 
@@ -164,6 +164,7 @@ def test_curves_fall_from_the_default_and_know_their_failures() -> None:
     conv, dense, pool = curves(tasks, trials)
     assert (conv.relative, conv.failed) == ((1.0, 0.5, 0.5), ())
     assert (dense.relative, dense.failed) == ((1.0, 0.5), (1,))
+    assert (conv.trials, dense.trials) == ((1.2, 0.5, 0.8), (None, 0.5))
     assert pool.relative == ()
     assert "dense" in tuning_curves([conv, dense, pool])
 

@@ -11,6 +11,7 @@ from toolchain.reports.curves import Curve
 from toolchain.reports.figures import FAINT, INK, SERIES, figure, milliseconds
 
 _DOTS = 600  # drawn at most; more make the page large and the plot no clearer
+_TOP = 2.0  # slower trials, relative to the default, are drawn at this edge
 _BARS = 16  # operators shown by themselves
 _NAME = 44  # characters of an operator's name
 _CALLS_ROOM = 1.2  # how much wider than the longest bar the axis is, for the text behind it
@@ -31,6 +32,21 @@ def tuning_curves(curves: Sequence[Curve]) -> str:
             trials = range(len(curve.relative) + 1)
             levels = (1.0, *curve.relative)
             handles += axes.step(trials, levels, where="post", color=colour, linewidth=1.8)
+            slow = [trial is not None and trial > _TOP for trial in curve.trials]
+            for marker, clipped in ((".", False), ("^", True)):
+                dots = [
+                    (number, min(trial, _TOP))
+                    for number, (trial, above) in enumerate(zip(curve.trials, slow, strict=True), 1)
+                    if trial is not None and above is clipped
+                ]
+                axes.plot(
+                    [number for number, _ in dots],
+                    [level for _, level in dots],
+                    linestyle="",
+                    marker=marker,
+                    color=colour,
+                    alpha=0.6,
+                )
             axes.plot(
                 curve.failed,
                 [levels[trial] for trial in curve.failed],
@@ -40,9 +56,9 @@ def tuning_curves(curves: Sequence[Curve]) -> str:
                 color=colour,
             )
         axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.set_xlabel("trials of the task (x = failed)")
-        axes.set_ylabel("best so far / default (time)")
-        axes.set_ylim(0, 1.08)
+        axes.set_xlabel("trials of the task (dot: its time; triangle: longer than shown; x: failed)")
+        axes.set_ylabel("time / default; line: best so far")
+        axes.set_ylim(0, _TOP * 1.05)
         axes.set_xlim(0, 1.015 * max(len(curve.relative) for curve in shown))  # a cross at the end is seen
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         labels = [curve.name for curve in shown[:named]]

@@ -15,12 +15,15 @@ class Curve:
     ----------
     relative
         After each trial: time of the best so far / time of the default; at most 1.
+    trials
+        Of each trial by itself; None: it failed.
     failed
         Numbers of the trials that failed, from 1.
     """
 
     name: str
     relative: tuple[float, ...]
+    trials: tuple[float | None, ...]
     failed: tuple[int, ...]
 
 
@@ -33,11 +36,12 @@ def _curve(task: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]) -> Curv
     best = default = task["default_ms"]
     name = f"{task['id']} {task['name']}"
     if not default:
-        return Curve(name, (), ())
+        return Curve(name, (), (), ())
     relative = []
     for trial in trials:
         if trial["ms"] is not None:
             best = min(best, trial["ms"])
         relative.append(best / default)
     failed = tuple(number for number, trial in enumerate(trials, 1) if trial["ms"] is None)
-    return Curve(name, tuple(relative), failed)
+    each = tuple(None if trial["ms"] is None else trial["ms"] / default for trial in trials)
+    return Curve(name, tuple(relative), each, failed)
