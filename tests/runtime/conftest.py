@@ -18,7 +18,6 @@ from tests.rpc.peers import running_tracker
 from tests.runtime import networks
 from toolchain import config, runtime
 
-# pytest's workers may all wait for the first that compiles.
 CORTEX_A72 = ("-cpu", "cortex-a72")
 
 

@@ -79,6 +79,15 @@ def test_bench_ends_with_its_time_and_raises_the_number(native: Edge, dense: Cas
     assert answer["number"] * answer["times_ms"][0] >= 50 * 0.99
 
 
+def test_threads_stay_on_the_cpus_that_are_allowed(native: Edge, dense: Case) -> None:
+    allowed = sorted(os.sched_getaffinity(0))[-1]
+    bound = Edge(native.arch, ("taskset", "-c", str(allowed), *native.command))
+    code, answer = bound("bench", *dense.arguments, "--repeat", "1")
+    assert (code, answer["threads"], answer["cpus"]) == (0, 1, [allowed])
+    code, answer = bound("bench", *dense.arguments, "--repeat", "1", "--threads", "3")
+    assert (code, answer["threads"], answer["cpus"]) == (0, 3, [allowed])
+
+
 def test_an_absent_cluster_leaves_threads_unbound(native: Edge, dense: Case, tmp_path: Path) -> None:
     options = ("--cluster", "cortex-a72", "--threads", "3", "--output", tmp_path / "o.npz")
     code, answer = native("run", *dense.arguments, *options)

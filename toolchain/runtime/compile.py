@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -27,6 +26,7 @@ from toolchain.runtime.fingerprint import (
 # About a minute on two cores; a busy single-core machine may take ten.
 _DEADLINE_S = 1800.0
 _LAST_LINES = 30
+_LAST_WISHES_S = 10.0
 
 
 def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) -> Path:
@@ -83,6 +83,16 @@ def _tool(name: str) -> Path:
     return Path(found)
 
 
+def _end(child: subprocess.Popen[str]) -> None:
+    # ninja gives each compiler a group of its own, and ends them when it is asked to end.
+    child.terminate()
+    try:
+        child.wait(timeout=_LAST_WISHES_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
 def _run(argv: Sequence[str], arch: str, progress: Callable[[str], None]) -> None:
     child = subprocess.Popen(
         argv,
@@ -92,16 +102,16 @@ def _run(argv: Sequence[str], arch: str, progress: Callable[[str], None]) -> Non
         text=True,
         errors="replace",
         env={**os.environ, **zig_cache_environment()},
-        start_new_session=True,  # a group of its own: the compilers end with it
+        start_new_session=True,  # Ctrl-C comes to us alone
     )
     last: deque[str] = deque(maxlen=_LAST_LINES)
     overdue = threading.Event()
 
-    def end() -> None:
+    def stop() -> None:
         overdue.set()
-        os.killpg(child.pid, signal.SIGKILL)
+        child.terminate()
 
-    timer = threading.Timer(_DEADLINE_S, end)
+    timer = threading.Timer(_DEADLINE_S, stop)
     timer.start()
     try:
         for line in child.stdout or ():
@@ -112,8 +122,7 @@ def _run(argv: Sequence[str], arch: str, progress: Callable[[str], None]) -> Non
     finally:
         timer.cancel()
         if child.returncode is None:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+            _end(child)
         if child.stdout is not None:
             child.stdout.close()
     if overdue.is_set():

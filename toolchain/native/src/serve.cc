@@ -109,7 +109,7 @@ class Server {
     while (true) {
       Register();
       if (!announced_ && Clock::now() - begin > kFirstRegistration) {
-        throw Failure(EDGE_FAILED, "tracker", "no tracker answers at --tracker");
+        throw Failure(EDGE_FAILED, "tracker", "no tracker answers at " + tracker_.address());
       }
       pollfd waits[] = {{STDIN_FILENO, POLLIN, 0},
                         {signals_, POLLIN, 0},
@@ -266,7 +266,8 @@ class Server {
     setpgid(pid, pid);
     child_ = Child{pid, fd, settings_.folder, timeout, std::nullopt, false};
     if (timeout > 0) {
-      child_->deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(duration<double>(timeout));
+      const duration<double> allowed(std::min(timeout, 1e9));
+      child_->deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(allowed);
     }
   }
 

@@ -102,6 +102,4 @@ std::string JsonNumber(double value) {
   return text;
 }
 
-std::string JsonOrNull(const std::optional<std::string>& json) { return json.value_or("null"); }
-
 }  // namespace edge

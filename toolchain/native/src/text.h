@@ -18,6 +18,5 @@ std::string JsonArray(const std::vector<std::string>& values);
 std::string JsonArray(const std::vector<int>& values);
 // Six digits after the point: nanoseconds for a number of milliseconds.
 std::string JsonNumber(double value);
-std::string JsonOrNull(const std::optional<std::string>& json);
 
 }  // namespace edge

@@ -12,6 +12,7 @@ class Tracker {
   Tracker(const Tracker&) = delete;
   Tracker& operator=(const Tracker&) = delete;
 
+  std::string address() const { return host_ + ":" + std::to_string(port_); }
   int fd() const { return fd_; }
   bool connected() const { return fd_ >= 0; }
   void Drop();
