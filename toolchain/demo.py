@@ -127,7 +127,7 @@ def _demo_board(note: Note) -> Board:
         return emulated.load(name)
     try:
         note(f"board {name}: starting (the first time, this compiles its runtime)")
-        return emulated.start(CLASS)
+        return emulated.start(CLASS, progress=note)
     except MissingError as error:
         note(f"{error.message}: going on with the board 'local'")
         return find_board(LOCAL)
@@ -156,6 +156,6 @@ def _report(result: DemoResult, trials: list[dict[str, Any]]) -> DemoReport:
         tune=result.tuned.to_json(),
         trials=trials,
         verify=result.verified.to_json(),
-        bench=result.timed.to_json(),
+        bench={**result.timed.to_json(), "times_ms": result.timed.times_ms},
         versions={"toolchain": bundle.tool_version, "tvm": bundle.tvm, "tvm_ffi": bundle.tvm_ffi},
     )

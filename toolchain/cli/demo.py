@@ -61,7 +61,7 @@ def command(
 
 def show(result: DemoResult) -> None:
     """Print the summary."""
-    built, timed = result.built.to_json(), result.timed
+    timed = result.timed
     tasks = result.to_json()["tasks"]
     tuned = result.tuned.to_json()
     worst = result.verified.comparison.worst
@@ -74,21 +74,23 @@ def show(result: DemoResult) -> None:
             f"{tuned['estimated_ms_before']:.2f} ms -> {tuned['estimated_ms_after']:.2f} ms"
         ),
         "tasks": f"{tasks['total']} total, {tasks['tuned']} tuned, {tasks['improved']} improved",
-        "library": f"{built['library']} ({result.built.target.cpu})",
-        "bundle": built["bundle"],
-        "passed": (
-            f"{str(result.verified.passed).lower()} (output {worst.name!r}: relative error "
-            f"{worst.max_rel_error:.2e}, tolerance {worst.tolerance:g})"
-        ),
+        "library": f"{_shown(result.built.library)} ({result.built.target.cpu})",
+        "bundle": _shown(result.built.bundle),
+        "passed": str(result.verified.passed).lower(),
+        "error": f"{worst.max_rel_error:.2e} of output {worst.name!r}, tolerance {worst.tolerance:g}",
         "latency": (
             f"mean {timed.mean_ms:.2f} ms, p50 {timed.p50_ms:.2f}, p95 {timed.p95_ms:.2f}, "
             f"min {timed.min_ms:.2f}; {timed.runs} runs, {timed.threads} threads"
         ),
         "memory": f"{timed.peak_rss_mib:.1f} MiB at most",
-        "report": str(result.report),
+        "report": _shown(result.report),
     }
     for warning in timed.warnings:
         note(f"warning: {warning}")
-    width = max(map(len, lines)) + 1
     for name, value in lines.items():
-        click.echo(f"{name + ':':<{width}} {value}")
+        click.echo(f"{name}: {value}")
+
+
+def _shown(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -39,6 +39,8 @@ class BenchResult:
         None where the board's system doesn't say.
     operators
         Name, calls and milliseconds per inference, the slowest first; None unless asked for.
+    times_ms
+        Every sample, in the order taken; left out of the document.
     """
 
     mean_ms: float
@@ -62,10 +64,12 @@ class BenchResult:
     emulated: bool
     warnings: list[str]
     operators: list[dict[str, Any]] | None = None
+    times_ms: tuple[float, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of `toolchain bench --json`."""
         document = asdict(self)
+        del document["times_ms"]
         if self.operators is None:
             del document["operators"]
         return document
@@ -162,6 +166,7 @@ def summary(placed: Placed, answer: dict[str, Any]) -> BenchResult:
         confident=times.size >= _LEAST_FOR_CONFIDENCE and noise <= _STEADY,
         warnings=[*placed.warnings, *_warnings(placed, answer, noise, times)],
         operators=answer.get("operators"),
+        times_ms=tuple(answer["times_ms"]),
         **placed.describe(),
     )
 
