@@ -34,6 +34,7 @@ def offered(*words: str) -> list[str]:
     return [line.partition(",")[2] for line in done.stdout.splitlines()]
 
 
+@pytest.mark.usefixtures("state")
 def test_names_are_offered() -> None:
     assert offered("") == list(COMMANDS)
     assert offered("model", "inspect", "zoo:") == [f"zoo:{name}" for name in ZOO]

@@ -135,6 +135,13 @@ def below(pid: int) -> list[psutil.Process]:
     return psutil.Process(pid).children(recursive=True)
 
 
+def words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # it has just ended
+        return []
+
+
 def alive(process: psutil.Process) -> bool:
     try:
         return bool(process.status() != psutil.STATUS_ZOMBIE)
@@ -151,7 +158,7 @@ def test_a_build_that_is_cut_off_leaves_nothing_that_counts(
     process = subprocess.Popen(program, stderr=subprocess.DEVNULL, start_new_session=True)
     left: list[psutil.Process] = []
     try:
-        until(lambda: any("sleep" in child.cmdline() for child in below(process.pid)), seconds=20)
+        until(lambda: any("sleep" in words(child) for child in below(process.pid)), seconds=20)
         left = below(process.pid)
         process.send_signal(end)
         process.wait(timeout=20)
