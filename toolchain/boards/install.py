@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from toolchain.boards.board import Board
-from toolchain.boards.stock import stocked
+from toolchain.boards.stock import KEEP_PROGRAMS, stocked
 from toolchain.boards.transport import Completed
 from toolchain.errors import ToolchainError
-from toolchain.runtime import Arch, ensure_runtime
+from toolchain.runtime import Arch, Runtime, ensure_runtime
 
 STATE_FOLDER = "state"  # on the board: edge-rt's lock and what else it keeps
-_KEEP = 3  # versions of edge-rt on a board: two checkouts in turn don't push each other out
 _INFO_SECONDS = 60.0  # it takes 0.2 s under qemu; the rest is for a busy host
 
 
@@ -46,15 +45,31 @@ def installed(board: Board, progress: Callable[[str], None] | None = None) -> In
     runtime = ensure_runtime(cast(Arch, board.profile.arch), progress=progress)  # it refuses others
     remote = stocked(
         board.transport,
-        f"bin/edge-rt-{runtime.fingerprint[:12]}",
+        program_path(runtime),
         runtime.program,
-        keep=_KEEP,
+        keep=KEEP_PROGRAMS,
         executable=True,
     )
-    completed = board.transport.run(Installed(remote, {}).command("info"), timeout=_INFO_SECONDS)
+    return answering(board, remote, runtime.fingerprint)
+
+
+def program_path(runtime: Runtime) -> str:
+    """Return where a board keeps that `edge-rt`, below its folder."""
+    return f"bin/edge-rt-{runtime.fingerprint[:12]}"
+
+
+def answering(board: Board, program: str, fingerprint: str) -> Installed:
+    """Ask the `edge-rt` that lies at `program` on the board about itself and the board.
+
+    Raises
+    ------
+    ToolchainError
+        It does not start, is another one, or the board is not of its class.
+    """
+    completed = board.transport.run(Installed(program, {}).command("info"), timeout=_INFO_SECONDS)
     facts = _facts(board, completed)
-    _check(board, facts, runtime.fingerprint)
-    return Installed(remote, facts)
+    _check(board, facts, fingerprint)
+    return Installed(program, facts)
 
 
 def install_runtime(board: Board) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from toolchain.boards.transport import Transport
+from toolchain.boards.transport import RemoteFile, Transport
+
+KEEP_PROGRAMS = 3  # versions of edge-rt on a board: two checkouts in turn don't push each other out
 
 
 def stocked(
@@ -22,7 +24,12 @@ def stocked(
         transport.touch(remote)
     else:
         transport.put(content, remote, executable=executable)
-    others = sorted((n for n in there if n != name), key=lambda n: there[n].changed, reverse=True)
-    for old in others[keep - 1 :]:
+    for old in surplus(there, name, keep):
         transport.remove(f"{folder}/{old}")
     return remote
+
+
+def surplus(there: dict[str, RemoteFile], name: str, keep: int) -> list[str]:
+    """Return what is too much in a folder that is to keep `name` and the `keep - 1` used last besides."""
+    others = sorted((n for n in there if n != name), key=lambda n: there[n].changed, reverse=True)
+    return others[keep - 1 :]

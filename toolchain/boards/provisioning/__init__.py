@@ -1,0 +1,8 @@
+"""Making a board ready: facts are read, steps computed from them, and only what is needed is done."""
+
+from __future__ import annotations
+
+from toolchain.boards.provisioning.provision import Provisioned, provision, unprovision
+from toolchain.boards.provisioning.steps import Wish
+
+__all__ = ["Provisioned", "Wish", "provision", "unprovision"]

@@ -1,0 +1,163 @@
+"""What must be right on a board before anything is written there."""
+
+from __future__ import annotations
+
+import re
+
+from toolchain.boards.install import version
+from toolchain.boards.provisioning.facts import Facts
+from toolchain.boards.provisioning.steps import Parcel, Wish, account_comment, account_is_finished
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.profiles import Profile
+from toolchain.runtime.fingerprint import GLIBC_FLOOR
+
+# The first part of a triple is LLVM's word for a machine, this is Linux's where it is another.
+_MACHINES = {"armv7a": "armv7l"}
+# Room for a network's library and its inputs besides; the zoo's largest library has 100 MiB of weights.
+SPARE_MIB = 128
+CLOCK_WARNS_S = 300.0
+CLOCK_REFUSES_S = 86400.0
+_ACCOUNT = re.compile(r"[a-z_][a-z0-9_-]{0,31}")  # useradd(8)
+_GOVERNOR = re.compile(r"[a-z_]+")
+
+
+def check_wish(wish: Wish) -> None:
+    """Refuse names that no board could have.
+
+    Raises
+    ------
+    UsageError
+        The governor's or the account's name is none.
+    """
+    if wish.governor is not None and not _GOVERNOR.fullmatch(wish.governor):
+        raise UsageError(f"--governor {wish.governor!r}: not a governor's name", "for example: performance")
+    check_account(wish.account)
+
+
+def check_account(account: str | None) -> None:
+    """Refuse an account's name that no board could have."""
+    if account is not None and not _ACCOUNT.fullmatch(account):
+        raise UsageError(
+            f"--account {account!r}: not an account's name",
+            "use up to 32 lower-case letters, digits, '-' and '_', a letter first",
+        )
+    if account == "root":
+        raise UsageError("--account root: that account exists everywhere", "use a name of its own")
+
+
+def check_machine(board: str, profile: Profile, facts: Facts) -> None:
+    """Refuse a board that `edge-rt` of its class cannot run on.
+
+    Raises
+    ------
+    ToolchainError
+        Another machine than its class, or a C library older than the class or `edge-rt` needs.
+    """
+    wanted = _MACHINES.get(profile.arch, profile.arch)
+    if facts.machine != wanted:
+        raise ToolchainError(
+            f"board {board} is a {facts.machine} machine, its class {profile.name} is {wanted}; "
+            "nothing was written",
+            "give the board another class: `toolchain board list` shows them",
+        )
+    floor = max(profile.glibc, GLIBC_FLOOR, key=version)
+    if facts.glibc is None:
+        raise ToolchainError(
+            f"board {board} has no glibc (musl?), its class {profile.name} needs {floor}; "
+            "nothing was written",
+            "use a system with glibc, such as Debian or Ubuntu",
+        )
+    if version(facts.glibc) < version(floor):
+        lower = f"lower `glibc` in the board.toml of {profile.name}, or " if floor != GLIBC_FLOOR else ""
+        raise ToolchainError(
+            f"board {board} has glibc {facts.glibc}, its class {profile.name} needs {floor}; "
+            "nothing was written",
+            f"{lower}update the board's system",
+        )
+
+
+def check_folder(board: str, facts: Facts, parcels: tuple[Parcel, ...]) -> None:
+    """Refuse a board whose folder cannot take what has to be sent.
+
+    Raises
+    ------
+    ToolchainError
+        The folder is read-only, or its file system is too full.
+    """
+    missing = [cargo for parcel in parcels for cargo in parcel.missing(facts)]
+    if not missing:
+        return
+    if not facts.writable:
+        raise ToolchainError(
+            f"board {board}: {facts.user} cannot write in {facts.root}; nothing was written",
+            f"whose is it, is it mounted read-only? `toolchain board exec {board} -- ls -ld {facts.root}`",
+        )
+    needed = sum(cargo.size for cargo in missing) / 2**20 + SPARE_MIB
+    if facts.free_kib / 1024 < needed:
+        raise ToolchainError(
+            f"board {board} has {facts.free_kib / 1024:.0f} MiB free in {facts.root}, "
+            f"{needed:.0f} MiB are needed ({SPARE_MIB} of them for networks); nothing was written",
+            f"free some: `toolchain board exec {board} -- df -h`",
+        )
+
+
+def check_clock(board: str, facts: Facts, *, ignore: bool) -> list[str]:
+    """Return a warning if the clocks of board and host differ by minutes.
+
+    Raises
+    ------
+    ToolchainError
+        They differ by more than a day, and that is not to be ignored.
+    """
+    off = abs(facts.clock_offset_s)
+    if off < CLOCK_WARNS_S:
+        return []
+    ahead = "ahead of" if facts.clock_offset_s > 0 else "behind"
+    said = f"the clock of board {board} is {_span(off)} {ahead} this host's"
+    if off < CLOCK_REFUSES_S or ignore:
+        return [said]
+    raise ToolchainError(
+        f"{said}; nothing was written",
+        "set the wrong one: `sudo timedatectl set-ntp true`, or without a network "
+        f"`toolchain board exec {board} -- sudo date -u -s @$(date +%s)`; or --ignore-clock",
+    )
+
+
+def check_root_wishes(board: str, facts: Facts, wish: Wish) -> None:
+    """Refuse a governor or an account that this board cannot have.
+
+    Raises
+    ------
+    UsageError
+        No clock of its CPU can be governed, there is no such governor, or the account is someone's.
+    """
+    if wish.governor is not None:
+        if not facts.policies:
+            raise UsageError(
+                f"--governor {wish.governor}: board {board} has no CPU frequency control (cpufreq)",
+                "leave the option out; its clock is fixed, or set by what it runs under",
+            )
+        for policy in facts.policies:
+            if policy.available and wish.governor not in policy.available:
+                raise UsageError(
+                    f"--governor {wish.governor}: board {board} has no such CPU governor",
+                    f"it has: {', '.join(policy.available)}",
+                )
+    comment = account_comment(facts)
+    if wish.account not in (None, facts.user) and comment is not None and not account_is_ours(facts):
+        raise UsageError(
+            f"--account {wish.account}: board {board} has that account already, and it is not of our making",
+            "use another name, or log in with that account: `user` of the board in toolchain.toml",
+        )
+
+
+def account_is_ours(facts: Facts) -> bool:
+    """Return whether the account that was asked about was made by provisioning, perhaps not to the end."""
+    return account_is_finished(facts) or (account_comment(facts) or "").endswith(" unfinished")
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("years", 31_557_600), ("days", 86_400), ("hours", 3_600)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 60:.0f} minutes"

@@ -1,0 +1,223 @@
+"""What a board is and what is on it already, read in one round trip."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from toolchain.boards.board import Board
+from toolchain.boards.transport import RemoteFile
+from toolchain.errors import ToolchainError
+
+RECORD = "provisioned.json"  # on the board
+_SCRIPT = Path(__file__).with_name("facts.sh")
+_SECONDS = 60.0  # an emulated board takes 2; sudo may wait for a name server
+_FIRST, _LAST = "edge-toolchain facts 1", "end"
+_REPEATED = {"policy", "file", "link", "entry"}
+_NEEDED = {
+    *("machine", "bits", "glibc", "user", "uid", "home", "root", "mode", "writable", "free_kib", "sudo"),
+    *("record", "clock"),
+}
+
+Sudo = Literal["root", "free", "password", "none"]
+
+
+class Record(BaseModel):
+    """What provisioning changed outside of its folder, kept on the board so that it can be undone."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1] = 1
+    governors: dict[str, str] = {}  # of each policy's folder, the governor before ours
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Cores that share a clock: the folder in /sys, the governor in force, those there are."""
+
+    folder: str
+    governor: str
+    available: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a board says of itself.
+
+    Attributes
+    ----------
+    machine
+        As programs see it: `armv7l` for 32-bit programs on an arm64 kernel.
+    glibc
+        Its version; None where there is another C library.
+    root, mode, writable
+        The installation's folder, its permissions in octal digits, whether the login may write there.
+    sudo
+        How to become root: the login is root, or sudo works without a password, may work with one,
+        or is not installed.
+    clock_offset_s
+        Seconds that the board's clock is ahead of this host's.
+    files, links
+        What of ours is installed, by path.
+    entries
+        Everything of ours in the folder, by name.
+    account
+        The line in passwd of the account that was asked about; None if there is none.
+    """
+
+    machine: str
+    glibc: str | None
+    user: str
+    home: str
+    root: str
+    mode: str
+    writable: bool
+    free_kib: int
+    sudo: Sudo
+    clock_offset_s: float
+    policies: tuple[Policy, ...] = ()
+    files: dict[str, RemoteFile] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    entries: tuple[str, ...] = ()
+    record: Record = field(default_factory=Record)
+    account: str | None = None
+
+
+def read_facts(board: Board, account: str | None = None, now: Callable[[], float] = time.time) -> Facts:
+    """Ask a board what it is; nothing is written there.
+
+    Parameters
+    ----------
+    account
+        Also ask about this account.
+    now
+        This host's clock, in seconds since 1970.
+
+    Raises
+    ------
+    ToolchainError
+        It cannot be reached, has no POSIX shell, or answers what cannot be understood.
+    """
+    before = now()
+    completed = board.transport.run(
+        ["sh", "-s", "--", account or ""], input=_SCRIPT.read_bytes(), timeout=_SECONDS
+    )
+    after = now()
+    if completed.returncode != 0:
+        said = completed.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise ToolchainError(
+            f"board {board.name} does not say what it is: sh ended with {completed.returncode}: "
+            + "".join(said),
+            "provisioning needs a POSIX shell and coreutils (or busybox) on the board",
+        )
+    return parse_facts(board.name, completed.stdout.decode(errors="replace"), before, after)
+
+
+def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
+    """Understand what the script printed; whatever a login prints before it is ignored.
+
+    Parameters
+    ----------
+    before, after
+        This host's clock when the script was sent and when it had answered, in seconds since 1970.
+
+    Raises
+    ------
+    ToolchainError
+        Something is missing, unknown or of the wrong form; says which line.
+    """
+    one, many = _lines(board, text)
+    try:
+        clock = int(one["clock"])
+        return Facts(
+            machine=_machine(one["machine"], one["bits"]),
+            glibc=_glibc(one["glibc"]),
+            user=one["user"],
+            home=one["home"],
+            root=one["root"],
+            mode=one["mode"],
+            writable=one["writable"] == "yes",
+            free_kib=int(one["free_kib"]),
+            sudo=_sudo(one["sudo"]),
+            # The board looked at its clock somewhere between the two.
+            clock_offset_s=clock - min(max(clock, before), after),
+            policies=tuple(_policy(line) for line in many["policy"]),
+            files=dict(_file(line) for line in many["file"]),
+            links=dict(_pair(line) for line in many["link"]),
+            entries=tuple(many["entry"]),
+            record=Record.model_validate_json(one["record"]) if one["record"] else Record(),
+            account=one.get("account") or None,
+        )
+    except ValidationError as error:
+        raise ToolchainError(
+            f"board {board}: {one['root']}/{RECORD} is broken: {error.errors()[0]['msg']}",
+            f"remove that file on the board: `toolchain board exec {board} -- rm {RECORD}`",
+        ) from error
+    except ValueError as error:
+        raise ToolchainError(
+            f"board {board} says of itself what cannot be understood: {error}",
+            "provisioning needs a POSIX shell and coreutils (or busybox) on the board",
+        ) from error
+
+
+def _lines(board: str, text: str) -> tuple[dict[str, str], dict[str, list[str]]]:
+    lines = text.splitlines()
+    one: dict[str, str] = {}
+    many: dict[str, list[str]] = {key: [] for key in _REPEATED}
+    if _FIRST in lines and lines[-1] == _LAST:
+        for line in lines[lines.index(_FIRST) + 1 : -1]:
+            key, _, value = line.partition("=")
+            if key in _REPEATED:
+                many[key].append(value)
+            elif (key in _NEEDED or key == "account") and key not in one:
+                one[key] = value
+            else:
+                raise _unclear(board, line)
+        if one.keys() >= _NEEDED:
+            return one, many
+        raise _unclear(board, f"no {min(_NEEDED - one.keys())}")
+    raise _unclear(board, lines[-1] if lines else "nothing")
+
+
+def _unclear(board: str, line: str) -> ToolchainError:
+    return ToolchainError(
+        f"board {board} was asked what it is and answered {line[:200]!r}",
+        "its login must run a POSIX shell; look with `toolchain board shell`",
+    )
+
+
+def _machine(kernel: str, bits: str) -> str:
+    return "armv7l" if (kernel, bits) == ("aarch64", "32") or kernel == "armv8l" else kernel
+
+
+def _glibc(text: str) -> str | None:
+    # `glibc 2.36` of getconf, `ldd (Debian GLIBC 2.36-9) 2.36` of ldd; musl's ldd says neither.
+    found = re.search(r"\s(\d+\.\d+)(?:\.\d+)?$", text)
+    return found.group(1) if found else None
+
+
+def _sudo(text: str) -> Sudo:
+    if text not in ("root", "free", "password", "none"):
+        raise ValueError(f"sudo={text}")
+    return cast(Sudo, text)
+
+
+def _policy(line: str) -> Policy:
+    folder, governor, available = line.split("|")
+    return Policy(folder, governor, tuple(available.split()))
+
+
+def _file(line: str) -> tuple[str, RemoteFile]:
+    size, changed, path = line.split(" ", 2)
+    return path, RemoteFile(int(size), float(changed))
+
+
+def _pair(line: str) -> tuple[str, str]:
+    first, second = line.split(" ", 1)
+    return first, second

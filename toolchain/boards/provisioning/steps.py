@@ -1,0 +1,242 @@
+"""From what a board is and what is wished for to the steps that are still missing. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.boards.provisioning.facts import RECORD, Facts, Policy
+from toolchain.boards.stock import KEEP_PROGRAMS, surplus
+
+# Every script takes what it works on as arguments: nothing is spliced into shell text.
+_LINK = """case $2 in */*) new=${2%/*}/.${2##*/}.$$;; *) new=.$2.$$;; esac
+ln -s -- "$1" "$new" && mv -fT -- "$new" "$2"
+"""
+_GOVERNOR = 'g=$1; shift; for p; do echo "$g" > "$p/scaling_governor" || exit; done'
+_RMDIR = 'cd / && rmdir -- "$1" 2>/dev/null || true'
+# The comment in passwd tells an account of ours, and whether an interrupted step has to go on.
+ACCOUNT_COMMENT = "edge-toolchain"
+_ACCOUNT = f"""set -e
+PATH=$PATH:/usr/sbin:/sbin
+grep -q "^$1:" /etc/passwd || useradd -m -s /bin/sh -p '*' -c '{ACCOUNT_COMMENT} unfinished' "$1"
+home=$(grep "^$1:" /etc/passwd | cut -d: -f6)
+install -d -m 0700 -o "$1" "$home/.ssh"
+install -m 0600 -o "$1" "$2" "$home/.ssh/authorized_keys"
+usermod -c '{ACCOUNT_COMMENT}' "$1"
+"""
+_NO_ACCOUNT = """PATH=$PATH:/usr/sbin:/sbin
+if command -v pkill >/dev/null; then pkill -KILL -u "$1"; fi
+userdel -r "$1" 2>/dev/null
+! grep -q "^$1:" /etc/passwd
+"""
+# Our program and whatever it started: by its file, or (a user-mode emulator hides that) by its
+# folder and its command line. A user's own shell in the folder is left alone.
+_STOP = """root=$1
+ours() {
+  for p in /proc/[0-9]*; do
+    case $(readlink "$p/exe" 2>/dev/null) in "$root"/*) echo "${p#/proc/}"; continue;; esac
+    [ "$(readlink "$p/cwd" 2>/dev/null)" = "$root" ] || continue
+    if tr '\\0' '\\n' 2>/dev/null < "$p/cmdline" | grep -q '^[^ ]*bin/edge-rt-[0-9a-f]*$'; then
+      echo "${p#/proc/}"
+    fi
+  done
+}
+for n in 1 2 3 4 5 6 7 8 9; do
+  pids=$(ours)
+  [ -n "$pids" ] || exit 0
+  if [ $n -lt 6 ]; then kill $pids; else kill -9 $pids; fi 2>/dev/null
+  sleep 0.5 2>/dev/null || sleep 1
+done
+echo "still running: $pids" >&2
+exit 1
+"""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a board is to have, beyond `edge-rt`.
+
+    Attributes
+    ----------
+    governor
+        The CPU governor in force; None leaves it alone.
+    account
+        An account for the toolchain alone, which the login's keys open; None: the login itself.
+    sdk
+        Also the library and the header for a user's own programs.
+    ignore_clock
+        A board whose clock is wrong will do.
+    """
+
+    governor: str | None = None
+    account: str | None = None
+    sdk: bool = False
+    ignore_clock: bool = False
+
+
+@dataclass(frozen=True)
+class Cargo:
+    """A file that the board is to have under a path that names its content."""
+
+    remote: str
+    content: Path
+    size: int
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Files that belong together, the link to the version in use, and what it points to.
+
+    `fingerprint` is that of a program, the first of the files, which can be asked for it.
+    """
+
+    title: str
+    files: tuple[Cargo, ...]
+    link: str
+    target: str
+    fingerprint: str | None = None
+
+    def missing(self, facts: Facts) -> list[Cargo]:
+        """Return the files that have to be sent: a file of that name and size is there whole."""
+        there = facts.files
+        return [c for c in self.files if c.remote not in there or there[c.remote].size != c.size]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run a command on the board."""
+
+    argv: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join(part if len(part.splitlines()) == 1 else "…" for part in self.argv)
+
+
+@dataclass(frozen=True)
+class Put:
+    """Write a file on the board."""
+
+    content: Path | bytes
+    remote: str
+    executable: bool = False
+
+    def __str__(self) -> str:
+        return f"put {self.remote}"
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Remove a file or a folder on the board."""
+
+    remote: str
+
+    def __str__(self) -> str:
+        return f"rm -r {self.remote}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do on a board."""
+
+    title: str
+    action: Run | Put | Remove
+    needs_root: bool = False
+
+
+def root_steps(facts: Facts, wish: Wish) -> list[Step]:
+    """Return the missing steps that need root: account and governor."""
+    return [*_account(facts, wish), *_governor(facts, wish)]
+
+
+def install_steps(facts: Facts, parcels: tuple[Parcel, ...]) -> list[Step]:
+    """Return the missing steps of the installation in the login's own folder."""
+    steps = []
+    if facts.mode != "700":
+        steps.append(Step(f"make {facts.root} private", Run(("chmod", "700", "."))))
+    for parcel in parcels:
+        for cargo in parcel.missing(facts):
+            size = f"{cargo.size / 2**20:.1f} MiB"
+            title = f"send {parcel.title}: {cargo.remote} ({size})"
+            steps.append(Step(title, Put(cargo.content, cargo.remote, cargo.executable)))
+        if facts.links.get(parcel.link) != parcel.target:
+            # A rename: a program started through the link finds the old version or the new one.
+            link = Run(("sh", "-c", _LINK, "sh", parcel.target, parcel.link))
+            steps.append(Step(f"switch {parcel.link} to {parcel.target}", link))
+    steps += [Step(f"remove the old {path}", Remove(path)) for path in _surplus(facts, parcels)]
+    return steps
+
+
+def removal_steps(facts: Facts, account: str | None) -> list[Step]:
+    """Return what undoes everything; the record goes last, so that an interrupted removal goes on."""
+    steps = []
+    if facts.entries:
+        steps.append(Step("stop what runs there", Run(("sh", "-c", _STOP, "sh", facts.root))))
+    for governor in sorted(set(facts.record.governors.values())):
+        before = {folder for folder, name in facts.record.governors.items() if name == governor}
+        changed = [p for p in facts.policies if p.folder in before and p.governor != governor]
+        if changed:
+            steps.append(_set_governor("restore", governor, changed))
+    if account is not None and facts.account is not None:
+        remove = Run(("sh", "-c", _NO_ACCOUNT, "sh", account))
+        steps.append(Step(f"remove the account {account} and its home folder", remove, needs_root=True))
+    last = [RECORD] if RECORD in facts.entries else []
+    names = [name for name in facts.entries if name != RECORD] + last
+    steps += [Step(f"remove {name}", Remove(name)) for name in names]
+    if facts.entries:
+        rmdir = Run(("sh", "-c", _RMDIR, "sh", facts.root))
+        steps.append(Step(f"remove {facts.root} if nothing else is in it", rmdir))
+    return steps
+
+
+def _account(facts: Facts, wish: Wish) -> Iterator[Step]:
+    if wish.account is None or wish.account == facts.user or account_is_finished(facts):
+        return
+    keys = f"{facts.home}/.ssh/authorized_keys"
+    action = Run(("sh", "-c", _ACCOUNT, "sh", wish.account, keys))
+    yield Step(
+        f"make the account {wish.account}, opened by the keys of {facts.user}", action, needs_root=True
+    )
+
+
+def account_comment(facts: Facts) -> str | None:
+    """Return the comment in passwd of the account that was asked about, None if there is no account."""
+    fields = (facts.account or "").split(":")
+    return fields[4] if len(fields) == 7 else None  # passwd(5): seven fields, the fifth is the comment
+
+
+def account_is_finished(facts: Facts) -> bool:
+    """Return whether the account was made by an earlier run, to the end."""
+    return account_comment(facts) == ACCOUNT_COMMENT
+
+
+def _governor(facts: Facts, wish: Wish) -> Iterator[Step]:
+    changing = [p for p in facts.policies if wish.governor not in (None, p.governor)]
+    if not changing or wish.governor is None:
+        return
+    # What was in force before the first of our changes is what --remove goes back to.
+    before = {p.folder: p.governor for p in changing} | facts.record.governors
+    if before != facts.record.governors:
+        record = facts.record.model_copy(update={"governors": before})
+        content = json.dumps(record.model_dump(), sort_keys=True).encode() + b"\n"
+        yield Step("note the governor in force, to restore it", Put(content, RECORD))
+    yield _set_governor("set", wish.governor, changing)
+
+
+def _set_governor(verb: str, governor: str, policies: list[Policy]) -> Step:
+    names = ", ".join(p.folder.rpartition("/")[2] for p in policies)
+    argv = ("sh", "-c", _GOVERNOR, "sh", governor, *(p.folder for p in policies))
+    return Step(f"{verb} the CPU governor {governor} ({names})", Run(argv), needs_root=True)
+
+
+def _surplus(facts: Facts, parcels: tuple[Parcel, ...]) -> list[str]:
+    old = []
+    for parcel in parcels:
+        for cargo in parcel.files:
+            folder, _, name = cargo.remote.rpartition("/")
+            if folder == "bin":  # sdk versions have a folder each
+                there = {p.rpartition("/")[2]: f for p, f in facts.files.items() if p.startswith("bin/")}
+                old += [f"bin/{n}" for n in surplus(there, name, KEEP_PROGRAMS)]
+    return old
