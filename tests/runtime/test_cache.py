@@ -177,3 +177,24 @@ def test_a_build_that_is_cut_off_leaves_nothing_that_counts(
     begin = time.monotonic()
     assert ensure_runtime("x86_64").program.is_file()
     assert time.monotonic() - begin < 20
+
+
+def test_the_callers_compiler_flags_are_not_used(
+    native: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native("sh ${CMAKE_SOURCE_DIR}/see.sh")
+    names = ("CXXFLAGS", "LDFLAGS", "CMAKE_BUILD_TYPE")
+    (fingerprint.NATIVE / "see.sh").write_text("test -z " + "".join(f"${name}" for name in names) + "\n")
+    expected_fingerprint.cache_clear()
+    for name in names:
+        monkeypatch.setenv(name, "-march=native")
+    assert ensure_runtime("x86_64").program.is_file()
+
+
+def test_what_was_compiled_from_changing_sources_is_not_kept(native: Callable[[str], Path]) -> None:
+    kept = native("cmake -E touch ${CMAKE_SOURCE_DIR}/edited.h")
+    with pytest.raises(ToolchainError, match="changed while"):
+        ensure_runtime("x86_64")
+    assert not [path for path in kept.iterdir() if path.is_dir()]
+    expected_fingerprint.cache_clear()
+    assert ensure_runtime("x86_64").program.is_file()

@@ -137,6 +137,9 @@ def test_a_library_is_checked_before_it_is_loaded(native: Edge, dense: Case, tmp
     assert (code, error["kind"]) == (FAILED, "load")
     code, error = refused(networks.library("dense", "x86_64")[:200])
     assert (code, error["kind"]) == (FAILED, "load")
+    whole = networks.library("dense", "x86_64")
+    code, error = refused(whole[: len(whole) // 2])  # mapped as it is, it would kill the process
+    assert (code, error["kind"]) == (FAILED, "load") and "cut off" in error["message"]
     code, error = refused(b"", "--requires", "warp9")  # nothing of the file is looked at
     assert (code, error["missing"]) == (REQUIRES, ["warp9"])
 
@@ -236,3 +239,40 @@ def test_an_unknown_command_lists_those_there_are(native: Edge) -> None:
     done = subprocess.run([*native.command, "rnu"], capture_output=True, text=True)
     assert done.returncode == USAGE
     assert "info, run, bench, serve" in done.stderr
+
+
+def test_names_of_any_bytes_are_answered_in_json(native: Edge, tmp_path: Path) -> None:
+    # Overlong, a surrogate, above the last code point, cut off; then what may stand as it is.
+    name = b'\xe0\x80\x80\xed\xa0\x80\xf4\x90\x80\x80\xc3-\xf0\x9f\x98\x80"\\\n'
+    library = os.fsencode(tmp_path) + b"/" + name
+    arguments = [*native.command, "run", library, "--output", str(tmp_path / "o.npz")]
+    done = subprocess.run(arguments, capture_output=True, timeout=60)
+    message = json.loads(done.stdout.decode())["error"]["message"]
+    assert '-\N{GRINNING FACE}"\\\n' in message and "\ufffd" in message
+
+
+def test_pipes_keep_nobody_waiting(native: Edge, dense: Case, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    code, answer = native("run", dense.library, "--output", tmp_path / "o.npz", "--input", tmp_path / "pipe")
+    assert (code, answer["error"]["kind"]) == (USAGE, "input")
+    code, answer = native("run", tmp_path / "pipe", "--output", tmp_path / "o.npz")
+    assert (code, answer["error"]["kind"]) == (FAILED, "load")
+
+
+def test_an_answer_that_cannot_be_written_is_a_failure(native: Edge) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*native.command, "info"], stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == FAILED
+    assert b"standard output" in done.stderr
+
+
+def test_a_link_in_the_place_of_the_new_file_is_not_followed(
+    native: Edge, dense: Case, tmp_path: Path
+) -> None:
+    victim, out = tmp_path / "victim", tmp_path / "o.npz"
+    victim.write_text("precious")
+    command = [*native.command, "run", *map(str, dense.arguments), "--output", str(out)]
+    script = f'ln -s {victim} {out}.tmp$$; exec "$0" "$@"'
+    subprocess.run(["sh", "-c", script, *command], stdout=subprocess.DEVNULL, timeout=60, check=True)
+    assert victim.read_text() == "precious"
+    assert len(np.load(out)) == 2

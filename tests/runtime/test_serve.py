@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from tests.rpc.peers import listening, running_tracker, until
 from tests.runtime import networks
 from tests.runtime.conftest import Case, Edge
 from toolchain.linking.zig import run_zig
+from toolchain.rpc.client import TrackerClient
 from toolchain.runtime import expected_fingerprint
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
@@ -229,6 +231,63 @@ def test_a_timed_call_waits_for_the_lock(tracker: int, state: Path, dense: Case)
     assert done.wait(5)
 
 
+def relay(source: socket.socket, sink: socket.socket, held: threading.Event) -> None:
+    with contextlib.suppress(OSError):
+        while not held.is_set() and (data := source.recv(1 << 16)):
+            sink.sendall(data)
+
+
+@pytest.mark.usefixtures("server")
+def test_a_client_that_stops_reading_holds_nobody_up(tracker: int) -> None:
+    with TrackerClient(HOST, tracker) as client:
+        grant = client.request("board", 10)
+    assert grant
+    deaf = threading.Event()
+    with (
+        socket.create_server((HOST, 0)) as between,
+        ThreadPoolExecutor(3) as pool,
+        socket.create_connection((HOST, grant.port)) as server,
+    ):
+        connecting = pool.submit(
+            rpc.connect, HOST, between.getsockname()[1], grant.match_key, session_timeout=2
+        )
+        here, _ = between.accept()
+        with here:
+            pool.submit(relay, here, server, threading.Event())
+            threading.Thread(target=relay, args=(server, here, deaf), daemon=True).start()
+            session = connecting.result(10)
+            session.upload(bytearray(32 << 20), "large.bin")
+            deaf.set()
+            download = pool.submit(session.download, "large.bin")
+            try:
+                again = request(tracker)  # the timeout of two seconds has passed
+                assert again.get_function("edge.fingerprint")() == expected_fingerprint()
+            finally:
+                here.shutdown(socket.SHUT_RDWR)
+                server.shutdown(socket.SHUT_RDWR)
+            with pytest.raises(Exception, match=r"(?i)shutdown|close|reset|EOF|Recv"):
+                download.result(10)
+
+
+def test_a_tracker_that_never_finishes_is_left(native: Edge, state: Path) -> None:
+    with socket.create_server((HOST, 0)) as tracker:
+        port = tracker.getsockname()[1]
+        arguments = ["serve", "--tracker", f"{HOST}:{port}", "--key", "board", "--state", str(state)]
+        with subprocess.Popen([*native.command, *arguments], stdin=subprocess.PIPE) as process:
+            assert process.stdin
+            other, _ = tracker.accept()
+            with other:
+                other.sendall(other.recv(4) + struct.pack("<i", 1 << 20))
+                process.stdin.close()
+                begin = time.monotonic()
+                while process.poll() is None and time.monotonic() - begin < 6:
+                    with contextlib.suppress(OSError):
+                        other.sendall(b" ")
+                    time.sleep(0.1)
+            process.kill()
+    assert process.returncode == 0
+
+
 @pytest.mark.usefixtures("server")
 def test_a_client_that_leaves_frees_the_server(tracker: int, tmp_path: Path) -> None:
     user = [sys.executable, "-c", LEAVES, str(tracker), str(tmp_path / "bad.so")]
@@ -257,6 +316,12 @@ def test_strangers_do_no_harm(server: subprocess.Popen[bytes], tracker: int) -> 
             with contextlib.suppress(ConnectionResetError):
                 assert other.recv(4) == b""
     assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
+
+
+def test_without_a_standard_input_it_ends(native: Edge, state: Path, tracker: int) -> None:
+    arguments = ["serve", "--tracker", f"{HOST}:{tracker}", "--key", "board", "--state", str(state)]
+    command = ["sh", "-c", 'exec "$0" "$@" <&-', *native.command, *arguments]
+    assert subprocess.run(command, stdout=subprocess.DEVNULL, timeout=10).returncode == 0
 
 
 def test_it_registers_again_with_a_new_tracker(native: Edge, state: Path) -> None:

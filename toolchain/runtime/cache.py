@@ -15,7 +15,7 @@ from toolchain import config
 from toolchain.atomic import replacing_folder
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.runtime.compile import compile_runtime
-from toolchain.runtime.fingerprint import NATIVE, expected_fingerprint
+from toolchain.runtime.fingerprint import NATIVE, digest_sources, expected_fingerprint
 
 Arch = Literal["x86_64", "aarch64"]
 # Another process compiles the same; its own deadline is shorter than this.
@@ -90,6 +90,11 @@ def _compile_once(root: Path, folder: Path, arch: Arch, progress: Callable[[str]
                 replacing_folder(folder) as kept,
             ):
                 program = compile_runtime(arch, Path(build), progress)
+                if digest_sources() != expected_fingerprint():
+                    raise ToolchainError(
+                        f"the sources in {NATIVE} changed while edge-rt for {arch} was compiled from them",
+                        "run the same command again",
+                    )
                 shutil.copyfile(program, kept / "edge-rt")
                 (kept / "edge-rt").chmod(0o755)
     except Timeout:

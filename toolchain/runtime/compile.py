@@ -27,6 +27,8 @@ from toolchain.runtime.fingerprint import (
 _DEADLINE_S = 1800.0
 _LAST_LINES = 30
 _LAST_WISHES_S = 10.0
+# What CMake and compilers read besides their arguments: the fingerprint doesn't know of it.
+_FOREIGN = ("CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "DESTDIR")
 
 
 def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) -> Path:
@@ -83,6 +85,15 @@ def _tool(name: str) -> Path:
     return Path(found)
 
 
+def _environment() -> dict[str, str]:
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _FOREIGN and not name.startswith("CMAKE_")
+    }
+    return {**own, **zig_cache_environment()}
+
+
 def _end(child: subprocess.Popen[str]) -> None:
     # ninja gives each compiler a group of its own, and ends them when it is asked to end.
     child.terminate()
@@ -101,7 +112,7 @@ def _run(argv: Sequence[str], arch: str, progress: Callable[[str], None]) -> Non
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env={**os.environ, **zig_cache_environment()},
+        env=_environment(),
         start_new_session=True,  # Ctrl-C comes to us alone
     )
     last: deque[str] = deque(maxlen=_LAST_LINES)

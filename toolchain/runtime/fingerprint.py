@@ -65,6 +65,11 @@ def expected_fingerprint() -> str:
     MissingError
         One of the packages is not installed.
     """
+    return digest_sources()
+
+
+def digest_sources() -> str:
+    """Return `expected_fingerprint` as the sources are now, not as they were at the first call."""
     digest = hashlib.sha256(f"glibc {GLIBC_FLOOR}\n".encode())
     for package in _PACKAGES:
         digest.update(f"{package} {package_version(package)}\n".encode())

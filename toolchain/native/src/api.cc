@@ -18,6 +18,7 @@
 
 #include "cpu.h"
 #include "edge_rt.h"
+#include "text.h"
 
 using tvm::ffi::Any;
 using tvm::ffi::AnyView;
@@ -63,6 +64,8 @@ static int Guard(const char* kind, Body body) {
     last = Failure(EDGE_FAILED, kind, error.message());
   } catch (const std::exception& error) {
     last = Failure(EDGE_FAILED, kind, error.what());
+  } catch (...) {
+    last = Failure(EDGE_FAILED, kind, "an exception that is none of C++'s own");
   }
   return last.code;
 }
@@ -103,6 +106,7 @@ static void Flatten(const Any& value, std::vector<Tensor>* out) {
 }
 
 static edge_library* Open(const char* path, const edge_options& options) {
+  if (path == nullptr) throw Usage("no library given");
   char resolved[PATH_MAX];
   if (realpath(path, resolved) == nullptr) throw Io(std::string("cannot open ") + path);
   if (options.requires_ != nullptr) CheckFeatures(options.requires_);
@@ -130,10 +134,20 @@ static void SetInput(edge_library* library, int index, const edge_tensor& value)
   if (index < 0 || index >= static_cast<int>(library->inputs.size())) {
     throw Usage("there is no input " + std::to_string(index));
   }
-  const DLDataType dtype = tvm::ffi::StringToDLDataType(value.dtype);
+  if (value.dtype == nullptr || value.ndim < 0) throw Usage("an input has no type or no shape");
+  DLDataType dtype;
+  try {
+    dtype = tvm::ffi::StringToDLDataType(value.dtype);
+  } catch (const tvm::ffi::Error&) {
+    throw Usage("an input has the unknown type " + Quote(value.dtype));
+  }
   size_t needed = (dtype.bits * dtype.lanes + 7) / 8;
-  for (int i = 0; i < value.ndim; ++i) needed *= value.shape[i];
-  if (needed != value.bytes) throw Usage("shape and bytes of an input don't agree");
+  bool fits = true;
+  for (int i = 0; i < value.ndim; ++i) {
+    // Neither a negative extent nor a product that wraps around to the right size.
+    fits = fits && !__builtin_mul_overflow(needed, value.shape[i], &needed);
+  }
+  if (!fits || needed != value.bytes) throw Usage("shape and bytes of an input don't agree");
   Tensor tensor = Tensor::Empty(tvm::ffi::Shape(value.shape, value.shape + value.ndim), dtype, kCpu);
   if (needed != 0) std::memcpy(tensor->data, value.data, needed);
   library->inputs[index] = tensor;

@@ -1,6 +1,6 @@
 #include "cpu.h"
 
-#include <elf.h>
+#include <link.h>
 #include <sched.h>
 #include <sys/auxv.h>
 
@@ -13,6 +13,7 @@
 
 #include "edge_rt.h"
 #include "failure.h"
+#include "file.h"
 #include "text.h"
 
 namespace edge {
@@ -158,6 +159,8 @@ void CheckFeatures(const std::string& features) {
                 ", \"missing\": " + JsonArray(missing));
 }
 
+constexpr int kClass = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
+
 static std::string MachineName(int machine) {
   switch (machine) {
     case EM_X86_64: return "x86_64";
@@ -169,21 +172,32 @@ static std::string MachineName(int machine) {
 }
 
 void CheckLibrary(const std::string& path) {
-  FILE* file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) throw Io("cannot open " + path);
-  Elf64_Ehdr header{};
-  const size_t read = std::fread(&header, 1, sizeof(header), file);
-  std::fclose(file);
-  if (read != sizeof(header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+  const File file(path);
+  if (file.fd() < 0) throw Io("cannot open " + path);
+  const int64_t size = file.Size();
+  ElfW(Ehdr) header{};
+  if (size < 0 || pread(file.fd(), &header, sizeof(header), 0) != sizeof(header) ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
     throw Failure(EDGE_FAILED, "load", path + " is not a shared library (no ELF header)");
   }
   if (header.e_type != ET_DYN) {
     throw Failure(EDGE_FAILED, "load", path + " is an ELF file, but no shared library");
   }
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+  if (header.e_ident[EI_CLASS] != kClass || header.e_ident[EI_DATA] != ELFDATA2LSB ||
       header.e_machine != kMachine) {
     throw Failure(EDGE_FAILED, "machine", path + " is built for " + MachineName(header.e_machine) +
                                               ", this machine is " + MachineName(kMachine));
+  }
+  // The loader maps what is not there, and the first touch of it ends the process.
+  for (int i = 0; i < header.e_phnum; ++i) {
+    ElfW(Phdr) segment{};
+    const uint64_t at = uint64_t{header.e_phoff} + i * sizeof(segment);
+    const bool there = at < static_cast<uint64_t>(size) &&
+                       pread(file.fd(), &segment, sizeof(segment), at) == sizeof(segment);
+    if (!there || segment.p_offset > static_cast<uint64_t>(size) ||
+        segment.p_filesz > static_cast<uint64_t>(size) - segment.p_offset) {
+      throw Failure(EDGE_FAILED, "load", path + " is cut off; was the disk full when it was copied?");
+    }
   }
 }
 

@@ -1,4 +1,7 @@
 // edge-rt: the one program that a board needs.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -50,11 +53,21 @@ int Fail(const edge::Failure& failure) {
   return failure.code;
 }
 
+// Where one of them is missing, the next file opened would take its number.
+void StandardFiles() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) throw edge::Io("/dev/null");
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return Dispatch(argc, argv);
+    StandardFiles();
+    const int code = Dispatch(argc, argv);
+    if (std::fflush(stdout) != 0) throw edge::Io("cannot write to the standard output");
+    return code;
   } catch (const edge::Failure& failure) {
     return Fail(failure);
   } catch (const std::exception& error) {

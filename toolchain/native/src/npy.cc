@@ -1,7 +1,6 @@
 #include "npy.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 
 #include "edge_rt.h"
 #include "failure.h"
+#include "file.h"
 #include "text.h"
 
 namespace edge {
@@ -104,19 +104,22 @@ class Header {
 };
 
 std::string ReadFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat status;
-  if (fd < 0 || fstat(fd, &status) != 0) {
-    throw Failure(EDGE_USAGE, "input", path + ": cannot be read: " + std::strerror(errno));
-  }
-  std::string bytes(S_ISREG(status.st_mode) ? status.st_size : 0, '\0');
+  const auto bad = [&](const std::string& why) { return Failure(EDGE_USAGE, "input", path + ": " + why); };
+  const File file(path);
+  if (file.fd() < 0) throw bad(std::string("cannot be read: ") + std::strerror(errno));
+  const int64_t size = file.Size();
+  if (size < 0) throw bad("not a file");
+  std::string bytes;
+  if (static_cast<uint64_t>(size) > bytes.max_size()) throw bad("too large for this machine");
+  bytes.resize(size);
   size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t n = read(fd, bytes.data() + done, bytes.size() - done);
-    if (n <= 0) break;
+    const ssize_t n = read(file.fd(), bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw bad(std::string("cannot be read: ") + std::strerror(errno));
+    if (n == 0) break;
     done += n;
   }
-  close(fd);
   bytes.resize(done);
   return bytes;
 }
@@ -189,7 +192,9 @@ class NewFile {
  public:
   explicit NewFile(const std::string& path)
       : path_(path), temp_(path + ".tmp" + std::to_string(getpid())) {
-    fd_ = open(temp_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    // Whatever else has that name, a link in a shared folder perhaps, is not written to.
+    unlink(temp_.c_str());
+    fd_ = open(temp_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd_ < 0) throw Io("cannot write " + path_);
   }
   ~NewFile() {
@@ -276,13 +281,16 @@ void WriteNpz(const std::string& path, const std::vector<NamedArray>& arrays) {
   for (const NamedArray& array : arrays) {
     const std::string name = array.name + ".npy", header = NpyHeader(array);
     const uint64_t size = header.size() + array.bytes;
-    if (offset + size > 0xffff0000u) throw Failure(EDGE_FAILED, "io", "outputs above 4 GiB");
+    if (offset + size + directory.size() > 0xffff0000u || name.size() > 0xff00u ||
+        arrays.size() >= 0xffffu) {
+      throw Failure(EDGE_FAILED, "io", "outputs above 4 GiB, or too many, or with too long a name");
+    }
     const uint32_t crc = Crc32(Crc32(0, header.data(), header.size()), array.data, array.bytes);
     const std::string fields = ZipFields(crc, size, name.size());
     directory += "PK\x01\x02";
     Put(&directory, 20, 2);
     directory += fields;
-    Put(&directory, 0, 2 + 2 + 2 + 4);  // comment, disk, attributes
+    directory.append(2 + 2 + 2 + 4, '\0');  // comment, disk, attributes
     Put(&directory, offset, 4);
     directory += name;
     const std::string local = "PK\x03\x04" + fields + name;

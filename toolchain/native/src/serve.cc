@@ -134,15 +134,17 @@ class Server {
   void Register() {
     if (!tracker_.connected()) {
       if (Clock::now() < retry_) return;
+      const bool connected = tracker_.Connect(key_, host_, advertised_);
       retry_ = Clock::now() + kRetry;
-      if (!tracker_.Connect(key_, host_, advertised_)) return;
+      if (!connected) return;
       match_key_.clear();
     }
     if (child_ || greeting_) return;
     if (match_key_.empty()) {
       uint64_t random = 0;
       if (getrandom(&random, sizeof(random), 0) != sizeof(random)) throw Io("getrandom");
-      std::string fresh = key_ + ":" + std::to_string(random);
+      // Without a letter that JSON may write in two ways.
+      const std::string fresh = "edge-rt:" + std::to_string(random);
       if (!tracker_.Put(key_, advertised_, fresh)) return;
       match_key_ = fresh;
       ping_ = Clock::now() + kPing;
@@ -188,12 +190,14 @@ class Server {
     while (read(signals_, &signal, sizeof(signal)) == sizeof(signal)) {
       end = end || signal.ssi_signo != SIGCHLD;
     }
-    int status = 0;
-    if (child_ && waitpid(child_->pid, &status, WNOHANG) == child_->pid) {
-      if (WIFSIGNALED(status)) {
-        std::fprintf(stderr, "edge-rt: the session ended by signal %d\n", WTERMSIG(status));
+    // It is left unreaped: its number names its process group until that is ended too.
+    siginfo_t ended{};
+    if (child_ && waitid(P_PID, child_->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        ended.si_pid == child_->pid) {
+      if (ended.si_code != CLD_EXITED) {
+        std::fprintf(stderr, "edge-rt: the session ended by signal %d\n", ended.si_status);
       }
-      Forget();
+      End();
     }
     return end;
   }
@@ -232,16 +236,17 @@ class Server {
   void Greeted() {
     const int fd = greeting_->fd;
     const std::vector<std::string> words = Split(std::string_view(greeting_->bytes).substr(8), ' ');
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    const Deadline until = Clock::now() + kFarewell;
     if (match_key_.empty() || words.empty() || words[0] != "client:" + match_key_) {
-      SendAll(fd, &kMismatch, sizeof(kMismatch));
+      SendAll(fd, &kMismatch, sizeof(kMismatch), until);
       return Dismiss();
     }
     double timeout = 0;
     for (const std::string& word : words) {
       if (word.rfind("-timeout=", 0) == 0) timeout = std::max(0.0, std::atof(word.c_str() + 9));
     }
-    if (!SendAll(fd, &kRpcMagic, sizeof(kRpcMagic)) || !SendText(fd, "server:" + key_)) {
+    if (!SendAll(fd, &kRpcMagic, sizeof(kRpcMagic), until) ||
+        !SendText(fd, "server:" + key_, until)) {
       return Dismiss();
     }
     greeting_.reset();
@@ -253,12 +258,16 @@ class Server {
     settings_.folder =
         sessions_ + "/" + std::to_string(getpid()) + "-" + std::to_string(++count_);
     settings_.timeout = timeout > 0 ? timeout : kLockPatience;
-    MakeFolders(settings_.folder);
-    std::fflush(nullptr);
-    const pid_t parent = getpid(), pid = fork();
-    if (pid == 0) RunChild(fd, parent);
+    pid_t pid = -1;
+    // A full disk or a lack of memory now ends this session, not the server.
+    if (mkdir(settings_.folder.c_str(), 0700) == 0) {
+      std::fflush(nullptr);
+      const pid_t parent = getpid();
+      pid = fork();
+      if (pid == 0) RunChild(fd, parent);
+    }
     if (pid < 0) {
-      std::fprintf(stderr, "edge-rt: cannot fork: %s\n", std::strerror(errno));
+      std::fprintf(stderr, "edge-rt: cannot begin a session: %s\n", std::strerror(errno));
       close(fd);
       RemoveTree(settings_.folder);
       return;
@@ -277,7 +286,6 @@ class Server {
     if (getppid() != parent) _exit(EDGE_FAILED);
     const rlimit none{0, 0};
     if (setrlimit(RLIMIT_CORE, &none) != 0) errno = 0;  // kernels on trial may well crash
-    std::signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &mask_, nullptr);
     close(listener_);
     close(signals_);
@@ -287,7 +295,8 @@ class Server {
     int code = EDGE_FAILED;
     try {
       if (dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0 ||
-          chdir(settings_.folder.c_str()) != 0) {
+          chdir(settings_.folder.c_str()) != 0 ||
+          fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) != 0) {
         throw Io("cannot set the session up");
       }
       ServeSession(fd, settings_);
@@ -314,6 +323,8 @@ class Server {
       const double timeout = child_->timeout;
       const int fd = dup(child_->fd);
       End();
+      // A client that no longer reads gets no answer, and keeps nobody waiting.
+      if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) errno = 0;
       try {
         AnswerTimeout(fd, timeout);
       } catch (const std::exception& error) {
@@ -329,11 +340,6 @@ class Server {
     kill(child_->pid, SIGKILL);
     while (waitpid(child_->pid, nullptr, 0) < 0 && errno == EINTR) {
     }
-    Forget();
-  }
-
-  void Forget() {
-    kill(-child_->pid, SIGKILL);
     close(child_->fd);
     RemoveTree(child_->folder);
     child_.reset();
@@ -374,12 +380,13 @@ int ServeCommand(const Options& options) {
   options.NoMore();
   const std::string tracker = options.Text("tracker", ""), key = options.Text("key", "");
   const size_t colon = tracker.rfind(':');
-  const int port = colon == tracker.npos ? 0 : std::atoi(tracker.c_str() + colon + 1);
-  if (port < 1 || port > 65535) throw Usage("--tracker " + tracker + ": give HOST:PORT");
+  char* end = nullptr;
+  const long port = colon == tracker.npos ? 0 : std::strtol(tracker.c_str() + colon + 1, &end, 10);
+  if (port < 1 || port > 65535 || *end != '\0') throw Usage("--tracker " + tracker + ": give HOST:PORT");
   if (key.empty() || key.find_first_of(" \t\n") != key.npos) {
     throw Usage("--key " + Quote(key) + ": give one word");
   }
-  Server(options, tracker.substr(0, colon), port).Loop();
+  Server(options, tracker.substr(0, colon), static_cast<int>(port)).Loop();
   return EDGE_OK;
 }
 

@@ -37,7 +37,8 @@ std::optional<std::string> FirstLine(const std::string& path) {
   return line;
 }
 
-// Bytes of the UTF-8 sequence that the text begins with; 0 if it begins with none.
+// Bytes of the UTF-8 sequence that the text begins with; 0 if it begins with none (RFC 3629:
+// neither overlong, nor a surrogate, nor above U+10FFFF).
 static size_t Sequence(std::string_view text) {
   const auto lead = static_cast<uint8_t>(text[0]);
   const size_t size = lead < 0x80 ? 1
@@ -49,6 +50,11 @@ static size_t Sequence(std::string_view text) {
   if (size > text.size()) return 0;
   for (size_t i = 1; i < size; ++i) {
     if ((text[i] & 0xc0) != 0x80) return 0;
+  }
+  const auto second = static_cast<uint8_t>(size > 1 ? text[1] : 0);
+  if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) ||
+      (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f)) {
+    return 0;
   }
   return size;
 }

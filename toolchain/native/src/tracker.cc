@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "net.h"
 #include "text.h"
 
 namespace edge {
@@ -13,53 +12,58 @@ namespace edge {
 constexpr int32_t kTrackerMagic = 0x2F271;
 constexpr int kPut = 3, kUpdateInfo = 5, kGetPendingMatchKeys = 7;
 constexpr int32_t kMostBytes = 1 << 20;
-constexpr int kPatienceMs = 2000;
+constexpr auto kPatience = std::chrono::seconds(2);
+
+static Deadline Patience() { return std::chrono::steady_clock::now() + kPatience; }
 
 void Tracker::Drop() {
   if (fd_ >= 0) close(fd_);
   fd_ = -1;
 }
 
-bool Tracker::Ask(const std::string& message, std::string* answer) {
+bool Tracker::Ask(const std::string& message, Deadline until, std::string* answer) {
   int32_t size = 0;
-  if (connected() && SendText(fd_, message) && ReceiveAll(fd_, &size, sizeof(size)) && size >= 0 &&
-      size <= kMostBytes) {
+  if (connected() && SendText(fd_, message, until) &&
+      ReceiveAll(fd_, &size, sizeof(size), until) && size >= 0 && size <= kMostBytes) {
     answer->resize(size);
-    if (ReceiveAll(fd_, answer->data(), answer->size())) return true;
+    if (ReceiveAll(fd_, answer->data(), answer->size(), until)) return true;
   }
   Drop();
   return false;
 }
 
-bool Tracker::Acknowledged(const std::string& message) {
+bool Tracker::Acknowledged(const std::string& message, Deadline until) {
   std::string answer;
-  if (Ask(message, &answer) && answer == "0") return true;
+  if (Ask(message, until, &answer) && answer == "0") return true;
   Drop();
   return false;
 }
 
 bool Tracker::Connect(const std::string& key, const std::string& host, int port) {
   Drop();
-  fd_ = ConnectTo(host_, port_, kPatienceMs);
+  const Deadline until = Patience();
+  fd_ = ConnectTo(host_, port_, until);
   int32_t magic = kTrackerMagic;
-  if (!connected() || !SendAll(fd_, &magic, sizeof(magic)) ||
-      !ReceiveAll(fd_, &magic, sizeof(magic)) || magic != kTrackerMagic) {
+  if (!connected() || !SendAll(fd_, &magic, sizeof(magic), until) ||
+      !ReceiveAll(fd_, &magic, sizeof(magic), until) || magic != kTrackerMagic) {
     Drop();
     return false;
   }
   return Acknowledged("[" + std::to_string(kUpdateInfo) + ", {\"key\": " + Quote("server:" + key) +
-                      ", \"addr\": [" + Quote(host) + ", " + std::to_string(port) + "]}]");
+                      ", \"addr\": [" + Quote(host) + ", " + std::to_string(port) + "]}]",
+                      until);
 }
 
 bool Tracker::Put(const std::string& key, int port, const std::string& match_key) {
   // The tracker hands out the address that this connection comes from.
   return Acknowledged("[" + std::to_string(kPut) + ", " + Quote(key) + ", [" +
-                      std::to_string(port) + ", " + Quote(match_key) + "], null]");
+                      std::to_string(port) + ", " + Quote(match_key) + "], null]",
+                      Patience());
 }
 
 bool Tracker::Offers(const std::string& match_key) {
   std::string answer;
-  return Ask("[" + std::to_string(kGetPendingMatchKeys) + "]", &answer) &&
+  return Ask("[" + std::to_string(kGetPendingMatchKeys) + "]", Patience(), &answer) &&
          answer.find(Quote(match_key)) != answer.npos;
 }
 

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "net.h"
+
 namespace edge {
 
 class Tracker {
@@ -17,15 +19,15 @@ class Tracker {
   bool connected() const { return fd_ >= 0; }
   void Drop();
 
-  // False, and disconnected, when the tracker doesn't answer as it should within two seconds.
+  // False, and disconnected, when the tracker hasn't answered as it should within two seconds.
   bool Connect(const std::string& key, const std::string& host, int port);
   bool Put(const std::string& key, int port, const std::string& match_key);
   // Whether the match key is still on offer; false as well after a failure (then disconnected).
   bool Offers(const std::string& match_key);
 
  private:
-  bool Ask(const std::string& message, std::string* answer);
-  bool Acknowledged(const std::string& message);
+  bool Ask(const std::string& message, Deadline until, std::string* answer);
+  bool Acknowledged(const std::string& message, Deadline until);
 
   std::string host_;
   int port_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 namespace tvm::support {
@@ -16,6 +17,10 @@ class Arena {
   T* allocate_(int64_t count) {
     static_assert(alignof(T) <= alignof(std::max_align_t));
     constexpr size_t kAlign = alignof(std::max_align_t);
+    // The count may come from the network, and size_t may have 32 bits.
+    if (count < 0 || static_cast<uint64_t>(count) > (PTRDIFF_MAX - kAlign) / sizeof(T)) {
+      throw std::length_error("a message with an array of impossible size");
+    }
     size_t bytes = (sizeof(T) * static_cast<size_t>(count) + kAlign - 1) / kAlign * kAlign;
     if (blocks_.empty() || used_ + bytes > capacity_) {
       capacity_ = std::max<size_t>(bytes, 16 << 10);
