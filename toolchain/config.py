@@ -50,6 +50,14 @@ class Settings(BaseModel):
     sysroot_aarch64: Path = Field(
         Path("/usr/aarch64-linux-gnu"), description="Where the arm64 C library for it lies."
     )
+    qemu_arm: str = Field("qemu-arm-static", description="The user-mode emulator for armv7 programs.")
+    sysroot_arm: Path = Field(
+        Path("/usr/arm-linux-gnueabihf"), description="Where the armhf C library for it lies."
+    )
+    debian_mirror: str = Field(
+        "http://deb.debian.org/debian",
+        description="Where the packages for container boards come from; apt checks their signatures.",
+    )
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
             raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
         origins.update(dict.fromkeys(values, str(file)))
         # Relative to the file, not to the caller.
-        for key in ("cache_dir", "data_dir", "state_dir", "sysroot_aarch64"):
+        for key in ("cache_dir", "data_dir", "state_dir", "sysroot_aarch64", "sysroot_arm"):
             if isinstance(values.get(key), str):
                 values[key] = str(file.parent / Path(values[key]).expanduser())
     for key in Settings.model_fields:

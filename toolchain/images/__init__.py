@@ -1,0 +1,1 @@
+"""Container images and the engine that runs them."""

@@ -1,0 +1,298 @@
+"""The container engine: Docker, through its SDK. Whatever is made here carries our label.
+
+Only labelled containers are ever stopped or removed. The only module that imports `docker`.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolchain.errors import MissingError, ToolchainError, UsageError
+
+LABEL = "edge-toolchain"  # on every container and image of ours; its value says what it is for
+_ANSWER_SECONDS = 60.0  # for one request; loading an image on a busy machine takes 10 s
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A container to create.
+
+    Attributes
+    ----------
+    purpose
+        The value of our label.
+    labels
+        More labels.
+    ports
+        Port in the container → port on this host's loopback interface.
+    capabilities
+        All that its processes may have; every other one is dropped.
+    """
+
+    image: str
+    name: str
+    hostname: str
+    purpose: str
+    labels: Mapping[str, str]
+    environment: Mapping[str, str]
+    ports: Mapping[int, int]
+    capabilities: Sequence[str]
+    memory_mib: int
+    processes: int
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container of ours; `state` in Docker's words: created, running, paused, exited, dead…"""
+
+    id: str
+    name: str
+    state: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class Engine:
+    """A connected Docker daemon; made by `connect`."""
+
+    def __init__(self, api: Any, where: str) -> None:
+        self._api = api
+        self.where = where
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the daemon publishes ports on this machine."""
+        parts = urlsplit(self.where)
+        return parts.scheme in ("unix", "http+unix") or parts.hostname in _LOOPBACK
+
+    def has_image(self, tag: str) -> bool:
+        """Return whether the daemon has an image of that name."""
+        with self._asked(f"look for the image {tag}"):
+            return bool(self._api.images(tag))
+
+    def load_image(self, archive: Path) -> None:
+        """Load a docker-archive."""
+        with self._asked(f"load the image {archive}"), archive.open("rb") as file:
+            for line in self._api.load_image(file):
+                if "error" in line:
+                    raise ToolchainError(f"Docker cannot load the image {archive}: {line['error']}")
+
+    def remove_image(self, tag: str) -> None:
+        """Remove an image of ours; it need not be there."""
+        with self._asked(f"remove the image {tag}"):
+            if self._api.images(tag, filters={"label": LABEL}):
+                self._api.remove_image(tag)
+
+    def create(self, wanted: Wanted) -> str:
+        """Create a container that is not started yet; return its id."""
+        with self._asked(f"create the container {wanted.name}"):
+            limits = self._api.create_host_config(
+                port_bindings={inside: ("127.0.0.1", outside) for inside, outside in wanted.ports.items()},
+                init=True,
+                mem_limit=f"{wanted.memory_mib}m",
+                memswap_limit=f"{wanted.memory_mib}m",
+                pids_limit=wanted.processes,
+                cap_drop=["ALL"],
+                cap_add=list(wanted.capabilities),
+            )
+            made = self._api.create_container(
+                wanted.image,
+                name=wanted.name,
+                hostname=wanted.hostname,
+                labels={**wanted.labels, LABEL: wanted.purpose},
+                environment=dict(wanted.environment),
+                ports=list(wanted.ports),
+                host_config=limits,
+            )
+        return str(made["Id"])
+
+    def start(self, container: str) -> None:
+        """Start a container of ours."""
+        self._ours(container)
+        with self._asked(f"start the container {container[:12]}"):
+            self._api.start(container)
+
+    def stop(self, container: str, seconds: int = 5) -> None:
+        """Stop a container of ours; it is killed after `seconds`."""
+        self._ours(container)
+        with self._asked(f"stop the container {container[:12]}"):
+            self._api.stop(container, timeout=seconds)
+
+    def kill(self, container: str, signal: str = "SIGKILL") -> None:
+        """Signal a container's first process: a power cut."""
+        self._ours(container)
+        with self._asked(f"kill the container {container[:12]}"):
+            self._api.kill(container, signal)
+
+    def pause(self, container: str) -> None:
+        """Suspend all processes of a container of ours."""
+        self._ours(container)
+        with self._asked(f"pause the container {container[:12]}"):
+            self._api.pause(container)
+
+    def unpause(self, container: str) -> None:
+        """Let a paused container go on."""
+        self._ours(container)
+        with self._asked(f"unpause the container {container[:12]}"):
+            self._api.unpause(container)
+
+    def remove(self, container: str) -> None:
+        """Remove a container of ours, running or not; it need not be there."""
+        if self.state(container) is None:
+            return
+        self._ours(container)
+        with self._asked(f"remove the container {container[:12]}", gone_is_fine=True):
+            self._api.remove_container(container, force=True, v=True)
+
+    def state(self, container: str) -> str | None:
+        """Return a container's state in Docker's words, None if it is not there."""
+        found = self._inspect(container)
+        return None if found is None else str(found["State"]["Status"])
+
+    def process(self, container: str) -> int:
+        """Return the number of a running container's first process on the daemon's machine, else 0."""
+        found = self._inspect(container)
+        return 0 if found is None else int(found["State"]["Pid"])
+
+    def containers(self, purpose: str) -> list[Container]:
+        """Return our containers for a purpose, stopped ones included."""
+        with self._asked("list the containers"):
+            found = self._api.containers(all=True, filters={"label": f"{LABEL}={purpose}"})
+        return [Container(c["Id"], c["Names"][0].lstrip("/"), c["State"], c["Labels"] or {}) for c in found]
+
+    def programs(self, container: str) -> list[str]:
+        """Return the command lines of a running container's processes."""
+        with self._asked(f"list the processes of {container[:12]}"):
+            listed = self._api.top(container, "-eo pid,args")
+        return [" ".join(row[1:]) for row in listed["Processes"] or []]
+
+    def run(self, container: str, argv: Sequence[str], user: str = "root") -> tuple[int, bytes]:
+        """Run a command in a running container; return its exit code and what it printed."""
+        with self._asked(f"run {argv[0]} in {container[:12]}"):
+            made = self._api.exec_create(container, list(argv), user=user)
+            printed = self._api.exec_start(made["Id"])
+            return int(self._api.exec_inspect(made["Id"])["ExitCode"]), bytes(printed)
+
+    def log(self, container: str, lines: int = 5) -> str:
+        """Return the last lines that a container printed."""
+        with self._asked(f"read the log of {container[:12]}"):
+            return bytes(self._api.logs(container, tail=lines)).decode(errors="replace").strip()
+
+    def put(self, container: str, archive: bytes) -> None:
+        """Unpack a tar at the container's root; it need not run."""
+        self._ours(container)
+        with self._asked(f"write into {container[:12]}"):
+            self._api.put_archive(container, "/", archive)
+
+    def read(self, container: str, path: str) -> bytes:
+        """Return a file of a container."""
+        with self._asked(f"read {path} of {container[:12]}"):
+            chunks, _ = self._api.get_archive(container, path)
+            with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+                member = archive.extractfile(archive.getmembers()[0])
+                return member.read() if member else b""
+
+    def _inspect(self, container: str) -> dict[str, Any] | None:
+        import docker.errors
+
+        with self._asked(f"look at the container {container[:12]}"):
+            try:
+                found: dict[str, Any] = self._api.inspect_container(container)
+            except docker.errors.NotFound:
+                return None
+        return found
+
+    def _ours(self, container: str) -> None:
+        found = self._inspect(container)
+        if found is None:
+            raise ToolchainError(f"the container {container[:12]} is gone: someone removed it")
+        if LABEL not in (found["Config"]["Labels"] or {}):
+            raise ToolchainError(f"the container {container[:12]} is not one of this toolchain's: left alone")
+
+    @contextmanager
+    def _asked(self, what: str, gone_is_fine: bool = False) -> Iterator[None]:
+        import docker.errors
+        import requests.exceptions
+
+        try:
+            yield
+        except docker.errors.NotFound as error:
+            if not gone_is_fine:
+                raise ToolchainError(f"Docker cannot {what}: {error.explanation or error}") from error
+        except docker.errors.APIError as error:
+            raise ToolchainError(f"Docker cannot {what}: {error.explanation or error}") from error
+        except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
+            raise ToolchainError(
+                f"the Docker daemon at {self.where} stopped answering: cannot {what} ({_innermost(error)})",
+                "is it still running? `docker info`; `make deps` starts it",
+            ) from error
+
+
+@contextmanager
+def connect() -> Iterator[Engine]:
+    """Connect to the Docker daemon, the one of DOCKER_HOST if that is set; closed at the end.
+
+    Raises
+    ------
+    UsageError
+        DOCKER_HOST is not an address.
+    MissingError
+        No daemon answers there, or it does not let this user in.
+    """
+    import docker
+    import docker.errors
+    import requests.exceptions
+
+    where = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    try:
+        docker.utils.parse_host(where)
+        options = docker.utils.kwargs_from_env()
+    except (docker.errors.DockerException, ValueError) as error:
+        raise UsageError(f"DOCKER_HOST={where}: {error}", "such as unix:///var/run/docker.sock") from error
+    try:
+        api = docker.APIClient(version="auto", timeout=_ANSWER_SECONDS, **options)
+    except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
+        raise _absent(where, error) from error
+    with closing(api):
+        yield Engine(api, where)
+
+
+def answers() -> bool:
+    """Return whether a Docker daemon on this machine can be used."""
+    try:
+        with connect() as engine:
+            return engine.is_local
+    except ToolchainError:
+        return False
+
+
+def _absent(where: str, error: BaseException) -> MissingError:
+    cause = _innermost(error)
+    if isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM):
+        return MissingError(
+            f"the Docker daemon at {where} does not let this user in: permission denied",
+            "as root: usermod -aG docker YOUR-NAME, then log in again",
+        )
+    started = "is DOCKER_HOST right?" if os.environ.get("DOCKER_HOST") else "`make deps` installs and starts it"
+    return MissingError(f"no Docker daemon answers at {where}: {cause}", started)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Return the error of the operating system below the SDK's, if there is one."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno is not None:
+            return seen
+        inner = seen.args[0] if seen.args and isinstance(seen.args[0], BaseException) else None
+        reason = getattr(inner, "reason", None)
+        seen = seen.__cause__ or seen.__context__ or (reason if isinstance(reason, BaseException) else inner)
+    return error
