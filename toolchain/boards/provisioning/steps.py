@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,7 +113,7 @@ class Run:
     argv: tuple[str, ...]
 
     def __str__(self) -> str:
-        return " ".join(part if len(part.splitlines()) == 1 else "…" for part in self.argv)
+        return shlex.join(self.argv)
 
 
 @dataclass(frozen=True)

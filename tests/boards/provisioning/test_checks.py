@@ -1,0 +1,123 @@
+"""What is refused before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.boards.provisioning.test_steps import EMPTY, PARCEL, READY
+from toolchain.boards.provisioning.checks import (
+    SPARE_MIB,
+    check_clock,
+    check_folder,
+    check_machine,
+    check_root_wishes,
+    check_wish,
+)
+from toolchain.boards.provisioning.facts import Facts
+from toolchain.boards.provisioning.steps import Wish
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.profiles import load_profile
+
+RK3399 = load_profile("rk3399")
+YEAR_S = 365.25 * 86400
+
+
+@pytest.mark.parametrize(
+    ("facts", "glibc", "says"),
+    [
+        (replace(EMPTY, machine="x86_64"), "2.27", "is a x86_64 machine, its class rk3399 is aarch64"),
+        (replace(EMPTY, machine="armv7l"), "2.27", "is a armv7l machine"),
+        (replace(EMPTY, glibc="2.24"), "2.27", r"has glibc 2\.24, its class rk3399 needs 2\.27"),
+        (replace(EMPTY, glibc="2.9"), "2.27", r"has glibc 2\.9, .* needs 2\.27"),  # not a decimal number
+        (replace(EMPTY, glibc="2.31"), "2.34", r"has glibc 2\.31, .* needs 2\.34"),
+        (replace(EMPTY, glibc="2.24"), "2.17", r"needs 2\.27"),  # edge-rt itself needs that much
+        (replace(EMPTY, glibc=None), "2.27", r"has no glibc .* needs 2\.27"),
+    ],
+)
+def test_a_board_of_another_class_is_refused(facts: Facts, glibc: str, says: str) -> None:
+    with pytest.raises(ToolchainError, match=says) as raised:
+        check_machine("b", RK3399.model_copy(update={"glibc": glibc}), facts)
+    assert "nothing was written" in raised.value.message
+    assert raised.value.hint
+
+
+def test_a_board_of_its_class_will_do() -> None:
+    check_machine("b", RK3399, EMPTY)
+    check_machine("b", RK3399, replace(EMPTY, glibc="2.27"))
+    check_folder("b", EMPTY, (PARCEL,))
+
+
+def test_room_is_asked_for_only_what_has_to_be_sent() -> None:
+    needed_kib = (SPARE_MIB + 3) * 1024  # PARCEL has 3 MiB
+    check_folder("b", replace(EMPTY, free_kib=needed_kib), (PARCEL,))
+    with pytest.raises(ToolchainError, match=rf"130 MiB free in .*, {SPARE_MIB + 3} MiB are needed"):
+        check_folder("b", replace(EMPTY, free_kib=needed_kib - 1024), (PARCEL,))
+    check_folder("b", replace(READY, free_kib=0, writable=False), (PARCEL,))
+
+
+def test_a_folder_that_cannot_be_written_is_told_with_the_login() -> None:
+    with pytest.raises(ToolchainError, match=r"pi cannot write in /home/pi/\.edge-toolchain"):
+        check_folder("b", replace(EMPTY, writable=False), (PARCEL,))
+
+
+@pytest.mark.parametrize(
+    ("offset", "says"),
+    [(0, None), (299, None), (-600, "10 minutes behind"), (3 * 3600, "3 hours ahead of")],
+)
+def test_a_clock_off_by_minutes_is_a_warning(offset: float, says: str | None) -> None:
+    warnings = check_clock("b", replace(EMPTY, clock_offset_s=offset), ignore=False)
+    assert len(warnings) == (says is not None)
+    assert says is None or says in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("offset", "says"),
+    [(-5 * YEAR_S, "5 years behind"), (30 * YEAR_S, "30 years ahead of"), (-3 * 86400, "3 days behind")],
+)
+def test_a_clock_off_by_years_is_refused_unless_ignored(offset: float, says: str) -> None:
+    facts = replace(EMPTY, clock_offset_s=offset)
+    with pytest.raises(ToolchainError, match=f"clock of board b is {says}") as raised:
+        check_clock("b", facts, ignore=False)
+    assert "date -u -s" in raised.value.hint
+    assert "--ignore-clock" in raised.value.hint
+    assert says in check_clock("b", facts, ignore=True)[0]
+
+
+OURS = "edge:x:1001:1001:edge-toolchain:/home/edge:/bin/sh"
+
+
+@pytest.mark.parametrize(
+    ("facts", "wish", "says"),
+    [
+        (EMPTY, Wish(governor="turbo"), r"--governor turbo: .*\(it has: ondemand, performance\)"),
+        (replace(EMPTY, policies=()), Wish(governor="performance"), "has no CPU frequency control"),
+        (
+            replace(EMPTY, account="edge:x:1001:1001:Edgar:/home/edge:/bin/sh"),
+            Wish(account="edge"),
+            "not of our making",
+        ),
+    ],
+)
+def test_a_wish_that_the_board_cannot_fulfil_is_refused(facts: Facts, wish: Wish, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        check_root_wishes("b", facts, wish)
+
+
+def test_wishes_that_it_can_fulfil_are_not() -> None:
+    check_root_wishes("b", replace(EMPTY, account=OURS), Wish(governor="performance", account="edge"))
+    check_root_wishes("b", replace(EMPTY, account=OURS + " unfinished"), Wish(account="edge"))
+    check_root_wishes("b", replace(EMPTY, account="pi:x:1:1:Pi:/home/pi:/bin/sh"), Wish(account="pi"))
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        *(Wish(account=name) for name in ("", "root", "Pi", "-x", "a b", "x" * 33, "a;reboot", "../x")),
+        *(Wish(governor=name) for name in ("", "per formance", "x;y", "$(x)", "../x")),
+    ],
+)
+def test_names_that_no_board_could_have_are_refused(wish: Wish) -> None:
+    with pytest.raises(UsageError):
+        check_wish(wish)

@@ -1,0 +1,214 @@
+"""Tables: what a board is, what is wished for, what is therefore done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from toolchain.boards.provisioning.facts import Facts, Policy, Record
+from toolchain.boards.provisioning.steps import (
+    Cargo,
+    Parcel,
+    Put,
+    Run,
+    Step,
+    Wish,
+    install_steps,
+    removal_steps,
+    root_steps,
+)
+from toolchain.boards.transport import RemoteFile
+
+CPUFREQ = "/sys/devices/system/cpu/cpufreq"
+EMPTY = Facts(
+    machine="aarch64",
+    glibc="2.31",
+    user="pi",
+    home="/home/pi",
+    root="/home/pi/.edge-toolchain",
+    mode="755",
+    writable=True,
+    free_kib=1_000_000,
+    sudo="free",
+    clock_offset_s=0.0,
+    policies=(
+        Policy(f"{CPUFREQ}/policy0", "ondemand", ("ondemand", "performance")),
+        Policy(f"{CPUFREQ}/policy4", "schedutil", ("schedutil", "performance")),
+    ),
+)
+PROGRAM = Cargo("bin/edge-rt-aaaa", Path("edge-rt"), 3 * 2**20, executable=True)
+PARCEL = Parcel("edge-rt", (PROGRAM,), "edge-rt", PROGRAM.remote)
+READY = replace(
+    EMPTY,
+    mode="700",
+    files={PROGRAM.remote: RemoteFile(PROGRAM.size, 100.0)},
+    links={"edge-rt": PROGRAM.remote},
+    entries=("bin", "edge-rt"),
+)
+OLD = {f"bin/edge-rt-{name}": RemoteFile(5, changed) for changed, name in enumerate(["b", "c", "d"])}
+BOTH = {f"{CPUFREQ}/policy0": "ondemand", f"{CPUFREQ}/policy4": "schedutil"}
+
+
+def titles(steps: list[Step]) -> list[str]:
+    return [step.title for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (READY, []),
+        (
+            EMPTY,
+            [
+                "make /home/pi/.edge-toolchain private",
+                "send edge-rt: bin/edge-rt-aaaa (3.0 MiB)",
+                "switch edge-rt to bin/edge-rt-aaaa",
+            ],
+        ),
+        (replace(READY, mode="775"), ["make /home/pi/.edge-toolchain private"]),
+        (
+            replace(READY, files={PROGRAM.remote: RemoteFile(7, 0.0)}),  # cut short by who knows what
+            ["send edge-rt: bin/edge-rt-aaaa (3.0 MiB)"],
+        ),
+        (replace(READY, links={}), ["switch edge-rt to bin/edge-rt-aaaa"]),
+        (
+            replace(READY, links={"edge-rt": "bin/edge-rt-b"}),
+            ["switch edge-rt to bin/edge-rt-aaaa"],
+        ),
+        # Two older versions stay, the least recently used one goes, and after the switch.
+        (
+            replace(READY, files=READY.files | OLD, links={"edge-rt": "bin/edge-rt-b"}),
+            ["switch edge-rt to bin/edge-rt-aaaa", "remove the old bin/edge-rt-b"],
+        ),
+        (replace(READY, files=READY.files | {k: OLD[k] for k in list(OLD)[:2]}), []),
+    ],
+)
+def test_what_is_missing_is_installed(facts: Facts, expected: list[str]) -> None:
+    steps = install_steps(facts, (PARCEL,))
+    assert titles(steps) == expected
+    assert not any(step.needs_root for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("governors", "record", "wish", "noted", "written"),
+    [
+        (("ondemand", "schedutil"), {}, None, None, None),
+        (("ondemand", "schedutil"), {}, "performance", BOTH, ["policy0", "policy4"]),
+        (("performance", "schedutil"), {}, "performance", {f"{CPUFREQ}/policy4": "schedutil"}, ["policy4"]),
+        (("performance", "performance"), BOTH, "performance", None, None),
+        # Rebooted since: set again; what to go back to is known already.
+        (("ondemand", "schedutil"), BOTH, "performance", None, ["policy0", "policy4"]),
+        # Another governor than last time: what to go back to is still the first.
+        (("performance", "performance"), BOTH, "powersave", None, ["policy0", "policy4"]),
+    ],
+)
+def test_the_governor_before_ours_is_noted_first(
+    governors: tuple[str, str],
+    record: dict[str, str],
+    wish: str | None,
+    noted: dict[str, str] | None,
+    written: list[str] | None,
+) -> None:
+    policies = tuple(
+        replace(policy, governor=name) for policy, name in zip(EMPTY.policies, governors, strict=True)
+    )
+    facts = replace(READY, policies=policies, record=Record(governors=record))
+    steps = root_steps(facts, Wish(governor=wish))
+    notes = [step for step in steps if isinstance(step.action, Put)]
+    runs = [step for step in steps if isinstance(step.action, Run)]
+    assert steps == notes + runs
+    if noted is None:
+        assert notes == []
+    else:
+        assert isinstance(notes[0].action, Put)
+        assert isinstance(notes[0].action.content, bytes)
+        assert json.loads(notes[0].action.content)["governors"] == noted
+        assert not notes[0].needs_root
+    if written is None:
+        assert runs == []
+    else:
+        assert isinstance(runs[0].action, Run)
+        assert list(runs[0].action.argv[4:]) == [wish, *(f"{CPUFREQ}/{name}" for name in written)]
+        assert runs[0].needs_root
+
+
+@pytest.mark.parametrize(
+    ("account", "line", "expected"),
+    [
+        (None, None, []),
+        ("pi", "pi:x:1000:1000:,,,:/home/pi:/bin/bash", []),  # the login itself
+        ("edge", None, ["make the account edge, opened by the keys of pi"]),
+        ("edge", "edge:x:1001:1001:edge-toolchain:/home/edge:/bin/sh", []),
+        (
+            "edge",
+            "edge:x:1001:1001:edge-toolchain unfinished:/home/edge:/bin/sh",
+            ["make the account edge, opened by the keys of pi"],
+        ),
+    ],
+)
+def test_an_account_is_made_once_and_to_the_end(
+    account: str | None, line: str | None, expected: list[str]
+) -> None:
+    steps = root_steps(replace(READY, account=line), Wish(account=account))
+    assert titles(steps) == expected
+    assert all(step.needs_root for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("facts", "account", "expected"),
+    [
+        (EMPTY, None, []),
+        (
+            READY,
+            None,
+            [
+                "stop what runs there",
+                "remove bin",
+                "remove edge-rt",
+                "remove /home/pi/.edge-toolchain if nothing else is in it",
+            ],
+        ),
+        (
+            replace(
+                READY,
+                entries=("bin", "provisioned.json", "lib"),
+                record=Record(governors=BOTH),
+                policies=tuple(replace(p, governor="performance") for p in EMPTY.policies),
+            ),
+            None,
+            [
+                "stop what runs there",
+                "restore the CPU governor ondemand (policy0)",
+                "restore the CPU governor schedutil (policy4)",
+                "remove bin",
+                "remove lib",
+                "remove provisioned.json",  # last: until then an interrupted removal can go on
+                "remove /home/pi/.edge-toolchain if nothing else is in it",
+            ],
+        ),
+        (
+            # Rebooted since: nothing to restore, so nothing needs root.
+            replace(READY, entries=("provisioned.json",), record=Record(governors=BOTH)),
+            None,
+            [
+                "stop what runs there",
+                "remove provisioned.json",
+                "remove /home/pi/.edge-toolchain if nothing else is in it",
+            ],
+        ),
+        (
+            replace(EMPTY, account="edge:x:1001:1001:edge-toolchain:/home/edge:/bin/sh"),
+            "edge",
+            ["remove the account edge and its home folder"],
+        ),
+        (EMPTY, "edge", []),
+    ],
+)
+def test_removal_undoes_it(facts: Facts, account: str | None, expected: list[str]) -> None:
+    steps = removal_steps(facts, account)
+    assert titles(steps) == expected
+    rooted = {step.title for step in steps if step.needs_root}
+    assert rooted == {t for t in expected if t.startswith(("restore", "remove the account"))}
