@@ -15,6 +15,10 @@ class DeadlineError(ToolchainError):
     """A command on a board did not end in time; it was killed."""
 
 
+class LostError(ToolchainError):
+    """A board cannot be reached, or went away while something was under way."""
+
+
 @dataclass(frozen=True)
 class Completed:
     """A command that ended by itself.

@@ -1,0 +1,123 @@
+"""A real sshd on loopback, as the user who runs the tests, with keys of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from toolchain.boards.address import SshAddress
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def make_key(file: Path, kind: str = "ed25519") -> str:
+    """Make a key pair; return the public key without its comment."""
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", "", "-f", file], check=True, timeout=60)
+    return " ".join(file.with_name(file.name + ".pub").read_text().split()[:2])
+
+
+@dataclass
+class Sshd:
+    """A server that runs; its logins have the home folder of the user who runs the tests."""
+
+    folder: Path
+    port: int
+    host_key: str
+    identity: Path
+    process: subprocess.Popen[bytes]
+
+    def address(self, port: int | None = None, name: str = "bench") -> SshAddress:
+        """Return its address, or that of a proxy before it."""
+        return SshAddress(
+            "127.0.0.1",
+            port or self.port,
+            getpass.getuser(),
+            self.host_key,
+            self.identity,
+            name=name,
+            use_config=False,
+        )
+
+    @property
+    def root(self) -> Path:
+        """The folder of the board."""
+        return self.folder / "board"
+
+    def sessions(self) -> list[psutil.Process]:
+        """Return the server's processes for the connections there are."""
+        return [p for p in psutil.Process(self.process.pid).children(recursive=True) if p.name() == "sshd"]
+
+    def stop(self) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.send_signal(signal.SIGKILL)
+        self.process.kill()
+        self.process.wait(10)
+
+
+@contextlib.contextmanager
+def sshd(folder: Path, *options: str, port: int | None = None) -> Iterator[Sshd]:
+    """Run a server below `folder`; `options` are lines for its sshd_config, which go first."""
+    program = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+    assert program, "no sshd here: apt-get install openssh-server"
+    folder.mkdir(parents=True, exist_ok=True)
+    host_key = make_key(folder / "host")
+    key = make_key(folder / "id")
+    (folder / "authorized_keys").write_text(key + "\n")
+    (folder / "board").mkdir(exist_ok=True)
+    port = port or free_port()
+    lines = [
+        *options,
+        f"Port {port}",
+        "ListenAddress 127.0.0.1",
+        f"HostKey {folder}/host",
+        f"AuthorizedKeysFile {folder}/authorized_keys",
+        f"PidFile {folder}/pid",
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        "PermitRootLogin prohibit-password",
+        "UsePAM no",
+        "StrictModes no",
+        "Subsystem sftp internal-sftp",
+        "SetEnv SHLVL=1",  # keeps bash from reading the tester's own ~/.bashrc
+    ]
+    (folder / "sshd_config").write_text("\n".join(lines) + "\n")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd wants it for privilege separation
+    argv = [program, "-D", "-f", str(folder / "sshd_config"), "-E", str(folder / "log")]
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+    server = Sshd(folder, port, host_key, folder / "id", process)
+    try:
+        _wait_for_banner(server)
+        yield server
+    finally:
+        server.stop()
+
+
+def _wait_for_banner(server: Sshd) -> None:
+    deadline = time.monotonic() + 20
+    while True:
+        assert server.process.poll() is None, (server.folder / "log").read_text()
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", server.port), 1) as probe,
+        ):
+            if probe.recv(4) == b"SSH-":
+                return
+        assert time.monotonic() < deadline, "sshd does not answer"
+        time.sleep(0.02)

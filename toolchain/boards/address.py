@@ -1,0 +1,91 @@
+"""Where a board is reached over SSH, as the user wrote it down."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.errors import UsageError
+
+# A leading '-' would be an option to the OpenSSH client, white space a second word.
+_USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@+$-]*")
+_HOST = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:%-]*")
+_MAX_PORT = 65535
+
+
+@dataclass(frozen=True)
+class SshAddress:
+    """One board behind an SSH server.
+
+    What is None is taken from the user's ssh_config, then from SSH's own defaults.
+
+    Attributes
+    ----------
+    host
+        Name, address (IPv6 without brackets) or a `Host` of ssh_config.
+    host_key
+        The pinned key, `ssh-ed25519 AAAA…`; no other is accepted.
+    identity
+        The private key to log in with; None: those of the agent and the usual files.
+    jump
+        `[USER@]HOST[:PORT]` to go through.
+    name
+        The board's, for messages.
+    use_config
+        Whether the user's ssh_config has a say.
+    """
+
+    host: str
+    port: int | None
+    user: str | None
+    host_key: str
+    identity: Path | None = None
+    jump: str | None = None
+    name: str = ""
+    use_config: bool = True
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return f"board {self.name}" if self.name else self.host
+
+
+def parse_address(text: str) -> tuple[str | None, str, int | None]:
+    """Return user, host and port of `[USER@]HOST[:PORT]`; an IPv6 address with a port has brackets.
+
+    Raises
+    ------
+    UsageError
+        It has another form; repeats it.
+    """
+    hint = "write [USER@]HOST[:PORT], such as pi@192.168.1.7 or pi@[fe80::1]:2222"
+    user, at, rest = text.rpartition("@")
+    if at and not _USER.fullmatch(user):
+        raise UsageError(f"{text!r}: {user!r} is not a user's name", hint)
+    port = ""
+    if bracketed := re.fullmatch(r"\[([^\]]*)\](?::(.*))?", rest):
+        host, port = bracketed[1], bracketed[2]
+        if ":" not in host:
+            raise UsageError(f"{text!r}: {host!r} is not an IPv6 address", hint)
+    elif rest.count(":") > 1:
+        host = rest
+    else:
+        host, colon, port = rest.partition(":")
+        if colon and not port:
+            raise UsageError(f"{text!r}: no port after the ':'", hint)
+    if not _HOST.fullmatch(host):
+        raise UsageError(f"{text!r}: {host!r} is not a host", hint)
+    return user or None, host, _port(text, port) if port else None
+
+
+def show_address(user: str | None, host: str, port: int | None) -> str:
+    """Return what `parse_address` reads."""
+    shown = f"[{host}]" if ":" in host and port is not None else host
+    return (f"{user}@" if user else "") + shown + (f":{port}" if port is not None else "")
+
+
+def _port(text: str, port: str) -> int:
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= _MAX_PORT):
+        raise UsageError(f"{text!r}: {port!r} is not a port", f"ports are 1 to {_MAX_PORT}")
+    return int(port)

@@ -1,0 +1,169 @@
+"""A script at work on a board: its channel, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import paramiko
+
+from toolchain.boards.connection import Connection
+from toolchain.boards.scripts import command_line
+from toolchain.boards.transport import DeadlineError
+from toolchain.errors import ToolchainError
+
+START_S = 30.0  # until a script begins; a board under load takes seconds
+_NOISE = 1 << 16  # bytes a login shell may print before
+_READ = 1 << 18
+_JOIN_S = 2.0
+
+
+class _Output(io.RawIOBase):
+    """The standard output of a channel; reads fail with TimeoutError after `deadline`."""
+
+    def __init__(self, channel: Any) -> None:
+        self._channel = channel
+        self.deadline: float | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = None if self.deadline is None else self.deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise TimeoutError
+        self._channel.settimeout(left)
+        data = self._channel.recv(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class Script:
+    """A script of `scripts` that has begun on a board.
+
+    Attributes
+    ----------
+    answer
+        What it said first: `ready`, perhaps with a number, or what is wrong.
+    stdout
+        What it prints after that.
+    """
+
+    def __init__(
+        self, connection: Connection, script: str, root: str, *arguments: str, log: Path | None = None
+    ) -> None:
+        self._connection = connection
+        token = secrets.token_hex(8)
+        self.channel = connection.channel()
+        self._raw = _Output(self.channel)
+        self.stdout: IO[bytes] = io.BufferedReader(self._raw, _READ)
+        self._errors: list[bytes] = []
+        self._log = log
+        self._drain = threading.Thread(target=self._read_errors, name="stderr of a board", daemon=True)
+        try:
+            self.channel.settimeout(START_S)
+            self.channel.exec_command(command_line(script, token, root, *arguments))
+            self._drain.start()
+            self.answer = self._first_words(token.encode())
+        except BaseException as error:
+            self.channel.close()
+            if isinstance(error, (paramiko.SSHException, EOFError, OSError)):
+                raise self.failure(error) from error
+            raise
+
+    def __enter__(self) -> Script:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def limit(self, seconds: float | None) -> None:
+        """Let reads of `stdout` fail with TimeoutError from then on; None: never."""
+        self._raw.deadline = None if seconds is None else time.monotonic() + seconds
+
+    def code(self) -> int | None:
+        """Return the return code as in `Completed`, None while it runs; raises when it was lost."""
+        if not self.channel.status_event.is_set():
+            return None
+        if self.channel.exit_signal is not None:
+            return -int(self.channel.exit_signal)
+        if self.channel.exit_status < 0:
+            raise self.failure(None)
+        return int(self.channel.exit_status)
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait at most so long; return the code, None if it still runs."""
+        self.channel.status_event.wait(seconds)
+        return self.code()
+
+    def errors(self) -> bytes:
+        """Return what it printed on its standard error until it ended."""
+        self._drain.join(_JOIN_S)
+        return b"".join(self._errors)
+
+    def last_words(self) -> str:
+        """Return the reason at the end of its last error message."""
+        lines = self.errors().decode(errors="replace").strip().splitlines()
+        return lines[-1].rpartition(": ")[2] if lines else "it said nothing"
+
+    def failure(self, error: BaseException | None) -> ToolchainError:
+        """Return the error for a channel that ended too early or says nothing."""
+        if not self._connection.alive:
+            return self._connection.lost()
+        if isinstance(error, TimeoutError):
+            return DeadlineError(f"{self._connection.label}: no progress for too long; is it very busy?")
+        said = self.last_words() if self._drain.is_alive() or self._errors else str(error or "no exit code")
+        return ToolchainError(f"{self._connection.label}: a command there was cut off: {said}")
+
+    def close(self) -> None:
+        """Close the channel; what runs is ended by its watcher."""
+        with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
+            self.channel.close()
+        if self._drain.ident is not None:
+            self._drain.join(_JOIN_S)
+
+    def send(self, chunks: Callable[[int], bytes], size: int, patience_s: float) -> None:
+        """Send what `chunks` reads, whole, then the end of input."""
+        self.channel.settimeout(patience_s)
+        while chunk := chunks(size):
+            self.channel.sendall(chunk)
+        self.channel.shutdown_write()
+
+    def _first_words(self, token: bytes) -> str:
+        self.limit(START_S)
+        noise = 0
+        while line := self.stdout.readline(_NOISE):
+            if line.startswith(token + b" "):
+                self.limit(None)
+                return line[len(token) + 1 :].decode(errors="replace").strip()
+            noise += len(line)
+            if noise > _NOISE:
+                break
+        raise EOFError("its login shell did not start a command")
+
+    def _read_errors(self) -> None:
+        with open(self._log, "ab") if self._log else contextlib.nullcontext() as log:  # noqa: PTH123
+            while data := self._next_errors():
+                if log:
+                    log.write(data)
+                    log.flush()
+                else:
+                    self._errors.append(data)
+
+    def _next_errors(self) -> bytes:
+        while True:
+            try:
+                return bytes(self.channel.recv_stderr(_READ))
+            except TimeoutError:  # the timeout is for those who read stdout
+                continue
+            except (EOFError, OSError):
+                return b""

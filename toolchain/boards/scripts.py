@@ -1,0 +1,110 @@
+"""What runs in the board's `sh`: POSIX, with nothing beyond coreutils or busybox.
+
+Every script begins with the arguments TOKEN and ROOT, and says `TOKEN ready` (or `TOKEN` and what is
+wrong) on a line of its own before anything else, so that what a login shell prints is not taken for it.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+_BEGIN = r"""
+token=$1 root=$2
+shift 2
+say() { printf '%s %s\n' "$token" "$1"; }
+cd -- "$root" 2>/dev/null || { say folder; exit 0; }
+LC_ALL=C
+export LC_ALL
+"""
+
+# A watcher reads the channel's standard input. When that ends, by our wish or because the connection
+# is gone, it ends the command with all its children: sshd made the command the leader of a process
+# group, the watcher is in that group, and so the group's number cannot be given to others meanwhile.
+# GRACE 0: at once. Else each of: by itself, by SIGTERM within so many tenths of a second.
+_WATCH = r"""
+watch() {
+    trap '' HUP INT TERM PIPE
+    cat
+    if [ "$grace" -gt 0 ]; then
+        patient && kill -TERM "-$$" && patient
+    fi
+    kill -KILL "-$$"
+}
+patient() {
+    tenths=0
+    while [ "$tenths" -lt "$grace" ]; do
+        kill -0 "$$" || return 1
+        sleep 0.1 || { sleep 1; tenths=$((tenths + 9)); }
+        tenths=$((tenths + 1))
+    done
+}
+"""
+
+# Arguments: GRACE SIZE ARGV…; SIZE bytes of input come on the channel before it falls silent. They go
+# through a pipe with a name, so that a password among them is never in a file.
+RUN = (
+    _BEGIN
+    + _WATCH
+    + r"""
+grace=$1 size=$2
+shift 2
+case $1 in
+*/*)
+    [ -f "$1" ] || { say missing; exit 0; }
+    [ -x "$1" ] || { say denied; exit 0; } ;;
+*) command -v "$1" >/dev/null 2>&1 || { say missing; exit 0; } ;;
+esac
+ulimit -c 0
+exec 3<&0
+if [ "$size" -gt 0 ]; then
+    pipe=$(mktemp -d) && mkfifo "$pipe/in" || { say pipe; exit 0; }
+    { head -c "$size" <&3 >"$pipe/in"; watch <&3; } >/dev/null 2>&1 &
+    exec <"$pipe/in"
+    rm -r -- "$pipe"
+else
+    [ "$grace" -gt 0 ] || exec </dev/null
+    watch <&3 >/dev/null 2>&1 &
+fi
+exec 3<&-
+say "ready $$"
+exec "$@"
+"""
+)
+
+# Arguments: PATH SIZE MODE. The content comes on the channel; cut short, it is dropped.
+PUT = (
+    _BEGIN
+    + r"""
+path=./$1 size=$2 mode=$3
+folder=${path%/*} part=${path%/*}/.${path##*/}.$token.part
+trap 'rm -f "$part"' EXIT
+trap 'exit 1' HUP INT TERM PIPE
+[ ! -d "$path" ] || { echo "$path: Is a directory" >&2; exit 1; }
+new=
+[ -d "$folder" ] || { new=1; mkdir -p "$folder" || exit 1; }
+find "$folder" -maxdepth 1 -name ".${path##*/}.*.part" -mmin +1440 -exec rm -f {} + 2>/dev/null
+say ready
+cat >"$part" || exit 1
+[ "$(wc -c <"$part")" -eq "$size" ] || { echo "$path: cut short" >&2; exit 1; }
+[ -z "$mode" ] || chmod "$mode" "$part" || exit 1
+sync "$part" && mv -f "$part" "$path" || exit 1
+if [ "$new" ]; then sync; else sync "$folder"; fi
+"""
+)
+
+# Argument: PATH.
+GET = _BEGIN + '[ -f "./$1" ] || { say missing; exit 0; }\nsay ready\ncat "./$1"\n'
+
+# Argument: PATH. Without hidden entries; a line each: bytes, time of last change, name.
+LISTING = _BEGIN + 'say ready\ncd "./$1" 2>/dev/null || exit 0\nstat -c "%s %Y %n" -- * 2>/dev/null\nexit 0\n'
+
+# Argument: PATH.
+TOUCH = _BEGIN + 'say ready\n[ -e "./$1" ] || { echo "no such file" >&2; exit 1; }\ntouch "./$1"\n'
+
+# Argument: PATH.
+REMOVE = _BEGIN + 'say ready\nrm -rf "./$1"\n'
+
+
+def command_line(script: str, *arguments: str) -> str:
+    """Return what to hand to sshd: one `sh` with the script, whatever the login shell is."""
+    return "exec " + shlex.join(["sh", "-c", script, "sh", *arguments])
