@@ -20,6 +20,7 @@ from tvm import relax, s_tir
 from tvm.s_tir import meta_schedule as ms
 
 from tests.building.network import main as build_network
+from tests.models.graphs import graph_of, tensor_info
 from toolchain.boards.inventory import BuildFor, find_target
 from toolchain.building.build import BuildOptions, BuildResult, build, record_key
 from toolchain.building.tasks import Task
@@ -199,7 +200,10 @@ def test_a_folder_that_cannot_be_written_is_told(model: Model, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_full_disk_leaves_nothing_half_written(model: Model, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fits", ["nothing", "the library alone"])
+def test_a_full_disk_leaves_nothing_half_written(
+    fits: str, model: Model, built: BuildResult, tmp_path: Path
+) -> None:
     """A limit on the size of files stands for the disk: the same errors, at the same places."""
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
@@ -209,24 +213,60 @@ def test_a_full_disk_leaves_nothing_half_written(model: Model, tmp_path: Path) -
         "import toolchain.atomic as atomic\n"
         "model = load_model(sys.argv[1], ModelOptions()); out = Path(sys.argv[2])\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "real = atomic.write_bytes\n"
-        "def full(path, data):\n"  # the disk fills up between the compiler's files and ours
-        "    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); real(path, data)\n"
-        "atomic.write_bytes = full\n"
+        "limit = int(sys.argv[3]); real = atomic.replacing\n"
+        "def full(*arguments):\n"  # the disk fills up between the compiler's files and ours
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)); return real(*arguments)\n"
+        "atomic.replacing = full\n"
         "try: build(model, find_target('x86_64'), None, out)\n"
         "except ToolchainError as error: print(error); sys.exit(error.exit_code)\n"
     )
     out = tmp_path / "out"
+    sizes = (built.library.stat().st_size, built.bundle.stat().st_size)
+    limit = 4096 if fits == "nothing" else sum(sizes) // 2
+    suffix = "so" if fits == "nothing" else "bundle"
     done = subprocess.run(
-        [sys.executable, "-c", code, model.source, str(out)],
+        [sys.executable, "-c", code, model.source, str(out), str(limit)],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert done.returncode == 1, done.stderr
-    assert f"cannot write {out}/residual-x86_64.so: File too large" in done.stdout
+    assert f"cannot write {out}/residual-x86_64.{suffix}: File too large" in done.stdout
     assert list(out.iterdir()) == []
+
+
+def small(folder: Path, nodes: list[onnx.NodeProto], outputs: list[onnx.ValueInfoProto]) -> Model:
+    """Return a network of the input x [1, 8]."""
+    weights = {"k": np.array([3]), "boxes": np.zeros((1, 8, 4), np.float32), "row": np.array([1, 1, 8])}
+    path = folder / "small.onnx"
+    onnx.save(graph_of(nodes, [tensor_info("x", (1, 8))], outputs, weights), path)
+    return load_model(str(path), ModelOptions())
+
+
+def test_sorting_is_done_by_the_runtime(tmp_path: Path) -> None:
+    node = onnx.helper.make_node("TopK", ["x", "k"], ["values", "places"])
+    outputs = [tensor_info("values", (1, 3)), tensor_info("places", (1, 3), onnx.TensorProto.INT64)]
+    model = small(tmp_path, [node], outputs)
+    result = build(model, find_target("local"), None, tmp_path / "out")
+    check_outputs(result.library, model)
+
+
+def test_a_network_that_computes_nothing_is_refused(tmp_path: Path) -> None:
+    model = small(tmp_path, [onnx.helper.make_node("Identity", ["x"], ["y"])], [tensor_info("y", (1, 8))])
+    with pytest.raises(UsageError, match=r"small\.onnx: nothing is computed from the inputs"):
+        build(model, find_target("local"), None, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_shape_that_depends_on_the_data_is_refused(tmp_path: Path) -> None:
+    nodes = [
+        onnx.helper.make_node("Reshape", ["x", "row"], ["scores"]),
+        onnx.helper.make_node("NonMaxSuppression", ["boxes", "scores"], ["y"]),
+    ]
+    model = small(tmp_path, nodes, [tensor_info("y", ("n", 3), onnx.TensorProto.INT64)])
+    with pytest.raises(UsageError, match="depends on the data"):
+        build(model, find_target("local"), None, tmp_path / "out")
 
 
 # Records.

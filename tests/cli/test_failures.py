@@ -51,6 +51,12 @@ def test_with_json_stdout_holds_the_document_alone(capfd: pytest.CaptureFixture[
     assert captured.err == "a library's chatter\n"
 
 
+def test_too_little_memory_is_no_bug(capfd: pytest.CaptureFixture[str]) -> None:
+    assert failures.run(command_that(MemoryError("Unable to allocate 3.64 TiB")), []) == 1
+    err = capfd.readouterr().err
+    assert "too little memory: Unable to allocate 3.64 TiB" in err and "--batch" in err
+
+
 def test_a_bug_is_called_one_and_v_shows_where(capfd: pytest.CaptureFixture[str]) -> None:
     assert failures.run(command_that(KeyError("x")), []) == 1
     err = capfd.readouterr().err

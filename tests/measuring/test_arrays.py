@@ -109,6 +109,15 @@ def test_wrong_names_shapes_and_dtypes_are_told(tmp_path: Path, argument: str, s
         read_inputs([argument.format(**files)], SPECS[:1])
 
 
+def test_errors_name_the_option_that_was_typed(tmp_path: Path) -> None:
+    b = saved(tmp_path, "b.npy", B)
+    for argument in ("a", f"a={tmp_path}/gone.npy", f"a={b}", f"z={b}"):
+        with pytest.raises(UsageError, match=r"^--sample (a|z)"):
+            read_inputs([argument], SPECS[:1], "--sample")
+    with pytest.raises(UsageError, match="add --sample a="):
+        read_inputs([], SPECS[:1], "--sample")
+
+
 def test_a_name_twice_and_a_missing_one_are_told(tmp_path: Path) -> None:
     a = saved(tmp_path, "a.npy", A)
     with pytest.raises(UsageError, match="'a' is given twice"):

@@ -57,6 +57,13 @@ def test_stored_tensors_listed_as_inputs_are_no_inputs(tmp_path: Path) -> None:
     assert reference_outputs(model, sample_inputs(model))["prob"].shape == (1, 5)
 
 
+def test_two_outputs_of_one_name_are_refused(tmp_path: Path) -> None:
+    graph = classifier()
+    graph.graph.output.extend(list(graph.graph.output))
+    with pytest.raises(UsageError, match=r"two of its outputs are called 'prob'"):
+        load(tmp_path, graph)
+
+
 def test_several_outputs_stay_in_order_and_probabilities_are_found(tmp_path: Path) -> None:
     extra = [
         helper.make_node("LogSoftmax", ["logits"], ["log"], "log"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -21,7 +22,7 @@ from toolchain.building.pipeline import compile_fused, fuse
 from toolchain.building.tasks import extract_tasks
 from toolchain.bundles.manifest import Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
 from toolchain.bundles.write import write_bundle
-from toolchain.errors import ToolchainError
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.linking.gate import check_library
 from toolchain.linking.linker import linker_named
 from toolchain.models.load import Model
@@ -114,7 +115,7 @@ def build(
     Raises
     ------
     UsageError
-        An option or the sample does not fit the model or the board.
+        An option or the sample does not fit the model or the board; the network computes nothing.
     ToolchainError
         `require_tuned` and a task has no record; TVM, the linker, the gate or the disk failed.
     """
@@ -127,6 +128,11 @@ def build(
     scheduled, choices = schedule(
         fused, extract_tasks(fused), _finder(store, made_for, target.record_class, options.shipped)
     )
+    if not choices:
+        raise UsageError(
+            f"{model.source}: nothing is computed from the inputs, so there is nothing to compile",
+            "hand over a network whose outputs depend on its inputs",
+        )
     if options.require_tuned:
         _require_tuned(choices, model, target)
     stem = f"{model.name}-{target.board or target.profile.name}"
@@ -139,15 +145,17 @@ def build(
         linked = Path(folder) / "library.so"
         linker_named(options.linker).link(objects, linked, target.profile)
         check_library(linked, target.profile, objects)
-        if options.format == "tar":
-            write_object_tar(objects, library)
-        else:
-            atomic.write_bytes(library, linked.read_bytes())
-    progress("computing the reference output")
-    expected = reference_outputs(model, dict(sample))
-    progress("writing the bundle")
-    manifest = _manifest(model, target, made_for, options, choices)
-    digest = write_bundle(bundle, manifest, library, sample, expected)
+        progress("computing the reference output")
+        expected = reference_outputs(model, dict(sample))
+        progress("writing the bundle")
+        manifest = _manifest(model, target, made_for, options, choices)
+        with atomic.replacing(library) as temporary:
+            if options.format == "tar":
+                write_object_tar(objects, temporary)
+            else:
+                shutil.copyfile(linked, temporary)
+            # Within: where the bundle cannot be written, no library is left that belongs to none.
+            digest = write_bundle(bundle, manifest, temporary, sample, expected)
     return BuildResult(
         bundle.absolute(),
         digest,

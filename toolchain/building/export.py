@@ -8,8 +8,6 @@ from typing import Any
 
 import tvm
 
-from toolchain import atomic
-
 
 def export_objects(executable: tvm.runtime.Executable, folder: Path) -> tuple[Path, ...]:
     """Write `lib0.o` (code) and, where there are constants, `devc.o` into `folder`; in this order."""
@@ -25,7 +23,7 @@ def export_objects(executable: tvm.runtime.Executable, folder: Path) -> tuple[Pa
 
 def write_object_tar(objects: tuple[Path, ...], out: Path) -> None:
     """Write the objects as a tar whose bytes depend on their contents alone."""
-    with atomic.replacing(out) as temporary, tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT) as tar:
+    with tarfile.open(out, "w", format=tarfile.USTAR_FORMAT) as tar:
         for path in objects:
             member = tarfile.TarInfo(path.name)
             member.size = path.stat().st_size

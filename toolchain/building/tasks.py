@@ -87,13 +87,23 @@ def extract_tasks(fused: tvm.IRModule) -> list[Task]:
                 name=names[0],
                 weight=sum(len(calls[name]) for name in names),
                 flops=int(estimate_tir_flops(tvm.IRModule({"main": func}))),
-                shapes=tuple(tuple(int(extent) for extent in parameter.shape) for parameter in func.params),
+                shapes=_shapes(names[0], func),
                 outputs=_outputs(calls[names[0]][0]),
                 functions=tuple(names),
                 func=func,
             )
         )
     return sorted(tasks, key=lambda task: (-task.weight * task.flops, task.name))
+
+
+def _shapes(name: str, func: tirx.PrimFunc) -> tuple[tuple[int, ...], ...]:
+    extents = [list(parameter.shape) for parameter in func.params]
+    if not all(isinstance(extent, tirx.IntImm) for shape in extents for extent in shape):
+        raise UsageError(
+            f"the network cannot be compiled: a shape in its part {name} depends on the data",
+            "export the network without operators such as NonMaxSuppression and NonZero",
+        )
+    return tuple(tuple(int(extent) for extent in shape) for shape in extents)
 
 
 def tasks_named(tasks: list[Task], ids: Sequence[str], option: str) -> list[Task]:

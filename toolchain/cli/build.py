@@ -86,7 +86,7 @@ def command(
     target = find_target(board_name(board))
     target.profile.device(device)
     loaded = load_model(model, options)
-    sample = read_inputs(inputs, loaded.inputs) if inputs else None
+    sample = read_inputs(inputs, loaded.inputs, "--sample") if inputs else None
     how = BuildOptions(
         cluster=cluster,
         require_tuned=require_tuned,

@@ -62,6 +62,9 @@ def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int
     except BrokenPipeError:
         _forget_stdout()
         return 1
+    except MemoryError as error:
+        what = f"this machine has too little memory: {error}".removesuffix(": ")
+        return _report(as_json, 1, what, "use a smaller --batch or --shape, or a smaller network")
     except Exception as error:
         if _verbose(arguments):
             traceback.print_exc()

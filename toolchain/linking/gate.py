@@ -16,7 +16,8 @@ from toolchain.linking.glibc import SYMBOLS, version_key
 from toolchain.linking.symbols import Symbols, is_offered, object_symbols, split_symbols
 from toolchain.profiles import Profile
 
-_EXPORTS = ("__tvm_ffi_", "__TVMBackend")
+# Kernels, and the pointers to its C functions that the runtime sets when it has loaded a library.
+_EXPORTS = ("__tvm_ffi_", "__TVMBackend", "__TVMFFI")
 _EXPORTED_HELPERS = frozenset({"__truncsfhf2", "__extendhfsf2"})  # LLVM's conversions to and from float16
 # What would run code at load time, or bring in files that are not on the list.
 _FORBIDDEN_TAGS = {
@@ -192,7 +193,7 @@ def _symbols(facts: _Facts, expected: Symbols) -> Iterator[str]:
         yield f"it calls {', '.join(foreign)}, expected symbols of the runtime, libm and mem* alone"
     exports = sorted(n for n in mine.defined if not n.startswith(_EXPORTS) and n not in _EXPORTED_HELPERS)
     if exports:
-        yield f"it exports {', '.join(exports)}, expected __tvm_ffi_* and __TVMBackend* alone"
+        yield f"it exports {', '.join(exports)}, expected __tvm_ffi_*, __TVMBackend* and __TVMFFI* alone"
     if captured := sorted(expected.undefined - mine.undefined):
         names = ", ".join(captured)
         yield f"its objects call {names} but it does not: something took their place, expected the board's"

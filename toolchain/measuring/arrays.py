@@ -15,15 +15,19 @@ from toolchain.models.spec import TensorSpec, check_inputs
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the format's epoch: equal outputs give equal files
 
 
-def read_inputs(arguments: Sequence[str], specs: Sequence[TensorSpec]) -> dict[str, np.ndarray]:
+def read_inputs(
+    arguments: Sequence[str], specs: Sequence[TensorSpec], option: str = "--input"
+) -> dict[str, np.ndarray]:
     """Return the inputs given as `NAME=FILE.npy`, in the network's order, C-contiguous.
 
     Parameters
     ----------
     arguments
-        What `--input` was given; each is split at its first '='.
+        What the option was given; each is split at its first '='.
     specs
         The network's inputs.
+    option
+        Its name, for errors.
 
     Raises
     ------
@@ -35,11 +39,11 @@ def read_inputs(arguments: Sequence[str], specs: Sequence[TensorSpec]) -> dict[s
     for argument in arguments:
         name, equals, file = argument.partition("=")
         if not (name and equals and file):
-            raise UsageError(f"--input {argument}: not NAME=FILE.npy", f"such as --input {_example(specs)}")
+            raise UsageError(f"{option} {argument}: not NAME=FILE.npy", f"such as {option} {_example(specs)}")
         if name in arrays:
-            raise UsageError(f"--input {argument}: the input {name!r} is given twice", "leave one out")
-        arrays[name] = read_array(Path(file), f"--input {argument}")
-    check_inputs(specs, arrays)
+            raise UsageError(f"{option} {argument}: the input {name!r} is given twice", "leave one out")
+        arrays[name] = read_array(Path(file), f"{option} {argument}")
+    check_inputs(specs, arrays, option)
     return {spec.name: arrays[spec.name] for spec in specs}
 
 

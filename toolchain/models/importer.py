@@ -61,6 +61,12 @@ def check_valid(model: onnx.ModelProto, origin: str) -> None:
     UsageError
         With the first rule broken.
     """
+    for kind, values in (("inputs", model.graph.input), ("outputs", model.graph.output)):
+        names = [value.name for value in values]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise UsageError(
+                f"{origin}: two of its {kind} are called {printable(repr(twice[0]))}", "export it again"
+            )
     for tensor in all_tensors(model.graph):
         try:
             numpy_helper.to_array(tensor)

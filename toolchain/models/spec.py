@@ -24,7 +24,9 @@ class TensorSpec:
         return f"{self.name} {list(self.shape)} {self.dtype}"
 
 
-def check_inputs(specs: Sequence[TensorSpec], arrays: Mapping[str, np.ndarray]) -> None:
+def check_inputs(
+    specs: Sequence[TensorSpec], arrays: Mapping[str, np.ndarray], option: str = "--input"
+) -> None:
     """Check that `arrays` are exactly the inputs that `specs` describe.
 
     Raises
@@ -35,18 +37,18 @@ def check_inputs(specs: Sequence[TensorSpec], arrays: Mapping[str, np.ndarray]) 
     expected = "the inputs are: " + "; ".join(str(spec) for spec in specs)
     unknown = sorted(set(arrays) - {spec.name for spec in specs})
     if unknown:
-        raise UsageError(f"--input {unknown[0]}: the network has no input of this name", expected)
+        raise UsageError(f"{option} {unknown[0]}: the network has no input of this name", expected)
     for spec in specs:
         if spec.name not in arrays:
-            raise UsageError(f"the input {spec.name!r} is missing", f"add --input {spec.name}=FILE.npy")
+            raise UsageError(f"the input {spec.name!r} is missing", f"add {option} {spec.name}=FILE.npy")
         array = arrays[spec.name]
         if array.shape != spec.shape:
             raise UsageError(
-                f"--input {spec.name}: shape {list(array.shape)} where {list(spec.shape)} is expected",
+                f"{option} {spec.name}: shape {list(array.shape)} where {list(spec.shape)} is expected",
                 expected,
             )
         if array.dtype.name != spec.dtype:
             raise UsageError(
-                f"--input {spec.name}: dtype {array.dtype.name} where {spec.dtype} is expected",
+                f"{option} {spec.name}: dtype {array.dtype.name} where {spec.dtype} is expected",
                 f"save it as numpy.{spec.dtype}: array.astype({spec.dtype!r})",
             )
