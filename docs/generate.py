@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from toolchain.cli.root import EPILOG, root
-from toolchain.config import ENVIRONMENT_PREFIX, FILE_NAME, Settings
+from toolchain.config import ENVIRONMENT_PREFIX, FILE_NAME, BoardEntry, Settings
 
 REFERENCE = Path(__file__).parent / "reference"
 HEADER = "<!-- Made by docs/generate.py: change the code, then `make docs`. -->"
@@ -82,6 +82,11 @@ def configuration() -> str:
     for key, field in Settings.model_fields.items():
         default = DEFAULTS.get(key, f"`{field.default}`")
         rows.append(f"| `{key}` | `{ENVIRONMENT_PREFIX}{key.upper()}` | {default} | {field.description} |")
+    board_rows = []
+    for key, field in BoardEntry.model_fields.items():
+        default = "" if field.is_required() or not field.default else f"`{field.default}`"
+        needed = "needed" if field.is_required() else default
+        board_rows.append(f"| `{field.alias or key}` | {needed} | {field.description} |")
     return "\n".join(
         [
             HEADER,
@@ -95,6 +100,15 @@ def configuration() -> str:
             "| key | environment | default | |",
             "|---|---|---|---|",
             *rows,
+            "",
+            "## Boards over SSH",
+            "",
+            "A table `[boards.NAME]` for each; `toolchain board add` writes it, `toolchain board remove` takes it",
+            "out again. The rest of the file, comments included, stays as it is.",
+            "",
+            "| key | default | |",
+            "|---|---|---|",
+            *board_rows,
             "",
         ]
     )

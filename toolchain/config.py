@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,6 +20,7 @@ from toolchain.errors import UsageError
 
 FILE_NAME = "toolchain.toml"
 ENVIRONMENT_PREFIX = "TOOLCHAIN_"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"  # of a board
 
 
 class Settings(BaseModel):
@@ -60,13 +61,55 @@ class Settings(BaseModel):
     )
 
 
+class BoardEntry(BaseModel):
+    """Every key of `[boards.NAME]`: a board over SSH."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    board_class: str = Field(alias="class", description="Its board class.")
+    host: str = Field(
+        pattern=r"^[A-Za-z0-9_.:][A-Za-z0-9_.:%-]*$",
+        description="Name, address, or a `Host` of your ssh_config.",
+    )
+    port: int | None = Field(None, ge=1, le=65535, description="Default: ssh_config's, else 22.")
+    user: str | None = Field(
+        None, pattern=r"^[A-Za-z0-9_.][A-Za-z0-9_.@+$-]*$", description="Default: ssh_config's, else yours."
+    )
+    host_key: str = Field(
+        pattern=r"^[a-z0-9@.-]+ [A-Za-z0-9+/=]+$",
+        description="The pinned key of its SSH server, such as `ssh-ed25519 AAAA…`; no other is accepted.",
+    )
+    identity: Path | None = Field(
+        None,
+        description="The private key to log in with; default: the agent's, ssh_config's, the usual ones.",
+    )
+    jump: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_.\[][A-Za-z0-9_.:@,%+\[\]-]*$",
+        description="`[USER@]HOST[:PORT]` to go through; default: ssh_config's ProxyJump.",
+    )
+    groups: tuple[str, ...] = Field((), description="Names under which several boards are deployed to.")
+    root: str = Field(
+        ".edge-toolchain",
+        min_length=1,
+        description="The installation's folder there, relative to the login's home.",
+    )
+
+
+class _File(BaseModel):
+    """The tables of `toolchain.toml`; the rest of it is `Settings`."""
+
+    boards: dict[Annotated[str, Field(pattern=NAME)], BoardEntry] = {}
+
+
 @dataclass(frozen=True)
 class Configuration:
-    """The settings in force, the file they came from, and the origin of every key."""
+    """The settings in force, the file they came from, the origin of every key, and the user's boards."""
 
     settings: Settings
     file: Path | None
     origins: dict[str, str]
+    boards: dict[str, BoardEntry] = field(default_factory=dict)
 
 
 def find_file(start: Path) -> Path | None:
@@ -103,19 +146,37 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
         if environment.get(variable):  # set to nothing is not set
             values[key] = environment[variable]
             origins[key] = variable
+    origins.pop("boards", None)
     try:
-        return Configuration(Settings(**values), file, origins)
+        tables = _File(boards=values.pop("boards", {}))
+        return Configuration(Settings(**values), file, origins, _resolved(tables.boards, file))
     except ValidationError as error:
-        raise UsageError(*_explain(error, origins)) from error
+        raise UsageError(*_explain(error, origins, file)) from error
 
 
-def _explain(error: ValidationError, origins: dict[str, str]) -> tuple[str, str]:
+def _resolved(boards: dict[str, BoardEntry], file: Path | None) -> dict[str, BoardEntry]:
+    """Make each identity's path absolute: in the file it is relative to the file."""
+    if file is None:
+        return boards
+    return {
+        name: entry.model_copy(update={"identity": file.parent / entry.identity.expanduser()})
+        if entry.identity
+        else entry
+        for name, entry in boards.items()
+    }
+
+
+def _explain(error: ValidationError, origins: dict[str, str], file: Path | None) -> tuple[str, str]:
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
-    where = origins.get(key.split(".")[0], FILE_NAME)
-    if first["type"] == "extra_forbidden":
-        allowed = ", ".join(sorted(Settings.model_fields))
-        return f"{where}: unknown key {key!r}", f"the keys are: {allowed}"
+    key = ".".join(str(part) for part in first["loc"] if part != "[key]")
+    in_board = first["loc"][0] == "boards"
+    where = str(file) if in_board else origins.get(key.split(".")[0], FILE_NAME)
+    if first["type"] in ("extra_forbidden", "missing"):
+        keys = (
+            [f.alias or n for n, f in BoardEntry.model_fields.items()] if in_board else Settings.model_fields
+        )
+        problem = f"unknown key {key!r}" if first["type"] == "extra_forbidden" else f"{key} is missing"
+        return f"{where}: {problem}", f"the keys are: {', '.join(sorted(keys))}"
     return f"{where}: {key} = {first['input']!r}: {first['msg']}", f"edit {where}"
 
 
