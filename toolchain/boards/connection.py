@@ -239,7 +239,7 @@ def _check_host_key(transport: paramiko.Transport, address: SshAddress) -> None:
 def _other_key(address: SshAddress, offered: str) -> ToolchainError:
     name = address.name or "NAME"
     return UsageError(
-        f"{address.label}: the host key of {address.host} has changed: it offers {offered}, "
-        f"pinned is {fingerprint(address.host_key)}; either the board was set up anew or someone stands between",
+        f"{address.label}: the host key of {address.host} has changed: it offers {offered}, pinned is "
+        f"{fingerprint(address.host_key)}; either the board was set up anew or someone stands between",
         f"if it was set up anew: `toolchain board remove {name}`, then `toolchain board add` it again",
     )

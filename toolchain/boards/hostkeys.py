@@ -49,16 +49,3 @@ def known_hosts(address: SshAddress) -> Path:
     if not file.is_file() or file.read_text() != line:
         atomic.write_text(file, line)
     return file
-
-
-def fetch_host_key(address: SshAddress) -> str:
-    """Ask the server for its key, without logging in; `host_key` of the address is not looked at.
-
-    Raises
-    ------
-    LostError
-        It cannot be reached, or there is no SSH server.
-    """
-    from toolchain.boards.connection import ask_host_key
-
-    return ask_host_key(address)

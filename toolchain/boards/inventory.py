@@ -1,14 +1,14 @@
-"""The boards there are: `local`, and the emulated ones of the state folder."""
+"""The boards there are: `local`, those of `toolchain.toml`, and the emulated ones of the state folder."""
 
 from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
 
-from toolchain.boards import emulated
+from toolchain.boards import emulated, register
 from toolchain.boards.board import Board
 from toolchain.boards.local import LocalTransport
-from toolchain.config import state_dir
+from toolchain.config import configuration, state_dir
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.profiles import Profile, class_names, host_profile, load_profile
 
@@ -52,48 +52,81 @@ def local_board() -> Board:
 
 
 def list_boards() -> list[Board]:
-    """Return every usable board, `local` first; `broken_boards` has the others."""
-    found = [local_board()]
-    for name in emulated.names():
-        try:
-            found.append(emulated.load(name))
-        except ToolchainError:
-            continue  # reported by broken_boards
-    return found
+    """Return every usable board, `local` first; `broken_boards` has the others. Connects to none."""
+    return [local_board(), *(board for board in _loaded().values() if isinstance(board, Board))]
 
 
 def broken_boards() -> dict[str, ToolchainError]:
-    """Return the boards whose state cannot be used, each with what is wrong and what to type."""
-    broken = {}
-    for name in emulated.names():
-        try:
-            emulated.load(name)
-        except ToolchainError as error:
-            broken[name] = error
-    return broken
+    """Return the boards whose entry or state cannot be used, each with what is wrong and what to type."""
+    return {name: error for name, error in _loaded().items() if isinstance(error, ToolchainError)}
+
+
+def _loaded() -> dict[str, Board | ToolchainError]:
+    found: dict[str, Board | ToolchainError] = {}
+    for load, names in ((emulated.load, emulated.names()), (register.load, register.names())):
+        for name in names:
+            try:
+                found[name] = load(name)
+            except ToolchainError as error:
+                found[name] = error
+    return found
 
 
 def find_board(name: str) -> Board:
-    """Return the board `name`.
+    """Return the board `name`; for a board class, the first board of it that is no emulated one.
 
     Raises
     ------
     UsageError
-        There is none, or `name` is a board class, which does not say which board; lists the boards.
+        There is none; lists the boards.
     ToolchainError
         Its state is broken.
     """
+    return find_boards(name)[0]
+
+
+def find_boards(name: str) -> list[Board]:
+    """Return the board `name`, or all boards of the class `name`, emulated ones never among them.
+
+    Raises
+    ------
+    UsageError
+        There is none; lists the boards.
+    ToolchainError
+        The state of one is broken.
+    """
     if name == LOCAL:
-        return local_board()
+        return [local_board()]
+    if name in register.names():
+        return [register.load(name)]
     if name in emulated.names():
-        return emulated.load(name)
-    if name in class_names():
-        raise UsageError(
-            f"--board {name}: that is a board class, and this step needs a board; there are: "
-            + ", ".join(_board_names()),
-            f"start one: `toolchain board emulate start {name}`, then --board {emulated.default_name(name)}",
-        )
-    raise _unknown(name)
+        return [emulated.load(name)]
+    if name not in class_names():
+        raise _unknown(name)
+    entries = configuration().boards
+    if found := [register.load(each) for each in register.names() if entries[each].board_class == name]:
+        return found
+    raise UsageError(
+        f"--board {name}: that is a board class, and this step needs a board; there are: "
+        + ", ".join(_board_names()),
+        f"add yours: `toolchain board add HOST --class {name}`; or start an emulated one: "
+        f"`toolchain board emulate start {name}`, then --board {emulated.default_name(name)}",
+    )
+
+
+def group(name: str) -> list[Board]:
+    """Return the boards of a group.
+
+    Raises
+    ------
+    UsageError
+        No board is in such a group; lists the groups.
+    """
+    if found := register.names(name):
+        return [register.load(each) for each in found]
+    groups = sorted({each for entry in configuration().boards.values() for each in entry.groups})
+    known = ", ".join(groups) or "none"
+    raise UsageError(f"--group {name}: no board is in such a group", f"the groups are: {known}")
 
 
 def find_target(name: str) -> BuildFor:
@@ -106,14 +139,14 @@ def find_target(name: str) -> BuildFor:
     """
     if name in class_names():
         return BuildFor(load_profile(name), None, emulated=False, record_class=name)
-    if name == LOCAL or name in emulated.names():
+    if name in _board_names():
         board = find_board(name)
         return BuildFor(board.profile, board.name, board.emulated, board.record_class)
     raise _unknown(name)
 
 
 def _board_names() -> list[str]:
-    return [LOCAL, *emulated.names()]
+    return [LOCAL, *register.names(), *emulated.names()]
 
 
 def _unknown(name: str) -> UsageError:

@@ -186,7 +186,7 @@ class Link:
         try:
             # A session of its own: Ctrl-C is for us, and we end it in order.
             self._proxy = subprocess.Popen(
-                proxy, stdin=its, stdout=its, stderr=subprocess.PIPE, start_new_session=True
+                proxy, stdin=its.fileno(), stdout=its.fileno(), stderr=subprocess.PIPE, start_new_session=True
             )
         except BaseException:
             ours.close()

@@ -83,25 +83,27 @@ class SshTransport:
     def put(self, local: Path | bytes, remote: str, *, executable: bool = False) -> None:
         """Write a file, whole or not at all; see `Transport.put`."""
         path = str(checked_path(remote))
-        with _opened(local) as (content, size):
-            with self._script(scripts.PUT, path, str(size), "+x" if executable else "") as script:
-                cut: BaseException | None = None
-                try:
-                    script.send(content.read, _CHUNK, _PATIENCE_S)
-                except OSError as error:
-                    cut = error  # the script ended, or the board; it says why
-                try:
-                    code = script.wait(_KILL_S if cut else _SYNC_S + size / _SLOWEST_DISK)
-                except LostError as error:
-                    raise LostError(f"{error.message}; {remote} was not replaced", error.hint) from error
-                if code is None or (cut and code == 0):
-                    raise script.failure(cut or TimeoutError())
-                if code:
-                    raise ToolchainError(
-                        f"{self.address.label}: cannot write {remote}: {script.last_words()}; "
-                        "nothing was left half-written",
-                        "`toolchain board status` shows the board's free space",
-                    )
+        with (
+            _opened(local) as (content, size),
+            self._script(scripts.PUT, path, str(size), "+x" if executable else "") as script,
+        ):
+            cut: BaseException | None = None
+            try:
+                script.send(content.read, _CHUNK, _PATIENCE_S)
+            except OSError as error:
+                cut = error  # the script ended, or the board; it says why
+            try:
+                code = script.wait(_KILL_S if cut else _SYNC_S + size / _SLOWEST_DISK)
+            except LostError as error:
+                raise LostError(f"{error.message}; {remote} was not replaced", error.hint) from error
+            if code is None or (cut and code == 0):
+                raise script.failure(cut or TimeoutError())
+            if code:
+                raise ToolchainError(
+                    f"{self.address.label}: cannot write {remote}: {script.last_words()}; "
+                    "nothing was left half-written",
+                    "`toolchain board status` shows the board's free space",
+                )
 
     def get(self, remote: str, local: Path) -> None:
         """Fetch a file; see `Transport.get`."""
