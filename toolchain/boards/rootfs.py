@@ -77,7 +77,10 @@ _FILES = {  # permissions, content
     "etc/shadow": (0o640, "".join(f"{n}:*:19518:0:99999:7:::\n" for n in ("root", "sshd", "nobody", USER))),
     "etc/shells": (0o644, "/bin/sh\n/bin/bash\n"),
     "etc/nsswitch.conf": (0o644, "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"),
-    "etc/profile": (0o644, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nexport PATH\n"),
+    "etc/profile": (
+        0o644,
+        "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin\n",
+    ),
     "etc/pam.d/common-auth": (0o644, "auth required pam_unix.so\n"),
     "etc/pam.d/common-account": (0o644, "account required pam_unix.so\n"),
     "etc/pam.d/common-password": (0o644, "password required pam_unix.so\n"),
@@ -174,7 +177,11 @@ def _unpacked(architecture: str, log: Path) -> Iterator[IO[bytes]]:
     try:
         with log.open("wb") as errors:
             child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
             )
     except FileNotFoundError as error:
         raise MissingError(

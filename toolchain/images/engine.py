@@ -282,7 +282,9 @@ def _absent(where: str, error: BaseException) -> MissingError:
             f"the Docker daemon at {where} does not let this user in: permission denied",
             "as root: usermod -aG docker YOUR-NAME, then log in again",
         )
-    started = "is DOCKER_HOST right?" if os.environ.get("DOCKER_HOST") else "`make deps` installs and starts it"
+    started = (
+        "is DOCKER_HOST right?" if os.environ.get("DOCKER_HOST") else "`make deps` installs and starts it"
+    )
     return MissingError(f"no Docker daemon answers at {where}: {cause}", started)
 
 
