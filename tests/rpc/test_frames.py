@@ -52,7 +52,7 @@ def test_a_length_is_limited(size: int) -> None:
             frames.body_size(header, frames.MAX_REQUEST_BYTES)
 
 
-KEYS = st.sampled_from(["a", "b"])
+KEYS = st.sampled_from(["a", "b", "c@1", "c@2"])
 
 
 class Rendezvous(RuleBasedStateMachine):
@@ -82,10 +82,15 @@ class Rendezvous(RuleBasedStateMachine):
         def deliver(offer: Offer) -> bool:
             if alive:
                 assert peer not in self.gone
+                assert offer.board == key.partition("@")[2]
                 self.given.append(offer)
             return alive
 
-        self.registry.request(peer, key, priority, deliver)
+        self.registry.request(peer, key, priority, deliver, "somebody", 60.0)
+
+    @invariant()
+    def who_is_leased_offers_nothing(self) -> None:
+        assert len(self.registry.leases()) <= len(self.given)
 
     @rule(peer=consumes(peers))
     def disconnect(self, peer: object) -> None:
@@ -101,9 +106,58 @@ class Rendezvous(RuleBasedStateMachine):
 
     @invariant()
     def nobody_waits_beside_a_free_server(self) -> None:
-        for queue in self.registry.summary()["queue_info"].values():
-            assert not (queue["free"] and queue["pending"])
+        for key, queue in self.registry.summary()["queue_info"].items():
+            assert key == "c" or not (queue["free"] and queue["pending"])
 
 
 TestRendezvous = Rendezvous.TestCase
 TestRendezvous.settings = settings(max_examples=25, deadline=None)
+
+
+def test_a_request_for_a_board_gets_that_board_and_any_other_takes_what_is_free() -> None:
+    registry = Registry()
+    given: list[str] = []
+
+    def ask(key: str) -> None:
+        registry.request(object(), key, 1, lambda offer: given.append(offer.board) or True, "tune", 60)
+
+    ask("c@2")
+    for board in ("1", "2"):
+        server = object()
+        registry.register(server, f"c@{board}", "127.0.0.1", 9000)
+        registry.offer(f"c@{board}", Offer(server, "127.0.0.1", 9000, board))
+    assert given == ["2"]
+    ask("c")
+    assert given == ["2", "1"]
+    assert registry.summary()["queue_info"] == {"c": {"free": 0, "pending": 0}}
+
+
+def test_a_lease_ends_with_the_next_offer_or_its_time_or_its_server() -> None:
+    now = 0.0
+    registry = Registry(clock=lambda: now)
+    servers = [object() for _ in range(3)]
+    for board, server in enumerate(servers):
+        registry.register(server, f"c@{board}", "127.0.0.1", 9000)
+        registry.offer(f"c@{board}", Offer(server, "127.0.0.1", 9000, "x"))
+        registry.request(object(), f"c@{board}", 1, lambda _: True, f"user {board}", 10 + board)
+    assert [lease.user for lease in registry.leases()] == ["user 0", "user 1", "user 2"]
+    registry.offer("c@0", Offer(servers[0], "127.0.0.1", 9000, "y"))
+    registry.forget(servers[1])
+    assert [lease.board for lease in registry.leases()] == ["2"]
+    now = 11.9
+    assert registry.overdue() == []
+    now = 12.1
+    assert [lease.board for lease in registry.overdue()] == ["2"]
+    assert registry.leases() == []
+
+
+@given(st.text(max_size=40), st.floats(min_value=0.1, max_value=1e6))
+def test_who_asks_survives_the_wire(who: str, ttl: float) -> None:
+    said, seconds = frames.parse_user(frames.user_text(who, ttl))
+    assert said == who
+    assert seconds == pytest.approx(ttl, abs=0.06)
+
+
+@pytest.mark.parametrize("text", ["", None, 7, "me", "me ttl=", "me ttl=.", "me ttl=0", "me ttl=1.2.3"])
+def test_who_does_not_say_how_long_has_an_hour(text: object) -> None:
+    assert frames.parse_user(text)[1] == frames.UNSAID_TTL_S

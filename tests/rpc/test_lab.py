@@ -78,7 +78,10 @@ def test_a_second_start_joins_and_adds_boards() -> None:
     second = lab.start([local_board(), board])
     assert (second.pid, second.port) == (first.pid, first.port)
     assert second.keys == {"local": FREE, "x86_64+emulated": FREE}
-    assert second.boards == ("local", "second")
+    assert {name: board.state for name, board in second.boards.items()} == {
+        "local": "serving",
+        "second": "serving",
+    }
     with pytest.raises(ToolchainError, match=f"already runs, its tracker is at port {first.port}"):
         lab.start([], port=first.port - 1)
 

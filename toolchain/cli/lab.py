@@ -57,7 +57,15 @@ def status() -> None:
     from toolchain.rpc import lab
 
     found = lab.status()
-    document = found.as_json() if found else {"tracker": None, "keys": {}, "boards": [], "pid": None}
+    nothing: dict[str, object] = {
+        "tracker": None,
+        "keys": {},
+        "boards": [],
+        "states": {},
+        "leases": [],
+        "pid": None,
+    }
+    document = found.as_json() if found else nothing
     emit(document, lambda: _show(found))
 
 
@@ -71,6 +79,24 @@ def stop() -> None:
     emit({"stopped": stopped}, lambda: click.echo("stopped" if stopped else "no lab was running"))
 
 
+@command.command()
+@click.argument("key")
+@output_options
+def release(key: str) -> None:
+    """Take back what is handed out under KEY: its sessions end, whoever holds them.
+
+    A session whose client has gone ends by itself, and every session has a time after which the lab takes
+    the board back; this is for those that shall end before.
+    """
+    from toolchain.rpc import lab
+
+    boards = lab.release(key)
+    emit(
+        {"released": boards},
+        lambda: click.echo(f"released {', '.join(boards)}" if boards else f"nothing is held under {key}"),
+    )
+
+
 def _show(status: LabStatus | None) -> None:
     if status is None:
         click.echo("no lab runs; `toolchain lab start` starts one")
@@ -78,3 +104,11 @@ def _show(status: LabStatus | None) -> None:
     click.echo(f"tracker {status.host}:{status.port} (process {status.pid}): {', '.join(status.boards)}")
     rows = [(key, counts["total"], counts["free"], counts["pending"]) for key, counts in status.keys.items()]
     table(["KEY", "TOTAL", "FREE", "PENDING"], rows)
+    for lease in status.leases:
+        click.echo(
+            f"{lease['board'] or lease['key']}: held by {lease['user'] or 'an unnamed client'} "
+            f"for {lease['held_s']:.0f} s; taken back in {lease['left_s']:.0f} s"
+        )
+    for name, board in status.boards.items():
+        if board.state != "serving":
+            click.echo(f"{name}: {board.state}" + (f": {board.reason}" if board.reason else ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from dataclasses import dataclass
@@ -59,13 +60,32 @@ class TrackerClient:
             keys.setdefault(key, {"total": 0, "free": 0, "pending": 0})["total"] += 1
         return keys
 
-    def request(self, key: str, wait_s: float, priority: int = 1) -> Grant | None:
+    def boards(self, key: str) -> set[str]:
+        """Return the boards whose servers are there under a key."""
+        servers = self._ask(_ANSWER_S, Code.SUMMARY)[1]["server_info"]
+        return {str(server["board"]) for server in servers if server["key"] == f"server:{key}"}
+
+    def request(
+        self, key: str, wait_s: float, priority: int = 1, ttl_s: float = frames.UNSAID_TTL_S
+    ) -> Grant | None:
         """Wait for a free server; None where there was none in time.
 
         The connection is of no use after a None: the request is withdrawn by closing it.
+
+        Parameters
+        ----------
+        key
+            Of the boards, or `KEY@BOARD` for a certain one.
+        wait_s
+            Seconds to wait.
+        priority
+            Higher ones are served first.
+        ttl_s
+            Seconds for which the server may be kept; then the lab takes it back.
         """
+        user = frames.user_text(f"process {os.getpid()}", ttl_s)
         try:
-            _, (host, port, match_key) = self._ask(wait_s, Code.REQUEST, key, "", priority)
+            _, (host, port, match_key) = self._ask(wait_s, Code.REQUEST, key, user, priority)
         except TimeoutError:
             self.close()
             return None

@@ -7,6 +7,8 @@ many bytes of JSON. Requests are lists that begin with a `Code`; every request h
 from __future__ import annotations
 
 import json
+import math
+import re
 import struct
 from enum import IntEnum
 from typing import Any
@@ -17,6 +19,9 @@ HEADER_BYTES = 4
 # The longest requests hold a key, an address and a match key; replies list every server.
 MAX_REQUEST_BYTES = 64 * 1024
 MAX_REPLY_BYTES = 16 * 1024 * 1024
+# How long who does not say, as TVM's own clients don't, may keep a server.
+UNSAID_TTL_S = 3600.0
+_TTL = re.compile(r" ttl=([0-9.]{1,12})$")
 
 
 class Code(IntEnum):
@@ -86,3 +91,19 @@ def decode_request(body: bytes) -> tuple[Code, list[Any]]:
         return Code(message[0]), message[1:]
     except ValueError as error:
         raise FrameError(f"unknown code {message[0]}") from error
+
+
+def user_text(who: str, ttl_s: float) -> str:
+    """Return what a request says about its client: a free text in the protocol, which ours ends so."""
+    return f"{who} ttl={ttl_s:.1f}"
+
+
+def parse_user(text: object) -> tuple[str, float]:
+    """Return who asks, and for how many seconds it may keep a server."""
+    said = text if isinstance(text, str) else ""
+    found = _TTL.search(said)
+    try:
+        seconds = float(found[1]) if found else math.nan
+    except ValueError:
+        seconds = math.nan
+    return said[: found.start()] if found else said, seconds if seconds > 0 else UNSAID_TTL_S

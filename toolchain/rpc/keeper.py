@@ -1,4 +1,4 @@
-"""One server on one board, started again when it dies."""
+"""One server on one board, started again when it dies or its board comes back."""
 
 from __future__ import annotations
 
@@ -7,106 +7,197 @@ import logging
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from toolchain.boards.transport import DeadlineError, Process, Transport
+from toolchain.boards.board import Board
+from toolchain.boards.install import Installed, installed
+from toolchain.boards.ssh import SshTransport
+from toolchain.boards.transport import DeadlineError, Process
 from toolchain.errors import ToolchainError
+from toolchain.rpc.frames import HOST
+from toolchain.rpc.tunnel import PortTakenError, Tunnel
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 0.2
-_LONGEST_PAUSE_S = 30.0
+_LONGEST_PAUSE_S = 10.0  # so long may it take until a board that came back is noticed
 _HEALTHY_S = 30.0  # a server that ran this long may be started again at once
 _END_S = 1.0  # between the end of a server's output and its own
+_STOP_S = 12.0  # for an orderly end; what hangs then ends with this process
 _MAX_LINE = 64 * 1024
+_PORTS = 5  # attempts, each with another port
+
+State = Literal["starting", "serving", "away"]
 
 
 class Keeper(threading.Thread):
-    """Runs `edge-rt serve` on a board until `stop`.
+    """Keeps `edge-rt serve` running on a board, and the way there open, until `stop`.
 
     Parameters
     ----------
-    argv
-        The server's command line on the board.
-    errors
-        File of this host that takes what the server says on its standard error.
+    tracker
+        The tracker's port on this host.
+    options
+        More options of the server.
+    folder
+        Folder of this host for what server and tunnel say: `NAME.log`.
 
     Attributes
     ----------
     port
-        Where the server listens; None while it does not.
+        Where the server listens, on this host; None while it does not.
     failure
-        Why it last ended or did not start; None until then.
+        Why the board is away; None while it is not, or before the first attempt has ended.
     """
 
-    def __init__(self, board: str, transport: Transport, argv: list[str], errors: Path) -> None:
-        super().__init__(name=f"server on {board}", daemon=True)
+    def __init__(self, board: Board, tracker: int, options: Sequence[str], folder: Path) -> None:
+        super().__init__(name=f"server on {board.name}", daemon=True)
         self.board = board
         self.port: int | None = None
         self.failure: ToolchainError | None = None
-        self._transport = transport
-        self._argv = argv
-        self._errors = errors
+        self.log = folder / f"{board.name}.log"
+        self._tracker = tracker
+        self._options = list(options)
         self._lock = threading.Lock()
         self._process: Process | None = None
+        self._cause: ToolchainError | None = None  # why we ended the server ourselves
+        self._closed = threading.Event()  # whoever took the process from this thread has ended it
         self._stopping = threading.Event()
+        self._hurry = threading.Event()
+
+    @property
+    def state(self) -> State:
+        """What the board does."""
+        if self.failure is not None:
+            return "away"
+        return "starting" if self.port is None else "serving"
 
     def run(self) -> None:
         """Start the server again and again, with growing pauses."""
         pause = _FIRST_PAUSE_S
         while not self._stopping.is_set():
             begun = time.monotonic()
+            self._cause = None
             try:
-                self.failure = self._serve()
+                failure = self._attempt()
             except ToolchainError as error:
-                self.failure = error
+                failure = error
+            except Exception as error:  # a keeper that dies would leave its board away for good
+                log.exception("board %s", self.board.name)
+                failure = ToolchainError(f"board {self.board.name}: {error!r}", f"see {self.log}")
             self.port = None
             if self._stopping.is_set():
                 return
+            self.failure = failure
             log.warning("%s; again in %g s", self.failure, pause)
-            self._stopping.wait(pause)
+            self._disconnect()
+            self._hurry.wait(pause)
+            self._hurry.clear()
             healthy = time.monotonic() - begun > _HEALTHY_S
             pause = _FIRST_PAUSE_S if healthy else min(2 * pause, _LONGEST_PAUSE_S)
 
+    def retry(self) -> None:
+        """Try a board that is away again now."""
+        if self.failure is not None:
+            self.failure = None
+            self._hurry.set()
+
+    def end_server(self, cause: ToolchainError) -> None:
+        """End the server with its session; it is started again."""
+        self._hurry.set()
+        self._end(cause)
+
     def stop(self) -> None:
-        """End the server, and wait until it and this thread have ended."""
+        """End the server and the tunnel, and wait until they and this thread have ended."""
         self._stopping.set()
+        self._hurry.set()
+        if not self._end(ToolchainError(f"board {self.board.name}: the lab ends")):
+            self._disconnect()  # it may be waiting for a board that does not answer
+        if self.is_alive():
+            self.join(_STOP_S)
+        self._disconnect()
+
+    def _end(self, cause: ToolchainError) -> bool:
+        """End the server, if it runs, from another thread."""
         with self._lock:
             process, self._process = self._process, None
-        if process is not None:
+            self._cause = cause
+            self._closed.clear()
+        if process is None:
+            return False
+        self.port, self.failure = None, cause
+        try:
             process.close()
-        if self.is_alive():
-            self.join(_LONGEST_PAUSE_S)
+        finally:
+            self._closed.set()
+        return True
 
-    def _serve(self) -> ToolchainError:
+    def _disconnect(self) -> None:
+        if isinstance(self.board.transport, SshTransport):
+            self.board.transport.close()
+
+    def _attempt(self) -> ToolchainError:
+        program = installed(self.board)
+        if not isinstance(self.board.transport, SshTransport):
+            return self._serve(program, self._tracker, port=0)
+        for left in reversed(range(_PORTS)):
+            try:
+                return self._serve_through_tunnel(program, self.board.transport)
+            except PortTakenError:
+                if not left or self._stopping.is_set():
+                    raise
+        raise AssertionError
+
+    def _serve_through_tunnel(self, program: Installed, transport: SshTransport) -> ToolchainError:
+        tunnel = Tunnel(transport.address, self._tracker, self.log)
+        tunnel.open(self._end)
+        try:
+            return self._serve(program, tunnel.tracker_port, tunnel.port)
+        finally:
+            tunnel.close()
+
+    def _serve(self, program: Installed, tracker_port: int, port: int) -> ToolchainError:
+        key = f"{self.board.tracker_key}@{self.board.name}"
+        where = ("--tracker", f"{HOST}:{tracker_port}", "--port", str(port))
+        argv = program.command("serve", *where, "--key", key, *self._options)
+        process = self.board.transport.spawn(argv, self.log)
         with self._lock:
-            if self._stopping.is_set():
-                return ToolchainError(f"the lab ends before the server on {self.board} started")
-            process = self._process = self._transport.spawn(self._argv, self._errors)
+            cause = self._cause
+            if cause is None:
+                self._process = process
+        if cause is not None:  # while it started
+            process.close()
+            return cause
         said = ""
         try:
             while line := process.stdout.readline(_MAX_LINE):
                 said = line.decode(errors="replace").strip() or said
                 self._hear(said)
-        except ValueError:  # `stop` has closed it
+        except (ValueError, OSError):  # closed, or lost
             pass
         with self._lock:
             mine, self._process = self._process is process, None
         if not mine:
-            return ToolchainError(f"board {self.board}: the server was stopped")
+            self._closed.wait(_STOP_S)
+            return self._cause or ToolchainError(f"board {self.board.name}: the server was ended")
         code = None
-        with suppress(DeadlineError):
-            code = process.wait(_END_S)
-        process.close()
+        try:
+            with suppress(DeadlineError):
+                code = process.wait(_END_S)
+        except ToolchainError as error:  # the connection was lost
+            return error
+        finally:
+            process.close()
         return self._ended(said, code)
 
     def _hear(self, line: str) -> None:
-        log.info("%s: %s", self.board, line)
+        log.info("%s: %s", self.board.name, line)
         document = _document(line)
         if isinstance(document.get("port"), int):
-            self.port = document["port"]
+            self.port, self.failure = document["port"], None
 
     def _ended(self, said: str, code: int | None) -> ToolchainError:
         error = _document(said).get("error")
@@ -115,14 +206,13 @@ class Keeper(threading.Thread):
         elif code is not None and code < 0:
             reason = f"by signal {-code} ({signal.strsignal(-code)})"
         else:
-            lines = (
-                self._errors.read_text(errors="replace").strip().splitlines() if self._errors.exists() else []
-            )
+            lines = self.log.read_text(errors="replace").strip().splitlines() if self.log.exists() else []
             reason = lines[-1] if lines else "it said nothing"
-        return ToolchainError(
-            f"board {self.board}: the server has ended: {reason}",
-            f"see {self._errors}; `toolchain board show {self.board}`",
-        )
+        message = f"board {self.board.name}: the server has ended: {reason}"
+        hint = f"see {self.log}; `toolchain board show {self.board.name}`"
+        if "cannot listen on" in reason:
+            raise PortTakenError(message, hint)
+        return ToolchainError(message, hint)
 
 
 def _document(line: str) -> dict[str, Any]:

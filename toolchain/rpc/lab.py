@@ -18,13 +18,13 @@ from typing import Any
 
 from toolchain.atomic import cannot_write
 from toolchain.boards.board import Board
-from toolchain.boards.install import install_runtime
 from toolchain.config import cache_dir, state_dir
-from toolchain.errors import ToolchainError
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.rpc import control, frames, state
 from toolchain.rpc.client import TrackerClient
 from toolchain.rpc.state import Life
 from toolchain.rpc.supervisor import READY_S
+from toolchain.runtime import arch_of, ensure_runtime
 
 _START_S = 30.0
 _STOP_S = 20.0  # its servers have a few seconds each to end, all at once
@@ -40,14 +40,32 @@ class Lab:
 
 
 @dataclass(frozen=True)
+class BoardStatus:
+    """What a board of the lab does: `starting`, `serving`, or `away` for a reason."""
+
+    key: str
+    state: str
+    reason: str | None
+
+
+@dataclass(frozen=True)
 class LabStatus:
-    """What `lab status` prints: per key the servers, the free ones, the requests that wait."""
+    """What `lab status` prints.
+
+    Attributes
+    ----------
+    keys
+        Per key the servers, the free ones, the requests that wait; also of boards that are away.
+    leases
+        What is handed out: key, board, user, seconds held and left.
+    """
 
     host: str
     port: int
     pid: int
-    boards: tuple[str, ...]
+    boards: dict[str, BoardStatus]
     keys: dict[str, dict[str, int]]
+    leases: tuple[dict[str, Any], ...]
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of `--json`."""
@@ -55,6 +73,8 @@ class LabStatus:
             "tracker": f"{self.host}:{self.port}",
             "keys": self.keys,
             "boards": list(self.boards),
+            "states": {name: asdict(status) for name, status in self.boards.items()},
+            "leases": list(self.leases),
             "pid": self.pid,
         }
 
@@ -62,7 +82,7 @@ class LabStatus:
 def start(boards: Sequence[Board], port: int = 0) -> LabStatus:
     """Start the lab, or add boards to the one that runs; it lasts until `stop`.
 
-    Returns when the server of every board is registered.
+    Returns when every board serves or is known to be away; those are taken in when they come back.
 
     Parameters
     ----------
@@ -72,7 +92,7 @@ def start(boards: Sequence[Board], port: int = 0) -> LabStatus:
     Raises
     ------
     ToolchainError
-        The port is taken, or a server does not start: the first such error. Nothing is left of
+        The port is taken, or none of the boards serves: the first such error. Nothing is left of
         what this call started.
     """
     with _added(boards, keep=True, port=port):
@@ -89,7 +109,24 @@ def status() -> LabStatus | None:
         return None
     with TrackerClient(frames.HOST, running.port) as tracker:
         keys = tracker.summary()
-    return LabStatus(frames.HOST, running.port, running.supervisor.pid, tuple(running.boards), keys)
+    said = control.ask(state.folder(), {"do": "status"}, wait_s=_KILL_S)
+    boards = {name: BoardStatus(**board) for name, board in said["boards"].items()}
+    leases = tuple(said["leases"])
+    return LabStatus(frames.HOST, running.port, running.supervisor.pid, boards, keys, leases)
+
+
+def release(key: str) -> list[str]:
+    """Take back what is handed out under a key; return the boards whose sessions were ended.
+
+    Raises
+    ------
+    UsageError
+        No lab runs, or it has no such key; lists the keys.
+    """
+    if state.read_state(state.folder()) is None:
+        raise UsageError(f"{key}: no lab runs, so nothing is held", "`toolchain lab start` starts one")
+    released = control.ask(state.folder(), {"do": "release", "key": key}, wait_s=_STOP_S)["released"]
+    return [str(board) for board in released]
 
 
 def stop() -> bool:
@@ -131,10 +168,18 @@ def _added(
     boards: Sequence[Board], *, keep: bool, port: int = 0, options: Sequence[str] = ()
 ) -> Iterator[Lab]:
     where = state.folder()
-    programs = {board.name: install_runtime(board) for board in boards}
+    for arch in {arch_of(board.profile) for board in boards}:
+        ensure_runtime(arch)  # may compile for minutes; the rest is done board by board at once
     token = uuid.uuid4().hex
     user = {"token": token, **asdict(Life.own())}
-    question = {"do": "add", "boards": programs, "user": user, "keep": keep, "options": list(options)}
+    question = {
+        "do": "add",
+        "boards": [board.name for board in boards],
+        "folder": str(Path.cwd()),
+        "user": user,
+        "keep": keep,
+        "options": list(options),
+    }
     supervisor: Life | None = None
     try:
         supervisor = _ensure_supervisor(where, port)

@@ -1,8 +1,13 @@
-"""Who offers a board and who waits for one. No input or output."""
+"""Who offers a board and who waits for one. No input or output.
+
+A server registers under the key of its board, or as `KEY@BOARD` to say which one it is; a client
+asks for any board of a key, or for `KEY@BOARD`. TVM's own clients and servers know plain keys only.
+"""
 
 from __future__ import annotations
 
-import heapq
+import time
+from bisect import insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
@@ -17,51 +22,101 @@ class Offer:
     host: str
     port: int
     match_key: str
+    board: str = ""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A server that was handed out and has not offered itself again since.
+
+    Attributes
+    ----------
+    board
+        Empty for a server that did not say.
+    user
+        What the client said about itself.
+    since, until
+        In seconds of the registry's clock; after `until` it may be taken back.
+    """
+
+    key: str
+    board: str
+    user: str
+    since: float
+    until: float
 
 
 # Hands an offer to whoever waits; False when it has gone.
 Deliver = Callable[[Offer], bool]
 
 
+@dataclass(order=True)
+class _Request:
+    priority: int  # smaller ones first
+    order: int
+    connection: object
+    board: str
+    deliver: Deliver
+    user: str
+    ttl_s: float
+
+
 class Registry:
-    """Servers, their offers and the requests that wait, per key of the boards.
+    """Servers, their offers, their leases and the requests that wait, per key of the boards.
 
     Parameters
     ----------
     expected
         Keys that are listed even while no server has them.
+    clock
+        Seconds since anything.
     """
 
-    def __init__(self, expected: Iterable[str] = ()) -> None:
+    def __init__(self, expected: Iterable[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
         self.expected = set(expected)
-        self._servers: dict[object, tuple[str, str, int]] = {}
+        self._clock = clock
+        self._servers: dict[object, tuple[str, str, str, int]] = {}
         self._offers: dict[str, list[Offer]] = {}
-        self._waiting: dict[str, list[tuple[int, int, object, Deliver]]] = {}
+        self._waiting: dict[str, list[_Request]] = {}
+        self._leases: dict[tuple[object, int], Lease] = {}
         self._order = count()
 
     def register(self, connection: object, key: str, host: str, port: int) -> None:
         """A server says who it is."""
-        self._servers[connection] = (key, host, port)
+        self._servers[connection] = (*_split(key), host, port)
 
-    def is_registered(self, key: str, port: int) -> bool:
-        """Whether a server with this key listens on this port."""
-        return any((key, port) == (known, at) for known, _, at in self._servers.values())
+    def is_registered(self, key: str, board: str) -> bool:
+        """Whether the server of this board is there."""
+        return any((key, board) == server[:2] for server in self._servers.values())
 
     def offer(self, key: str, offer: Offer) -> None:
-        """A server is ready; an older offer of its own no longer holds."""
+        """A server is ready; an older offer of its own no longer holds, and its lease has ended."""
+        key, board = _split(key)
+        self._leases.pop((offer.connection, offer.port), None)
         others = self._offers.get(key, [])
         kept = [o for o in others if (o.connection, o.port) != (offer.connection, offer.port)]
-        self._offers[key] = [*kept, offer]
+        new = Offer(offer.connection, offer.host, offer.port, offer.match_key, board)
+        self._offers[key] = [*kept, new]
         self._match(key)
 
-    def request(self, connection: object, key: str, priority: int, deliver: Deliver) -> None:
-        """A client waits; higher priorities first, then in order of arrival."""
-        heapq.heappush(self._waiting.setdefault(key, []), (-priority, next(self._order), connection, deliver))
+    def request(
+        self, connection: object, key: str, priority: int, deliver: Deliver, user: str, ttl_s: float
+    ) -> None:
+        """A client waits; higher priorities first, then in order of arrival.
+
+        Parameters
+        ----------
+        user, ttl_s
+            Who asks, and how long it may keep what it gets.
+        """
+        key, board = _split(key)
+        request = _Request(-priority, next(self._order), connection, board, deliver, user, ttl_s)
+        insort(self._waiting.setdefault(key, []), request)
         self._match(key)
 
     def waits(self, connection: object) -> int:
         """Return how many requests of a connection wait."""
-        return sum(entry[2] is connection for heap in self._waiting.values() for entry in heap)
+        return sum(request.connection is connection for queue in self._waiting.values() for request in queue)
 
     def match_keys(self, connection: object) -> list[str]:
         """Return the keys of a server's offers that nobody took."""
@@ -69,37 +124,64 @@ class Registry:
         return [offer.match_key for offer in found if offer.connection is connection]
 
     def forget(self, connection: object) -> None:
-        """A connection has ended: so have its server, its offers and its requests."""
+        """A connection has ended: so have its server, its offers, its requests, and leases of its server."""
         self._servers.pop(connection, None)
         for key in list(self._offers):
             self._offers[key] = [o for o in self._offers[key] if o.connection is not connection]
-        for key, heap in self._waiting.items():
-            self._waiting[key] = [entry for entry in heap if entry[2] is not connection]
-            heapq.heapify(self._waiting[key])
+        for key, queue in self._waiting.items():
+            self._waiting[key] = [request for request in queue if request.connection is not connection]
+        self._leases = {at: lease for at, lease in self._leases.items() if at[0] is not connection}
         self._tidy()
 
+    def leases(self) -> list[Lease]:
+        """Return what is handed out now, the oldest first."""
+        return sorted(self._leases.values(), key=lambda lease: lease.since)
+
+    def overdue(self) -> list[Lease]:
+        """Return and forget the leases that have outlived their time."""
+        now = self._clock()
+        late = {at: lease for at, lease in self._leases.items() if lease.until < now}
+        for at in late:
+            del self._leases[at]
+        return list(late.values())
+
+    def known_keys(self) -> set[str]:
+        """Return every key that a server has, that was asked for, or that is expected."""
+        known = self.expected | {key for key, *_ in self._servers.values()}
+        return known | self._offers.keys() | self._waiting.keys()
+
     def summary(self) -> dict[str, Any]:
-        """Return what TVM's `query` prints."""
+        """Return what TVM's `query` prints; servers say their board as well."""
         servers = [
-            {"key": f"server:{key}", "addr": [host, port]} for key, host, port in self._servers.values()
+            {"key": f"server:{key}", "addr": [host, port], "board": board}
+            for key, board, host, port in self._servers.values()
         ]
-        keys = self.expected | {key for key, _, _ in self._servers.values()}
-        keys |= self._offers.keys() | self._waiting.keys()
         queues = {
             key: {"free": len(self._offers.get(key, ())), "pending": len(self._waiting.get(key, ()))}
-            for key in sorted(keys)
+            for key in sorted(self.known_keys())
         }
         return {"queue_info": queues, "server_info": servers}
 
     def _match(self, key: str) -> None:
-        offers, heap = self._offers.get(key, []), self._waiting.get(key, [])
-        while offers and heap:
-            deliver = heapq.heappop(heap)[3]
-            if deliver(offers[0]):
-                del offers[0]
+        for request in list(self._waiting.get(key, ())):
+            offers = self._offers.get(key, [])
+            offer = next((o for o in offers if request.board in ("", o.board)), None)
+            if offer is None:
+                continue
+            self._waiting[key].remove(request)
+            if request.deliver(offer):
+                offers.remove(offer)
+                now = self._clock()
+                lease = Lease(key, offer.board, request.user, now, now + request.ttl_s)
+                self._leases[offer.connection, offer.port] = lease
         self._tidy()
 
     def _tidy(self) -> None:
         for table in (self._offers, self._waiting):
             for key in [key for key, entries in table.items() if not entries]:
                 del table[key]
+
+
+def _split(key: str) -> tuple[str, str]:
+    base, _, board = key.partition("@")
+    return base, board

@@ -19,6 +19,8 @@ from toolchain.rpc.client import Grant, TrackerClient
 from toolchain.runtime import expected_fingerprint
 
 _CONNECT_S = 20.0  # to connect and to answer the first question; qemu-user under load takes about 1 s
+# From the grant until the server's own clock runs, and from its end of a session to its next offer.
+_MARGIN_S = _CONNECT_S + 10.0
 _RESTART = "type `toolchain lab stop`, then `toolchain lab start`"
 
 
@@ -38,7 +40,7 @@ def open_session(
     Parameters
     ----------
     key
-        The board's tracker key.
+        The board's tracker key, or `KEY@BOARD` for a certain board.
     timeout_s
         The server ends the session after this many seconds, whatever it does then.
     wait_s
@@ -57,7 +59,7 @@ def open_session(
     """
     deadline = time.monotonic() + wait_s
     while True:
-        grant = _granted(host, port, key, deadline, wait_s)
+        grant = _granted(host, port, key, deadline, wait_s, timeout_s + _MARGIN_S)
         try:
             session = _bounded(grant, key, partial(_connected, grant, timeout_s))
             break
@@ -84,18 +86,19 @@ def _checked(session: tvm.rpc.RPCSession, key: str, expected: str) -> None:
         )
 
 
-def _granted(host: str, port: int, key: str, deadline: float, wait_s: float) -> Grant:
+def _granted(host: str, port: int, key: str, deadline: float, wait_s: float, ttl_s: float) -> Grant:
     with TrackerClient(host, port) as tracker:
         keys = tracker.summary()
-        if key not in keys:
+        base = key.partition("@")[0]
+        if base not in keys:
             known = ", ".join(sorted(keys)) or "none"
             raise UsageError(
                 f"no board registers as {key!r} in the lab; its keys are: {known}",
                 "`toolchain lab start BOARD`",
             )
-        grant = tracker.request(key, max(deadline - time.monotonic(), 0.0))
+        grant = tracker.request(key, max(deadline - time.monotonic(), 0.0), ttl_s=ttl_s)
     if grant is None:
-        counts = ", ".join(f"{name} {count}" for name, count in keys[key].items())
+        counts = ", ".join(f"{name} {count}" for name, count in keys[base].items())
         raise ToolchainError(
             f"no server of {key} became free within {wait_s:g} s (at the beginning: {counts})",
             "`toolchain lab status` shows who waits; a longer --wait, or end what uses the board",

@@ -21,17 +21,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from toolchain.boards.install import Installed
+from toolchain.boards.board import Board
 from toolchain.boards.inventory import find_board
-from toolchain.errors import ToolchainError
-from toolchain.rpc import control, frames, state
+from toolchain.config import configuration
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.rpc import control, state
 from toolchain.rpc.keeper import Keeper
+from toolchain.rpc.registry import Lease
 from toolchain.rpc.state import LabState, Life
 from toolchain.rpc.tracker import Tracker
 
 log = logging.getLogger(__name__)
 
-READY_S = 60.0  # for a server to start and register; 0.05 s natively, under 1 s in qemu-user
+# For a server to start and register: 0.05 s natively, under 1 s in qemu-user, a minute where edge-rt
+# must be sent over a slow link first. A board that cannot be reached says so much sooner.
+READY_S = 120.0
 _LOOK_S = 0.3
 _UNUSED_S = 10.0  # between the start and the first user
 
@@ -53,8 +57,7 @@ class Supervisor:
         self.kept = False
         self.users: dict[str, Life] = {}
         self._keepers: dict[str, Keeper] = {}
-        self._keys: dict[str, str] = {}
-        self._adding = asyncio.Lock()
+        self._taking_back: set[asyncio.Task[list[str]]] = set()
         self._ending = asyncio.Event()
         self._unused_until = time.monotonic() + _UNUSED_S
 
@@ -70,6 +73,7 @@ class Supervisor:
             _tell(ready, {"supervisor": asdict(Life.own())})
             while self._is_needed():
                 self.users = {token: life for token, life in self.users.items() if life.lasts()}
+                self._take_back_overdue()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_S):
                         await self._ending.wait()
@@ -82,30 +86,45 @@ class Supervisor:
                 state.state_file(self.where).unlink(missing_ok=True)
                 control.forget(self.where)
 
+    def _take_back_overdue(self) -> None:
+        late = self.tracker.registry.overdue()
+        if late:  # a board that does not answer must not delay anybody
+            task = asyncio.create_task(self._take_back(late, "outlived its time"))
+            self._taking_back.add(task)
+            task.add_done_callback(self._taking_back.discard)
+
     async def _answer(self, question: dict[str, Any]) -> dict[str, Any]:
         verb = question.get("do")
         if verb == "add":
-            async with self._adding:
-                await self._add(question)
+            await self._add(question)
         elif verb == "leave":
             self._leave(str(question["token"]))
+        elif verb == "release":
+            return {"released": await self._release(str(question["key"]))}
+        elif verb == "status":
+            return self._status()
         elif verb == "stop":
             self._ending.set()
         return {"ending": self._ending.is_set()}
 
     async def _add(self, question: dict[str, Any]) -> None:
-        user = question["user"]
+        user, names = question["user"], list(question["boards"])
         self.users[user["token"]] = Life(user["pid"], user["created"])
         self._unused_until = 0.0
-        new = {board: at for board, at in question["boards"].items() if board not in self._keepers}
+        new: list[str] = []
         try:
-            for name, program in new.items():
-                self._start_keeper(name, program, question["options"])
+            boards = _boards_as_seen_from(question["folder"], names, self.where)
+            for board in boards:
+                if board.name not in self._keepers:
+                    self._start_keeper(board, question["options"])
+                    new.append(board.name)
+                else:
+                    self._keepers[board.name].retry()
             self._write_state()
-            await self._until_registered(list(new))
+            await self._until_settled(names)
             self.kept = self.kept or bool(question["keep"])
         except BaseException:
-            await self._stop_keepers(list(new))
+            await self._stop_keepers(new)
             self._write_state()
             self._leave(user["token"])
             raise
@@ -115,49 +134,101 @@ class Supervisor:
         if not self.kept and not self.users:
             self._ending.set()
 
-    def _start_keeper(self, name: str, program: str, options: list[str]) -> None:
-        board = find_board(name)
-        address = f"{frames.HOST}:{self.tracker.port}"
-        serve = ("serve", "--tracker", address, "--key", board.tracker_key, *options)
-        argv = Installed(program, {}).command(*serve)
-        keeper = Keeper(name, board.transport, argv, self.where / "log" / f"{name}.log")
-        self._keepers[name] = keeper
-        self._keys[name] = board.tracker_key
+    def _start_keeper(self, board: Board, options: list[str]) -> None:
+        keeper = Keeper(board, self.tracker.port, options, self.where / "log")
+        self._keepers[board.name] = keeper
         self.tracker.registry.expected.add(board.tracker_key)
         keeper.start()
 
-    async def _until_registered(self, names: list[str]) -> None:
+    async def _until_settled(self, names: list[str]) -> None:
+        """Wait until each of these boards serves or is known to be away; some must serve."""
         deadline = time.monotonic() + READY_S
-        while not self._ending.is_set() and not all(self._is_registered(name) for name in names):
-            for name in names:
-                failure = self._keepers[name].failure
-                if failure is not None:
-                    raise failure
+        while not self._ending.is_set():
+            serving = [name for name in names if self._serves(name)]
+            failures = {name: self._keepers[name].failure for name in names if name in self._keepers}
+            away = [failure for failure in failures.values() if failure is not None]
+            if len(serving) + len(away) == len(names):
+                if away and not serving:
+                    raise away[0]
+                return
             if time.monotonic() > deadline:
-                late = [name for name in names if not self._is_registered(name)]
-                raise ToolchainError(
-                    f"board {late[0]}: its server did not register within {READY_S:g} s",
-                    f"see {self.where / 'log' / late[0]}.log",
+                if serving:
+                    return
+                raise (
+                    away[0]
+                    if away
+                    else ToolchainError(
+                        f"board {names[0]}: its server did not register within {READY_S:g} s",
+                        f"see {self.where / 'log' / names[0]}.log",
+                    )
                 )
             await asyncio.sleep(0.01)
-        if self._ending.is_set():
-            raise ToolchainError("the lab was stopped while a board was added", "start it again")
+        raise ToolchainError("the lab was stopped while a board was added", "start it again")
 
-    def _is_registered(self, name: str) -> bool:
-        port = self._keepers[name].port
-        return port is not None and self.tracker.registry.is_registered(self._keys[name], port)
+    def _serves(self, name: str) -> bool:
+        keeper = self._keepers.get(name)
+        return (
+            keeper is not None
+            and keeper.state == "serving"
+            and self.tracker.registry.is_registered(keeper.board.tracker_key, name)
+        )
+
+    def _status(self) -> dict[str, Any]:
+        boards = {}
+        for name, keeper in self._keepers.items():
+            failure = keeper.failure
+            state = "serving" if self._serves(name) else "away" if failure else "starting"
+            boards[name] = {
+                "key": keeper.board.tracker_key,
+                "state": state,
+                "reason": failure.message if failure and state == "away" else None,
+            }
+        now = time.monotonic()
+        leases = [
+            {
+                "key": lease.key,
+                "board": lease.board or None,
+                "user": lease.user or None,
+                "held_s": round(now - lease.since, 1),
+                "left_s": round(lease.until - now, 1),
+            }
+            for lease in self.tracker.registry.leases()
+        ]
+        return {"boards": boards, "leases": leases}
+
+    async def _release(self, key: str) -> list[str]:
+        registry = self.tracker.registry
+        if key not in registry.known_keys():
+            known = ", ".join(sorted(registry.known_keys())) or "none"
+            raise UsageError(f"no board has the key {key!r} in the lab; its keys are: {known}")
+        return await self._take_back(
+            [lease for lease in registry.leases() if lease.key == key], "was released"
+        )
+
+    async def _take_back(self, leases: list[Lease], why: str) -> list[str]:
+        """End the servers that are leased, with their sessions; return their boards."""
+        ours = {lease.board: lease for lease in leases if lease.board in self._keepers}
+        for name, lease in ours.items():
+            log.warning("board %s: its lease to %s %s", name, lease.user or "somebody", why)
+        ends = (
+            asyncio.to_thread(
+                self._keepers[name].end_server, ToolchainError(f"board {name}: its lease {why}")
+            )
+            for name in ours
+        )
+        await asyncio.gather(*ends)
+        return sorted(ours)
 
     async def _stop_keepers(self, names: list[str]) -> None:
         keepers = [self._keepers.pop(name) for name in names if name in self._keepers]
         await asyncio.gather(*(asyncio.to_thread(keeper.stop) for keeper in keepers))
-        for name in names:
-            self._keys.pop(name, None)
-        self.tracker.registry.expected = set(self._keys.values())
+        self.tracker.registry.expected = {keeper.board.tracker_key for keeper in self._keepers.values()}
 
     def _write_state(self) -> None:
         if self._ending.is_set():
             return
-        state.write_state(self.where, LabState(Life.own(), self.tracker.port, dict(self._keys)))
+        keys = {name: keeper.board.tracker_key for name, keeper in self._keepers.items()}
+        state.write_state(self.where, LabState(Life.own(), self.tracker.port, keys))
 
     def _is_said(self) -> bool:
         said = state.read_state(self.where)
@@ -166,6 +237,18 @@ class Supervisor:
     def _is_needed(self) -> bool:
         needed = self.kept or bool(self.users) or time.monotonic() < self._unused_until
         return needed and not self._ending.is_set() and self._is_said()
+
+
+def _boards_as_seen_from(folder: str, names: list[str], home: Path) -> list[Board]:
+    """Look boards up in the configuration of who asks, which may be newer than ours, or another one."""
+    try:
+        os.chdir(folder)
+        configuration.cache_clear()
+        return [find_board(name) for name in names]
+    except OSError as error:
+        raise UsageError(f"the folder {folder} cannot be entered: {error.strerror}") from error
+    finally:
+        os.chdir(home)  # nobody's folder is kept from being removed
 
 
 def _tell(ready: int, document: dict[str, Any]) -> None:

@@ -137,7 +137,8 @@ class Tracker:
         self.registry.register(writer, key, _host(host), _port(port))
 
     def _wait(self, arguments: list[Any], writer: asyncio.StreamWriter) -> None:
-        key, _user, priority = arguments
+        key, user, priority = arguments
+        who, ttl_s = frames.parse_user(user)
         if self.registry.waits(writer) >= _MAX_WAITS:
             raise FrameError(f"more than {_MAX_WAITS} requests at once")
 
@@ -148,7 +149,7 @@ class Tracker:
             writer.write(frames.encode(reply))
             return True
 
-        self.registry.request(writer, _text(key), int(priority), deliver)
+        self.registry.request(writer, _text(key), int(priority), deliver, who, ttl_s)
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,167 @@
+"""The way between a board and the lab: loopback at both ends, through an OpenSSH client of its own.
+
+An OpenSSH process brings the user's agent, jumps and ssh_config along, notices a dead board by
+itself, and cannot deadlock with TVM's client as a tunnel inside a Python process does.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from toolchain.boards.address import SshAddress
+from toolchain.boards.hostkeys import known_hosts
+from toolchain.boards.process import kill_group
+from toolchain.boards.route import openssh_options
+from toolchain.boards.transport import LostError
+from toolchain.errors import MissingError, ToolchainError
+from toolchain.rpc.frames import HOST
+from toolchain.rpc.tied import tied
+
+_OPEN_S = 25.0  # to connect, log in and forward; ssh gives up the connection itself after 10 s
+_END_S = 2.0
+# The board's sshd chooses the port there, so that two hosts can use one board.
+_ALLOCATED = re.compile(r"Allocated port (\d+) for remote forward")
+_PORT_TAKEN = re.compile(r"Address already in use|cannot listen to port")
+_OPTIONS = {
+    "ExitOnForwardFailure": "yes",
+    "ServerAliveInterval": "2",
+    "ServerAliveCountMax": "3",
+    "LogLevel": "INFO",  # tells the allocated port
+    # Nothing else of what an ssh_config may ask for on that host.
+    "ControlMaster": "no",
+    "ControlPath": "none",
+    "ForwardAgent": "no",
+    "ForwardX11": "no",
+    "GatewayPorts": "no",
+    "PermitLocalCommand": "no",
+    "RemoteCommand": "none",
+    "RequestTTY": "no",
+    "Tunnel": "no",
+}
+
+
+class PortTakenError(ToolchainError):
+    """Another program took the port in between; the next attempt takes another."""
+
+
+class Tunnel:
+    """Forwards one port each way while it is open.
+
+    Parameters
+    ----------
+    tracker
+        The tracker's port on this host.
+    log
+        File of this host that takes what the client says.
+
+    Attributes
+    ----------
+    port
+        Of the board's server, the same at both ends: the tracker hands it out.
+    tracker_port
+        The tracker's port on the board.
+    """
+
+    def __init__(self, address: SshAddress, tracker: int, log: Path) -> None:
+        self.port = free_port()
+        self.tracker_port = 0
+        self._address = address
+        self._tracker = tracker
+        self._log = log
+        self._said = ""
+        self._settled = threading.Event()
+        self._closing = False
+
+    def open(self, lost: Callable[[ToolchainError], object]) -> None:
+        """Return once both ports are forwarded.
+
+        Parameters
+        ----------
+        lost
+            Called from another thread when the tunnel ends without `close`.
+
+        Raises
+        ------
+        PortTakenError
+            `port` is no longer free on this host.
+        ToolchainError
+            The board cannot be reached, is another one, or refuses us or the forwarding.
+        """
+        # It ends with this thread: the caller's must last as long as the tunnel.
+        self._client = subprocess.Popen(
+            tied(self._command()),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is not for it; nor is there a terminal to ask at
+        )
+        self._reader = threading.Thread(
+            target=self._listen, args=(lost,), name=f"tunnel of {self._address.label}", daemon=True
+        )
+        self._reader.start()
+        if not self._settled.wait(_OPEN_S):
+            self.close()
+            raise LostError(f"{self._address.label}: no tunnel within {_OPEN_S:g} s", f"see {self._log}")
+        if not self.tracker_port:
+            self.close()
+            raise self._failure()
+
+    def close(self) -> None:
+        """End the client, and what it started for a jump."""
+        self._closing = True
+        kill_group(self._client, signal.SIGTERM)
+        try:
+            self._client.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            kill_group(self._client)
+            self._client.wait(_END_S)
+        self._reader.join(_END_S)
+
+    def _command(self) -> list[str]:
+        if shutil.which("ssh") is None:
+            raise MissingError(
+                "no `ssh` on this machine: it reaches the boards", "apt-get install openssh-client"
+            )
+        words = ["ssh", "-N"]
+        words += ["-L", f"{HOST}:{self.port}:{HOST}:{self.port}", "-R", f"{HOST}:0:{HOST}:{self._tracker}"]
+        for key, value in _OPTIONS.items():
+            words += ["-o", f"{key}={value}"]
+        return [*words, *openssh_options(self._address, known_hosts(self._address)), "--", self._address.host]
+
+    def _listen(self, lost: Callable[[ToolchainError], object]) -> None:
+        assert self._client.stderr is not None  # noqa: S101 - PIPE above
+        with self._client.stderr as stream, self._log.open("ab") as log:
+            for line in stream:
+                log.write(line)
+                log.flush()
+                text = line.decode(errors="replace").strip()
+                if found := _ALLOCATED.search(text):
+                    self.tracker_port = int(found[1])
+                    self._settled.set()
+                elif text and not _PORT_TAKEN.search(self._said):
+                    self._said = text  # the last word, but the cause before its consequence
+        self._client.wait()
+        was_open = self._settled.is_set()
+        self._settled.set()
+        if was_open and not self._closing:
+            lost(self._failure())
+
+    def _failure(self) -> ToolchainError:
+        said = self._said or f"exit code {self._client.returncode}"
+        message = f"{self._address.label}: the tunnel has ended: {said}"
+        if _PORT_TAKEN.search(said):
+            return PortTakenError(message, f"see {self._log}")
+        return LostError(message, f"see {self._log}")
+
+
+def free_port() -> int:
+    """Return a port of this host's loopback at which nobody listens now."""
+    with socket.create_server((HOST, 0)) as server:
+        return int(server.getsockname()[1])
