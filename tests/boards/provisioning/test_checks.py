@@ -46,20 +46,21 @@ def test_a_board_of_another_class_is_refused(facts: Facts, glibc: str, says: str
 def test_a_board_of_its_class_will_do() -> None:
     check_machine("b", RK3399, EMPTY)
     check_machine("b", RK3399, replace(EMPTY, glibc="2.27"))
-    check_folder("b", EMPTY, (PARCEL,))
+    check_folder("b", EMPTY, (PARCEL,), rootable=False)
 
 
 def test_room_is_asked_for_only_what_has_to_be_sent() -> None:
     needed_kib = (SPARE_MIB + 3) * 1024  # PARCEL has 3 MiB
-    check_folder("b", replace(EMPTY, free_kib=needed_kib), (PARCEL,))
+    check_folder("b", replace(EMPTY, free_kib=needed_kib), (PARCEL,), rootable=False)
     with pytest.raises(ToolchainError, match=rf"130 MiB free in .*, {SPARE_MIB + 3} MiB are needed"):
-        check_folder("b", replace(EMPTY, free_kib=needed_kib - 1024), (PARCEL,))
-    check_folder("b", replace(READY, free_kib=0, writable=False), (PARCEL,))
+        check_folder("b", replace(EMPTY, free_kib=needed_kib - 1024), (PARCEL,), rootable=False)
+    check_folder("b", replace(READY, free_kib=0, writable=False), (PARCEL,), rootable=False)
 
 
 def test_a_folder_that_cannot_be_written_is_told_with_the_login() -> None:
+    check_folder("b", replace(EMPTY, mode="", writable=False), (PARCEL,), rootable=True)
     with pytest.raises(ToolchainError, match=r"pi cannot write in /home/pi/\.edge-toolchain"):
-        check_folder("b", replace(EMPTY, writable=False), (PARCEL,))
+        check_folder("b", replace(EMPTY, writable=False), (PARCEL,), rootable=False)
 
 
 @pytest.mark.parametrize(

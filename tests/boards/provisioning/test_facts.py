@@ -121,4 +121,4 @@ def test_nothing_that_a_board_says_is_a_crash(text: str) -> None:
         try:
             parse_facts("b", said, 0, 0)
         except ToolchainError as error:
-            assert error.hint  # noqa: PT017
+            assert error.hint

@@ -16,9 +16,11 @@ from toolchain.boards.provisioning.steps import (
     Run,
     Step,
     Wish,
+    account_steps,
+    folder_steps,
+    governor_steps,
     install_steps,
     removal_steps,
-    root_steps,
 )
 from toolchain.boards.transport import RemoteFile
 
@@ -63,12 +65,10 @@ def titles(steps: list[Step]) -> list[str]:
         (
             EMPTY,
             [
-                "make /home/pi/.edge-toolchain private",
                 "send edge-rt: bin/edge-rt-aaaa (3.0 MiB)",
                 "switch edge-rt to bin/edge-rt-aaaa",
             ],
         ),
-        (replace(READY, mode="775"), ["make /home/pi/.edge-toolchain private"]),
         (
             replace(READY, files={PROGRAM.remote: RemoteFile(7, 0.0)}),  # cut short by who knows what
             ["send edge-rt: bin/edge-rt-aaaa (3.0 MiB)"],
@@ -90,6 +90,23 @@ def test_what_is_missing_is_installed(facts: Facts, expected: list[str]) -> None
     steps = install_steps(facts, (PARCEL,))
     assert titles(steps) == expected
     assert not any(step.needs_root for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("mode", "writable", "expected", "rooted"),
+    [
+        ("700", True, [], False),
+        ("755", True, ["make /home/pi/.edge-toolchain private"], False),
+        ("", True, ["make the folder /home/pi/.edge-toolchain"], False),
+        ("", False, ["make the folder /home/pi/.edge-toolchain for pi"], True),  # such as /opt/edge
+    ],
+)
+def test_the_folder_is_there_and_private(
+    mode: str, writable: bool, expected: list[str], rooted: bool
+) -> None:
+    steps = folder_steps(replace(EMPTY, mode=mode, writable=writable))
+    assert titles(steps) == expected
+    assert [step.needs_root for step in steps] == [rooted] * len(steps)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +133,7 @@ def test_the_governor_before_ours_is_noted_first(
         replace(policy, governor=name) for policy, name in zip(EMPTY.policies, governors, strict=True)
     )
     facts = replace(READY, policies=policies, record=Record(governors=record))
-    steps = root_steps(facts, Wish(governor=wish))
+    steps = governor_steps(facts, Wish(governor=wish))
     notes = [step for step in steps if isinstance(step.action, Put)]
     runs = [step for step in steps if isinstance(step.action, Run)]
     assert steps == notes + runs
@@ -152,7 +169,7 @@ def test_the_governor_before_ours_is_noted_first(
 def test_an_account_is_made_once_and_to_the_end(
     account: str | None, line: str | None, expected: list[str]
 ) -> None:
-    steps = root_steps(replace(READY, account=line), Wish(account=account))
+    steps = account_steps(replace(READY, account=line), Wish(account=account))
     assert titles(steps) == expected
     assert all(step.needs_root for step in steps)
 
@@ -160,7 +177,7 @@ def test_an_account_is_made_once_and_to_the_end(
 @pytest.mark.parametrize(
     ("facts", "account", "expected"),
     [
-        (EMPTY, None, []),
+        (replace(EMPTY, mode=""), None, []),
         (
             READY,
             None,
@@ -200,11 +217,11 @@ def test_an_account_is_made_once_and_to_the_end(
             ],
         ),
         (
-            replace(EMPTY, account="edge:x:1001:1001:edge-toolchain:/home/edge:/bin/sh"),
+            replace(EMPTY, mode="", account="edge:x:1001:1001:edge-toolchain:/home/edge:/bin/sh"),
             "edge",
             ["remove the account edge and its home folder"],
         ),
-        (EMPTY, "edge", []),
+        (replace(EMPTY, mode=""), "edge", []),
     ],
 )
 def test_removal_undoes_it(facts: Facts, account: str | None, expected: list[str]) -> None:

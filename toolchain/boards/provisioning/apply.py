@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from toolchain.boards.board import Board
-from toolchain.boards.provisioning.facts import Facts
+from toolchain.boards.provisioning.facts import Facts, Home
 from toolchain.boards.provisioning.steps import Put, Remove, Run, Step
+from toolchain.boards.transport import Transport
 from toolchain.errors import ToolchainError, UsageError
 
-_SECONDS = 120.0  # useradd on an SD card takes seconds; stopping what runs takes at most 5
+_SECONDS = 120.0  # useradd on an SD card takes seconds; stopping what runs takes at most 3
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,18 @@ class Root:
         return None if self.password is None else self.password.encode() + b"\n"
 
 
-def become_root(board: Board, facts: Facts, ask: Callable[[], str] | None) -> Root | None:
-    """Return how to become root on a board, None where there is no way.
+def can_become_root(facts: Facts, ask: Callable[[], str] | None) -> bool:
+    """Return whether there is a way to become root, as far as it can be known without a password."""
+    return facts.sudo in ("root", "free") or (facts.sudo == "password" and ask is not None)
+
+
+def become_root(board: Board, home: Home, facts: Facts, ask: Callable[[], str] | None) -> Root:
+    """Return how to become root on a board where `can_become_root`.
 
     Parameters
     ----------
     ask
-        Asks the user for sudo's password, at most once; None: don't.
+        Asks the user for sudo's password; called once, and only if sudo wants one.
 
     Raises
     ------
@@ -50,12 +56,11 @@ def become_root(board: Board, facts: Facts, ask: Callable[[], str] | None) -> Ro
         return Root(())
     if facts.sudo == "free":
         return Root(("sudo", "-n", "--"))
-    if facts.sudo == "none" or ask is None:
-        return None
+    assert ask is not None  # noqa: S101 - else it cannot become root
     # -k: also where sudo remembers an earlier password, so that it always reads this one from its
     # input and never leaves it to the command.
     root = Root(("sudo", "-S", "-k", "-p", "", "--"), ask())
-    completed = board.transport.run(root.argv(("true",)), input=root.input)
+    completed = home.transport.run(root.argv(("true",)), input=root.input)
     if completed.returncode != 0:
         raise UsageError(
             f"board {board.name}: sudo refuses {facts.user}: {_last_line(completed.stderr)}; "
@@ -65,7 +70,9 @@ def become_root(board: Board, facts: Facts, ask: Callable[[], str] | None) -> Ro
     return root
 
 
-def apply_steps(board: Board, steps: Sequence[Step], root: Root | None, told: Callable[[str], None]) -> None:
+def apply_steps(
+    board: Board, home: Home, steps: Sequence[Step], root: Root | None, told: Callable[[str], None]
+) -> None:
     """Do the steps in their order.
 
     Raises
@@ -81,15 +88,15 @@ def apply_steps(board: Board, steps: Sequence[Step], root: Root | None, told: Ca
             case Remove(remote):
                 board.transport.remove(remote)
             case Run(argv):
-                _run(board, step, argv, root)
+                _run(board, home.transport if step.outside else board.transport, step, argv, root)
 
 
-def _run(board: Board, step: Step, argv: tuple[str, ...], root: Root | None) -> None:
+def _run(board: Board, way: Transport, step: Step, argv: tuple[str, ...], root: Root | None) -> None:
     given = None
     if step.needs_root:
         assert root is not None  # noqa: S101 - such steps are not planned without root
         argv, given = root.argv(argv), root.input
-    completed = board.transport.run(argv, input=given, timeout=_SECONDS)
+    completed = way.run(argv, input=given, timeout=_SECONDS)
     if completed.returncode != 0:
         raise ToolchainError(
             f"board {board.name}: could not {step.title}: {_last_line(completed.stderr)}",

@@ -76,8 +76,8 @@ def check_machine(board: str, profile: Profile, facts: Facts) -> None:
         )
 
 
-def check_folder(board: str, facts: Facts, parcels: tuple[Parcel, ...]) -> None:
-    """Refuse a board whose folder cannot take what has to be sent.
+def check_folder(board: str, facts: Facts, parcels: tuple[Parcel, ...], *, rootable: bool) -> None:
+    """Refuse a board whose folder cannot take what has to be sent; root could still make a missing one.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def check_folder(board: str, facts: Facts, parcels: tuple[Parcel, ...]) -> None:
     missing = [cargo for parcel in parcels for cargo in parcel.missing(facts)]
     if not missing:
         return
-    if not facts.writable:
+    if not facts.writable and (facts.mode or not rootable):
         raise ToolchainError(
             f"board {board}: {facts.user} cannot write in {facts.root}; nothing was written",
             f"whose is it, is it mounted read-only? `toolchain board exec {board} -- ls -ld {facts.root}`",

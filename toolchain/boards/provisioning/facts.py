@@ -12,7 +12,7 @@ from typing import Literal, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolchain.boards.board import Board
-from toolchain.boards.transport import RemoteFile
+from toolchain.boards.transport import RemoteFile, Transport
 from toolchain.errors import ToolchainError
 
 RECORD = "provisioned.json"  # on the board
@@ -38,6 +38,14 @@ class Record(BaseModel):
 
 
 @dataclass(frozen=True)
+class Home:
+    """A way to a board that works before the installation's folder is there, and that folder from it."""
+
+    transport: Transport
+    root: str
+
+
+@dataclass(frozen=True)
 class Policy:
     """Cores that share a clock: the folder in /sys, the governor in force, those there are."""
 
@@ -56,8 +64,12 @@ class Facts:
         As programs see it: `armv7l` for 32-bit programs on an arm64 kernel.
     glibc
         Its version; None where there is another C library.
-    root, mode, writable
-        The installation's folder, its permissions in octal digits, whether the login may write there.
+    root
+        The installation's folder.
+    mode
+        Its permissions in octal digits; empty if it is not there yet.
+    writable, free_kib
+        Of the folder, or of the nearest one above it that is there.
     sudo
         How to become root: the login is root, or sudo works without a password, may work with one,
         or is not installed.
@@ -89,11 +101,15 @@ class Facts:
     account: str | None = None
 
 
-def read_facts(board: Board, account: str | None = None, now: Callable[[], float] = time.time) -> Facts:
+def read_facts(
+    board: Board, home: Home, account: str | None = None, now: Callable[[], float] = time.time
+) -> Facts:
     """Ask a board what it is; nothing is written there.
 
     Parameters
     ----------
+    home
+        A folder on the board that is there, and from there the installation's.
     account
         Also ask about this account.
     now
@@ -105,8 +121,8 @@ def read_facts(board: Board, account: str | None = None, now: Callable[[], float
         It cannot be reached, has no POSIX shell, or answers what cannot be understood.
     """
     before = now()
-    completed = board.transport.run(
-        ["sh", "-s", "--", account or ""], input=_SCRIPT.read_bytes(), timeout=_SECONDS
+    completed = home.transport.run(
+        ["sh", "-s", "--", home.root, account or ""], input=_SCRIPT.read_bytes(), timeout=_SECONDS
     )
     after = now()
     if completed.returncode != 0:

@@ -1,6 +1,6 @@
 # What provisioning wants to know of a board, as lines of KEY=VALUE; reads only, writes nothing.
-# Plain POSIX, for a board that has nothing of ours yet. Runs in the installation's folder;
-# $1 is an account's name or nothing. All of it is one function, so that a script that was cut
+# Plain POSIX, for a board that has nothing of ours yet. $1 is the installation's folder, which need
+# not be there; $2 is an account's name or nothing. All of it is one function, so that a script that was cut
 # off on its way does nothing, and no command can read the rest of it as its input.
 main() {
   LC_ALL=C
@@ -13,8 +13,21 @@ main() {
   say user "$(id -un)"
   say uid "$(id -u)"
   say home "$HOME"
-  say root "$(pwd -P)"
-  say mode "$(stat -c %a .)"
+  if [ -d "$1" ]; then
+    cd -- "$1" || return
+    say root "$(pwd -P)"
+    mode=$(stat -c %a .)
+    say mode "$mode"
+  else
+    case $1 in /*) say root "$1";; *) say root "$(pwd -P)/$1";; esac
+    mode=
+    say mode ''
+    above=$1
+    while [ ! -d "$above" ]; do
+      case $above in /*/*|[!/]*/*) above=${above%/*};; /*) above=/;; *) above=.;; esac
+    done
+    cd -- "$above" || return
+  fi
   if [ -w . ]; then say writable yes; else say writable no; fi
   say free_kib "$(df -Pk . | { read -r _; read -r _ _ _ free _; echo "$free"; })"
   say sudo "$(sudo_kind)"
@@ -22,6 +35,15 @@ main() {
     [ -r "$policy/scaling_governor" ] || continue
     say policy "$policy|$(cat "$policy/scaling_governor")|$(cat "$policy/scaling_available_governors" 2>/dev/null)"
   done
+  if [ -n "$mode" ]; then installed; else say record ''; fi
+  if [ -n "$2" ]; then
+    say account "$(getent passwd "$2" 2>/dev/null || grep "^$2:" /etc/passwd)"
+  fi
+  say clock "$(date -u +%s)"
+  echo end
+}
+
+installed() {
   for file in bin/* sdk/*/*; do
     if [ -f "$file" ] && [ ! -L "$file" ]; then say file "$(stat -c '%s %Y' "$file") $file"; fi
   done
@@ -32,11 +54,6 @@ main() {
     if [ -e "$entry" ] || [ -L "$entry" ]; then say entry "$entry"; fi
   done
   say record "$(head -c 65536 provisioned.json 2>/dev/null | tr -d '\n')"
-  if [ -n "$1" ]; then
-    say account "$(getent passwd "$1" 2>/dev/null || grep "^$1:" /etc/passwd)"
-  fi
-  say clock "$(date -u +%s)"
-  echo end
 }
 
 say() {
@@ -51,4 +68,4 @@ sudo_kind() {
   fi
 }
 
-main "$1" </dev/null
+main "$1" "$2" </dev/null

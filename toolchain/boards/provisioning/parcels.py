@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 from toolchain.boards.install import program_path
 from toolchain.boards.provisioning.steps import Cargo, Parcel
 from toolchain.profiles import Profile
-from toolchain.runtime import Arch, ensure_runtime
+from toolchain.runtime import arch_of, ensure_runtime
 
 PROGRAM_LINK = "edge-rt"  # always the version provisioned last, for a user's own scripts
 
@@ -24,7 +23,7 @@ def parcels_for(
     UsageError, MissingError, ToolchainError
         As `ensure_runtime`.
     """
-    runtime = ensure_runtime(cast(Arch, profile.arch), progress=progress)
+    runtime = ensure_runtime(arch_of(profile), progress=progress)
     program = _cargo(program_path(runtime), runtime.program, executable=True)
     parcels = (Parcel("edge-rt", (program,), PROGRAM_LINK, program.remote, runtime.fingerprint),)
     if sdk:

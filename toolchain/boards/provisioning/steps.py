@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,10 +43,10 @@ ours() {
     fi
   done
 }
-for n in 1 2 3 4 5 6 7 8 9; do
+for n in 1 2 3 4 5 6; do
   pids=$(ours)
   [ -n "$pids" ] || exit 0
-  if [ $n -lt 6 ]; then kill $pids; else kill -9 $pids; fi 2>/dev/null
+  if [ $n -lt 4 ]; then kill $pids; else kill -9 $pids; fi 2>/dev/null
   sleep 0.5 2>/dev/null || sleep 1
 done
 echo "still running: $pids" >&2
@@ -145,18 +144,25 @@ class Step:
     title: str
     action: Run | Put | Remove
     needs_root: bool = False
+    outside: bool = False  # of the installation's folder, which may not be there
 
 
-def root_steps(facts: Facts, wish: Wish) -> list[Step]:
-    """Return the missing steps that need root: account and governor."""
-    return [*_account(facts, wish), *_governor(facts, wish)]
+def folder_steps(facts: Facts) -> list[Step]:
+    """Return what makes the installation's folder, if it is missing or open to others."""
+    if facts.mode == "700":
+        return []
+    if facts.mode:
+        return [Step(f"make {facts.root} private", Run(("chmod", "700", ".")))]
+    if facts.writable:
+        make = Run(("mkdir", "-p", "-m", "700", "--", facts.root))
+        return [Step(f"make the folder {facts.root}", make, outside=True)]
+    make = Run(("install", "-d", "-m", "700", "-o", facts.user, "--", facts.root))
+    return [Step(f"make the folder {facts.root} for {facts.user}", make, needs_root=True, outside=True)]
 
 
 def install_steps(facts: Facts, parcels: tuple[Parcel, ...]) -> list[Step]:
-    """Return the missing steps of the installation in the login's own folder."""
+    """Return the missing steps of the installation in its folder."""
     steps = []
-    if facts.mode != "700":
-        steps.append(Step(f"make {facts.root} private", Run(("chmod", "700", "."))))
     for parcel in parcels:
         for cargo in parcel.missing(facts):
             size = f"{cargo.size / 2**20:.1f} MiB"
@@ -186,20 +192,21 @@ def removal_steps(facts: Facts, account: str | None) -> list[Step]:
     last = [RECORD] if RECORD in facts.entries else []
     names = [name for name in facts.entries if name != RECORD] + last
     steps += [Step(f"remove {name}", Remove(name)) for name in names]
-    if facts.entries:
+    if facts.mode:
         rmdir = Run(("sh", "-c", _RMDIR, "sh", facts.root))
-        steps.append(Step(f"remove {facts.root} if nothing else is in it", rmdir))
+        steps.append(Step(f"remove {facts.root} if nothing else is in it", rmdir, outside=True))
     return steps
 
 
-def _account(facts: Facts, wish: Wish) -> Iterator[Step]:
+def account_steps(facts: Facts, wish: Wish) -> list[Step]:
+    """Return what makes the account that is wished for, if it is missing."""
     if wish.account is None or wish.account == facts.user or account_is_finished(facts):
-        return
+        return []
     keys = f"{facts.home}/.ssh/authorized_keys"
     action = Run(("sh", "-c", _ACCOUNT, "sh", wish.account, keys))
-    yield Step(
-        f"make the account {wish.account}, opened by the keys of {facts.user}", action, needs_root=True
-    )
+    return [
+        Step(f"make the account {wish.account}, opened by the keys of {facts.user}", action, needs_root=True)
+    ]
 
 
 def account_comment(facts: Facts) -> str | None:
@@ -213,17 +220,19 @@ def account_is_finished(facts: Facts) -> bool:
     return account_comment(facts) == ACCOUNT_COMMENT
 
 
-def _governor(facts: Facts, wish: Wish) -> Iterator[Step]:
+def governor_steps(facts: Facts, wish: Wish) -> list[Step]:
+    """Return what sets the governor that is wished for where another is in force."""
     changing = [p for p in facts.policies if wish.governor not in (None, p.governor)]
     if not changing or wish.governor is None:
-        return
+        return []
+    steps = []
     # What was in force before the first of our changes is what --remove goes back to.
     before = {p.folder: p.governor for p in changing} | facts.record.governors
     if before != facts.record.governors:
         record = facts.record.model_copy(update={"governors": before})
         content = json.dumps(record.model_dump(), sort_keys=True).encode() + b"\n"
-        yield Step("note the governor in force, to restore it", Put(content, RECORD))
-    yield _set_governor("set", wish.governor, changing)
+        steps.append(Step("note the governor in force, to restore it", Put(content, RECORD)))
+    return [*steps, _set_governor("set", wish.governor, changing)]
 
 
 def _set_governor(verb: str, governor: str, policies: list[Policy]) -> Step:

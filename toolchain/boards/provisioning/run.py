@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolchain.boards.board import Board
 from toolchain.boards.install import answering
 from toolchain.boards.local import LocalTransport
-from toolchain.boards.provisioning.apply import apply_steps, become_root
+from toolchain.boards.provisioning.apply import Root, apply_steps, become_root, can_become_root
 from toolchain.boards.provisioning.checks import (
     account_is_ours,
     check_account,
@@ -19,9 +20,19 @@ from toolchain.boards.provisioning.checks import (
     check_root_wishes,
     check_wish,
 )
-from toolchain.boards.provisioning.facts import Facts, read_facts
+from toolchain.boards.provisioning.facts import Facts, Home, read_facts
 from toolchain.boards.provisioning.parcels import parcels_for
-from toolchain.boards.provisioning.steps import Step, Wish, install_steps, removal_steps, root_steps
+from toolchain.boards.provisioning.steps import (
+    Step,
+    Wish,
+    account_is_finished,
+    account_steps,
+    folder_steps,
+    governor_steps,
+    install_steps,
+    removal_steps,
+)
+from toolchain.boards.ssh import SshTransport
 from toolchain.errors import ToolchainError, UsageError
 
 Told = Callable[[str], None]
@@ -101,27 +112,35 @@ def provision(
     """
     wish, told = wish or Wish(), progress or (lambda _: None)
     check_wish(wish)
-    _check_kind(board)
-    facts = read_facts(board, wish.account)
-    check_machine(board.name, board.profile, facts)
-    check_root_wishes(board.name, facts, wish)
-    warnings = check_clock(board.name, facts, ignore=wish.ignore_clock)
-    parcels = parcels_for(board.profile, sdk=wish.sdk, progress=progress)
-    check_folder(board.name, facts, parcels)
-
-    steps, skipped = root_steps(facts, wish), []
-    root = become_root(board, facts, ask_sudo if not dry_run else None) if _need_root(steps) else None
-    if _need_root(steps) and root is None and not (dry_run and ask_sudo and facts.sudo == "password"):
-        if wish.governor is not None and root_steps(facts, Wish(governor=wish.governor)):
-            raise _no_root(board, facts, f"--governor {wish.governor}")
-        steps = []
-        skipped.append(
-            f"--account {wish.account}: {facts.user} cannot become root on the board; "
-            f"edge-rt is installed in {facts.root}"
-        )
-    steps += install_steps(facts, parcels)
-    if not dry_run:
-        apply_steps(board, steps, root, told)
+    with _home(board) as home:
+        facts = read_facts(board, home, wish.account)
+        check_machine(board.name, board.profile, facts)
+        check_root_wishes(board.name, facts, wish)
+        warnings = check_clock(board.name, facts, ignore=wish.ignore_clock)
+        skipped = []
+        rootable = can_become_root(facts, ask_sudo)
+        if wish.account is not None and account_steps(facts, wish) and not rootable:
+            skipped.append(f"--account {wish.account}: {_no_root(board, facts, 'it').message}")
+            wish = replace(wish, account=None)
+        parcels = parcels_for(board.profile, sdk=wish.sdk, progress=progress)
+        system = [*account_steps(facts, wish), *governor_steps(facts, wish)]
+        moves = wish.account not in (None, facts.user)
+        if moves:  # the folder here is only for the note of what to undo
+            steps = [*(folder_steps(facts) if governor_steps(facts, wish) else []), *system]
+        else:
+            check_folder(board.name, facts, parcels, rootable=rootable)
+            steps = [*folder_steps(facts), *system, *install_steps(facts, parcels)]
+        root = _root(board, home, facts, steps, ask_sudo, dry_run=dry_run)
+        if not dry_run:
+            apply_steps(board, home, steps, root, told)
+    if moves:
+        own = _as_user(board, wish.account or "")
+        if not dry_run or account_is_finished(facts):
+            rest = replace(wish, account=None, governor=None)
+            second = provision(own, rest, dry_run=dry_run, progress=progress)
+            return replace(second, steps=(*steps, *second.steps), warnings=tuple(warnings))
+        skipped.append(f"what has to be done in the home folder of {wish.account} is known once it is there")
+    elif not dry_run:
         for parcel in parcels:
             if parcel.fingerprint:
                 answering(board, parcel.files[0].remote, parcel.fingerprint)
@@ -151,51 +170,72 @@ def unprovision(
         It needs root and there is no way to it, or a step failed (the next run goes on from there).
     """
     check_account(account)
-    _check_kind(board)
-    facts = read_facts(board, account)
-    if account is not None and facts.account is not None and not account_is_ours(facts):
-        raise UsageError(
-            f"--account {account}: board {board.name} had that account before; it is not removed",
-            "leave the option out",
-        )
-    if account == facts.user:
-        raise UsageError(
-            f"--account {account}: that is the account this host logs in with",
-            "log in with another that may use sudo: `user` of the board in toolchain.toml",
-        )
-    steps = removal_steps(facts, account)
-    root = None
-    if _need_root(steps):
-        root = become_root(board, facts, ask_sudo if not dry_run else None)
-        if root is None and not dry_run:
-            raise _no_root(board, facts, "--remove, which undoes what was done as root")
-    if not dry_run:
-        apply_steps(board, steps, root, progress or (lambda _: None))
+    with _home(board) as home:
+        facts = read_facts(board, home, account)
+        if account is not None and facts.account is not None and not account_is_ours(facts):
+            raise UsageError(
+                f"--account {account}: board {board.name} had that account before; it is not removed",
+                "leave the option out",
+            )
+        if account == facts.user:
+            raise UsageError(
+                f"--account {account}: that is the account this host logs in with",
+                "log in with another that may use sudo: `user` of the board in toolchain.toml",
+            )
+        steps = removal_steps(facts, account)
+        root = _root(board, home, facts, steps, ask_sudo, dry_run=dry_run)
+        if not dry_run:
+            apply_steps(board, home, steps, root, progress or (lambda _: None))
     return Provisioned(board.name, facts, tuple(steps), not dry_run)
 
 
-def _check_kind(board: Board) -> None:
+@contextmanager
+def _home(board: Board) -> Iterator[Home]:
     transport = board.transport
+    if isinstance(transport, SshTransport):
+        home = SshTransport(transport.address, ".")
+        try:
+            yield Home(home, transport.root)
+        finally:
+            home.close()
+        return
     if isinstance(transport, LocalTransport) and transport.emulator:
         raise UsageError(
             f"board {board.name} is a process of this host: it came with its edge-rt, "
             "and has no system that could be provisioned",
             "boards over SSH and emulated boards of kind container can be",
         )
+    yield Home(transport, ".")
 
 
-def _need_root(steps: list[Step]) -> bool:
-    return any(step.needs_root for step in steps)
+def _as_user(board: Board, user: str) -> Board:
+    transport = board.transport
+    if not isinstance(transport, SshTransport):
+        raise UsageError(
+            f"--account {user}: board {board.name} is reached without a login", "leave the option out"
+        )
+    return replace(board, transport=SshTransport(replace(transport.address, user=user), transport.root))
+
+
+def _root(
+    board: Board, home: Home, facts: Facts, steps: list[Step], ask: Ask | None, *, dry_run: bool
+) -> Root | None:
+    """Return how to become root if a step needs it; a dry run only asks whether there is a way."""
+    needing = next((step for step in steps if step.needs_root), None)
+    if needing is None:
+        return None
+    if not can_become_root(facts, ask):
+        raise _no_root(board, facts, f"to {needing.title}")
+    return None if dry_run else become_root(board, home, facts, ask)
 
 
 def _no_root(board: Board, facts: Facts, what: str) -> ToolchainError:
     if facts.sudo == "password":
         return ToolchainError(
-            f"{what} needs root, and sudo asks {facts.user} for a password on board {board.name}; "
-            "nothing was written",
+            f"{what} needs root, and sudo asks {facts.user} for a password on board {board.name}",
             "give it: the same command with --ask-sudo",
         )
     return ToolchainError(
-        f"{what} needs root, and {facts.user} has no sudo on board {board.name}; nothing was written",
+        f"{what} needs root, and there is no sudo for {facts.user} on board {board.name}",
         "log in with an account that may use sudo, or leave the option out",
     )
