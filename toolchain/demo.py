@@ -127,7 +127,7 @@ def _demo_board(note: Note) -> Board:
         return emulated.load(name)
     try:
         note(f"board {name}: starting (the first time, this compiles its runtime)")
-        return emulated.start(CLASS, progress=note)
+        return emulated.start(CLASS, kind="process", progress=note)
     except MissingError as error:
         note(f"{error.message}: going on with the board 'local'")
         return find_board(LOCAL)

@@ -26,16 +26,16 @@ def left(state: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_a_board_starts_answers_and_stops(state: Path) -> None:
-    board = emulated.start("rk3399")
+    board = emulated.start("rk3399", "process")
     assert board.name == "rk3399-emulated"
     facts = board_facts(find_board("rk3399-emulated"))
     assert facts["machine"] == "aarch64"
     assert "asimd" in facts["cpu_features"]
     with pytest.raises(UsageError, match="rk3399-emulated already runs"):
-        emulated.start("rk3399")
+        emulated.start("rk3399", "process")
     with pytest.raises(UsageError, match=r"already a board of that name, of class rk3399"):
-        emulated.start("raspberrypi4", name="rk3399-emulated")
-    emulated.start("raspberrypi4", name="pi")
+        emulated.start("raspberrypi4", "process", name="rk3399-emulated")
+    emulated.start("raspberrypi4", "process", name="pi")
     assert [b.name for b in emulated.list_emulated()] == ["pi", "rk3399-emulated"]
     emulated.stop("rk3399-emulated")
     emulated.stop("pi")
@@ -67,7 +67,7 @@ def test_a_board_that_is_not_of_its_class_is_refused_and_leaves_nothing(
     )
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ToolchainError, match=r"newer-emulated has glibc .*, its class newer says 9\.99"):
-        emulated.start("newer")
+        emulated.start("newer", "process")
     assert left(state) == []
 
 
@@ -80,7 +80,7 @@ def test_an_emulator_that_does_not_work_leaves_nothing(
     qemu.chmod(0o755)
     monkeypatch.setenv("TOOLCHAIN_QEMU_AARCH64", str(qemu))
     with pytest.raises(ToolchainError, match=r"does not work there \(exit code 255\): qemu: unsupported"):
-        emulated.start("rk3399")
+        emulated.start("rk3399", "process")
     assert left(state) == []
 
 
@@ -92,7 +92,7 @@ def test_ctrl_c_while_starting_leaves_nothing(
     qemu.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
     qemu.chmod(0o755)
     monkeypatch.setenv("TOOLCHAIN_QEMU_AARCH64", str(qemu))
-    code = "from toolchain.boards import emulated; emulated.start('rk3399')"
+    code = "from toolchain.boards import emulated; emulated.start('rk3399', 'process')"
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as owner:
         deadline = time.monotonic() + 300  # it may have to compile the runtime
         while not (tmp_path / "pid").exists():
@@ -110,7 +110,7 @@ def test_ctrl_c_while_starting_leaves_nothing(
 def test_of_two_that_start_the_same_board_one_gets_it(state: Path) -> None:
     code = (
         "import sys; from toolchain.boards import emulated; from toolchain.errors import UsageError\n"
-        "try: emulated.start('rk3399')\n"
+        "try: emulated.start('rk3399', 'process')\n"
         "except UsageError as error: print(error); sys.exit(2)\n"
     )
     starters = [
@@ -126,7 +126,9 @@ def test_of_two_that_start_the_same_board_one_gets_it(state: Path) -> None:
 @pytest.mark.slow
 def test_a_killed_start_leaves_a_board_that_works_or_none(state: Path) -> None:
     ensure_runtime("aarch64")
-    code = "from toolchain.boards import emulated; print('go', flush=True); emulated.start('rk3399')"
+    code = (
+        "from toolchain.boards import emulated; print('go', flush=True); emulated.start('rk3399', 'process')"
+    )
     seen = set()
     for wait_s in (0.0, 0.02, 0.05, 0.1, 0.15, 0.3):
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as starter:
@@ -139,7 +141,7 @@ def test_a_killed_start_leaves_a_board_that_works_or_none(state: Path) -> None:
             assert board_facts(find_board(name))["machine"] == "aarch64"
             emulated.stop(name)
     assert seen <= {0, 1}
-    emulated.start("rk3399")
+    emulated.start("rk3399", "process")
     assert left(state) == ["rk3399-emulated"], "the next one sweeps"
 
 
@@ -148,13 +150,13 @@ def test_what_is_missing_is_told_with_its_package(
 ) -> None:
     monkeypatch.setenv("TOOLCHAIN_SYSROOT_AARCH64", str(tmp_path))
     with pytest.raises(MissingError, match=r"no arm64 C library.*libc6-arm64-cross"):
-        emulated.start("rk3399")
+        emulated.start("rk3399", "process")
     from toolchain.config import configuration
 
     configuration.cache_clear()
     monkeypatch.setenv("TOOLCHAIN_QEMU_AARCH64", "no-such-qemu")
     with pytest.raises(MissingError, match=r"no 'no-such-qemu'.*qemu-user-static"):
-        emulated.start("rk3399")
+        emulated.start("rk3399", "process")
     assert left(state) == []
 
 
@@ -162,7 +164,6 @@ def test_what_is_missing_is_told_with_its_package(
     ("arguments", "says"),
     [
         (("rk3390",), "no board class 'rk3390'"),
-        (("rk3399", "container"), "--kind container: comes later"),
         (("rk3399", "system"), "--kind system: comes later"),
         (("rk3399", "vm"), "--kind vm: unknown"),
         (("rk3399", "auto", "../x"), r"--name \.\./x"),

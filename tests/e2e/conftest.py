@@ -16,5 +16,5 @@ def rk3399() -> Iterator[Board]:
     """Yield an emulated rk3399 of this folder's own."""
     from toolchain.boards import emulated
 
-    yield emulated.start("rk3399", name="whole-ways")
+    yield emulated.start("rk3399", kind="process", name="whole-ways")
     emulated.stop("whole-ways")

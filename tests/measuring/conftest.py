@@ -45,5 +45,5 @@ def rk3399() -> Iterator[Board]:
     """Yield an emulated rk3399."""
     from toolchain.boards import emulated
 
-    yield emulated.start("rk3399", name="measured")
+    yield emulated.start("rk3399", kind="process", name="measured")
     emulated.stop("measured")

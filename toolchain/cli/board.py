@@ -66,27 +66,33 @@ def show(board: str) -> None:
 @command.group()
 @output_options
 def emulate() -> None:
-    """Boards that are processes on this host."""
+    """Boards that are processes or containers of this host."""
 
 
 @emulate.command()
 @click.argument("class_name", metavar="CLASS", shell_complete=complete.classes)
 @click.option(
     "--kind",
-    type=click.Choice(["auto", "process"]),
+    type=click.Choice(["auto", "process", "container"]),
     default="auto",
     show_default=True,
-    help="How it is emulated; process: qemu's user mode.",
+    help="process: programs under qemu's user mode; container: a system with an SSH server, in Docker; "
+    "auto: container if Docker answers.",
 )
 @click.option("--name", metavar="N", help="Its name; default: CLASS-emulated.")
 @output_options
 def start(class_name: str, kind: str, name: str | None) -> None:
-    """Start an emulated board of a class and wait until it answers."""
+    """Start an emulated board of a class and wait until it answers.
+
+    A container board that was stopped, by a reboot for instance, goes on as it was.
+    """
     from toolchain.boards import emulated
 
     note(f"starting an emulated {class_name}")
-    board = emulated.start(class_name, kind=kind, name=name)
-    emit(_row(board), lambda: click.echo(f"{board.name} is ready"))
+    board = emulated.start(class_name, kind=kind, name=name, progress=note)
+    made = emulated.kind(board.name)
+    document = {**_row(board), "kind": made, "state": emulated.condition(board.name)}
+    emit(document, lambda: click.echo(f"{board.name} is ready ({made})"))
 
 
 @emulate.command()
@@ -103,11 +109,17 @@ def stop(name: str) -> None:
 @emulate.command("list")
 @output_options
 def list_emulated() -> None:
-    """List the emulated boards."""
+    """List the emulated boards, how each is emulated and whether it runs."""
     from toolchain.boards import emulated
 
     boards = emulated.list_emulated()
-    emit([_row(board) for board in boards], lambda: _table(boards))
+    how = {b.name: {"kind": emulated.kind(b.name), "state": emulated.condition(b.name)} for b in boards}
+
+    def human() -> None:
+        rows = [(b.name, b.profile.name, how[b.name]["kind"], how[b.name]["state"]) for b in boards]
+        table(["BOARD", "CLASS", "KIND", "STATE"], rows)
+
+    emit([{**_row(board), **how[board.name]} for board in boards], human)
 
 
 def _row(board: Board) -> dict[str, Any]:
