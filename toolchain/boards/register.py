@@ -123,6 +123,15 @@ def enter(name: str, entry: BoardEntry) -> Path:
     return _edit(add)
 
 
+def log_in_as(name: str, user: str) -> Path:
+    """Have a board of the file logged in to as `user` from now on; return the file."""
+
+    def change(document: tomlkit.TOMLDocument) -> None:
+        document["boards"][name]["user"] = user
+
+    return _edit(change)
+
+
 def take_out(name: str) -> Path:
     """Remove a board from the file; return the file.
 

@@ -92,6 +92,17 @@ def test_what_is_missing_is_installed(facts: Facts, expected: list[str]) -> None
     assert not any(step.needs_root for step in steps)
 
 
+def test_the_c_library_has_a_folder_for_each_version() -> None:
+    library = Cargo("sdk/aaaa/libedge.so", Path("libedge.so"), 10)
+    parcel = Parcel("the C library", (library,), "sdk/current", "aaaa")
+    old = {f"sdk/{name}/libedge.so": RemoteFile(9, at) for at, name in enumerate(["b", "c", "d"])}
+    assert titles(install_steps(replace(READY, files=READY.files | old), (PARCEL, parcel))) == [
+        "send the C library: sdk/aaaa/libedge.so (0.0 MiB)",
+        "switch sdk/current to aaaa",
+        "remove the old sdk/b",
+    ]
+
+
 @pytest.mark.parametrize(
     ("mode", "writable", "expected", "rooted"),
     [

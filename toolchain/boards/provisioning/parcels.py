@@ -10,6 +10,7 @@ from toolchain.boards.provisioning.steps import Cargo, Parcel
 from toolchain.profiles import Profile
 from toolchain.runtime import arch_of, ensure_runtime
 
+SDK = "sdk"  # on the board: a folder for each version of library and header
 PROGRAM_LINK = "edge-rt"  # always the version provisioned last, for a user's own scripts
 
 
@@ -26,9 +27,11 @@ def parcels_for(
     runtime = ensure_runtime(arch_of(profile), progress=progress)
     program = _cargo(program_path(runtime), runtime.program, executable=True)
     parcels = (Parcel("edge-rt", (program,), PROGRAM_LINK, program.remote, runtime.fingerprint),)
-    if sdk:
-        raise NotImplementedError
-    return parcels
+    if not sdk:
+        return parcels
+    version = runtime.fingerprint[:12]
+    files = [_cargo(f"{SDK}/{version}/{file.name}", file) for file in (runtime.library, runtime.header)]
+    return (*parcels, Parcel("the C library", tuple(files), f"{SDK}/current", version))
 
 
 def _cargo(remote: str, content: Path, *, executable: bool = False) -> Cargo:

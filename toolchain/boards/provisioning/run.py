@@ -49,6 +49,8 @@ class Provisioned:
         What was missing; empty when the board was ready already.
     done
         The steps were done; False for a dry run.
+    moved
+        The installation belongs to another account than the one this host logs in with.
     skipped
         What was wished for and left out, each with the reason.
     warnings
@@ -59,6 +61,7 @@ class Provisioned:
     facts: Facts
     steps: tuple[Step, ...]
     done: bool
+    moved: bool = False
     skipped: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -77,6 +80,7 @@ class Provisioned:
                 {"title": step.title, "runs": str(step.action), "needs_root": step.needs_root}
                 for step in self.steps
             ],
+            "user": self.facts.user,
             "skipped": list(self.skipped),
             "warnings": list(self.warnings),
             "machine": self.facts.machine,
@@ -138,13 +142,15 @@ def provision(
         if not dry_run or account_is_finished(facts):
             rest = replace(wish, account=None, governor=None)
             second = provision(own, rest, dry_run=dry_run, progress=progress)
-            return replace(second, steps=(*steps, *second.steps), warnings=tuple(warnings))
+            return replace(second, steps=(*steps, *second.steps), moved=True, warnings=tuple(warnings))
         skipped.append(f"what has to be done in the home folder of {wish.account} is known once it is there")
     elif not dry_run:
         for parcel in parcels:
             if parcel.fingerprint:
                 answering(board, parcel.files[0].remote, parcel.fingerprint)
-    return Provisioned(board.name, facts, tuple(steps), not dry_run, tuple(skipped), tuple(warnings))
+    return Provisioned(
+        board.name, facts, tuple(steps), not dry_run, skipped=tuple(skipped), warnings=tuple(warnings)
+    )
 
 
 def unprovision(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from toolchain.boards.provisioning.facts import RECORD, Facts, Policy
 from toolchain.boards.stock import KEEP_PROGRAMS, surplus
+from toolchain.boards.transport import RemoteFile
 
 # Every script takes what it works on as arguments: nothing is spliced into shell text.
 _LINK = """case $2 in */*) new=${2%/*}/.${2##*/}.$$;; *) new=.$2.$$;; esac
@@ -242,11 +243,15 @@ def _set_governor(verb: str, governor: str, policies: list[Policy]) -> Step:
 
 
 def _surplus(facts: Facts, parcels: tuple[Parcel, ...]) -> list[str]:
+    """Return the versions, files or folders, that were used too long ago to be kept."""
     old = []
     for parcel in parcels:
-        for cargo in parcel.files:
-            folder, _, name = cargo.remote.rpartition("/")
-            if folder == "bin":  # sdk versions have a folder each
-                there = {p.rpartition("/")[2]: f for p, f in facts.files.items() if p.startswith("bin/")}
-                old += [f"bin/{n}" for n in surplus(there, name, KEEP_PROGRAMS)]
+        version = PurePosixPath(parcel.link).parent / parcel.target
+        folder = version.parent
+        there: dict[str, RemoteFile] = {}
+        for path, file in facts.files.items():
+            if folder in PurePosixPath(path).parents:
+                name = PurePosixPath(path).relative_to(folder).parts[0]
+                there[name] = max(file, there.get(name, file), key=lambda f: f.changed)
+        old += [str(folder / name) for name in surplus(there, version.name, KEEP_PROGRAMS)]
     return old
