@@ -1,43 +1,71 @@
 #!/bin/sh
-# Install the Debian/Ubuntu packages that are missing. DEPS=skip leaves the system alone.
+# Install the Debian/Ubuntu packages that are missing, and make container boards possible.
+# DEPS=skip leaves the system alone.
 set -eu
+cd "$(dirname "$0")"
 
 # python3-venv       makes .venv
 # openssh-client     reaches boards
 # qemu-user-static   runs programs of arm boards on this host
-# libc6-arm64-cross  the C library for them
-packages="python3-venv openssh-client qemu-user-static libc6-arm64-cross"
+# libc6-arm64-cross, libc6-armhf-cross  the C libraries for them
+packages="python3-venv openssh-client qemu-user-static libc6-arm64-cross libc6-armhf-cross"
+# Without these, emulated boards are processes instead of containers:
+# docker.io               runs them
+# mmdebstrap, arch-test   unpack their system from Debian's packages
+# debian-archive-keyring  checks who made those
+container_packages="docker.io mmdebstrap arch-test debian-archive-keyring"
+# Docker from elsewhere does as well, and Debian's would push it out.
+if [ -n "${DOCKER_HOST:-}" ] || command -v dockerd >/dev/null; then
+    container_packages=${container_packages#docker.io }
+fi
 
 [ "${DEPS:-}" = skip ] && exit 0
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     echo "deps: not a Debian or Ubuntu system; needed here are Python 3.11 with venv, an OpenSSH client," >&2
-    echo "deps: and for emulated arm boards qemu-aarch64-static with an arm64 C library. Going on." >&2
+    echo "deps: and for emulated arm boards qemu-aarch64-static and qemu-arm-static with their C libraries," >&2
+    echo "deps: for those in containers also Docker and mmdebstrap. Going on." >&2
     exit 0
 fi
 
-# Names that an installed package provides count too: package names differ between releases.
-# shellcheck disable=SC2016  # ${…} is dpkg-query's own
-installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}, ${Provides}\n' | sed -n 's/^installed //p')
-missing=""
-for package in $packages; do
-    printf '%s\n' "$installed" | grep -Eq "(^|, )$package( |,|$)" || missing="$missing $package"
-done
-[ -z "$missing" ] && exit 0
-
-echo "deps: installing$missing" >&2
 if [ "$(id -u)" = 0 ]; then
     as_root=""
 elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
     as_root="sudo"
 else
-    echo "deps: neither root nor sudo here. As root, type:" >&2
-    echo "    apt-get install -y --no-install-recommends$missing" >&2
-    echo "or go on without them: DEPS=skip make …" >&2
-    exit 3
+    as_root="none"
 fi
+
+# Names that an installed package provides count too: package names differ between releases.
+# shellcheck disable=SC2016  # ${…} is dpkg-query's own
+installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}, ${Provides}\n' | sed -n 's/^installed //p')
+
+install_missing() { # packages; 3: nobody here may
+    missing=""
+    for package in "$@"; do
+        printf '%s\n' "$installed" | grep -Eq "(^|, )$package( |,|$)" || missing="$missing $package"
+    done
+    [ -z "$missing" ] && return 0
+    if [ "$as_root" = none ]; then
+        echo "deps: neither root nor sudo here. As root, type:" >&2
+        echo "    apt-get install -y --no-install-recommends$missing" >&2
+        return 3
+    fi
+    echo "deps: installing$missing" >&2
+    # shellcheck disable=SC2086  # one word per package
+    {
+        $as_root apt-get update &&
+            $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+    } >&2
+}
+
 # shellcheck disable=SC2086  # one word per package
-{
-    $as_root apt-get update
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
-} >&2
+install_missing $packages || {
+    code=$?
+    [ $code != 3 ] || echo "or go on without them: DEPS=skip make …" >&2
+    exit $code
+}
+# shellcheck disable=SC2086
+if ! install_missing $container_packages || ! ./docker.sh "$as_root"; then
+    echo "deps: no containers here: emulated boards will be processes of this host. Going on." >&2
+fi

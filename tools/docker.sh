@@ -1,7 +1,8 @@
 #!/bin/sh
-# As root: let this kernel run arm programs, and start the Docker daemon where nothing else does.
+# Let this kernel run arm programs, and start the Docker daemon where nothing else does.
 # Changes nothing where both are so already. Exit code 1: container boards cannot be had here.
-#   DOCKER_HOST   names a daemon elsewhere: then none is started
+#   docker.sh [sudo|none]   how to become root: not at all is needed by root, none: it cannot be done
+#   DOCKER_HOST             names a daemon elsewhere: then none is started
 set -u
 
 log=/var/log/edge-toolchain-dockerd.log
@@ -10,11 +11,13 @@ seconds=60 # a busy machine needs 10
 
 say() { echo "deps: $*" >&2; }
 
+is_registered() { [ -e "$binfmt/edge-$1" ]; }
+
 # Debian registers its emulators without C (credentials): sudo on a board needs it. Ours stand
 # beside Debian's and are asked first, being younger. With F the kernel keeps the emulator open, so
 # that no board needs a file of it; with P a program sees the name it was called by.
 register() { # name, magic, mask
-    [ -e "$binfmt/edge-$1" ] && return 0
+    is_registered "$1" && return 0
     emulator=$(command -v "qemu-$1-static") || emulator=$(command -v "qemu-$1") || return 1
     [ -e "/usr/libexec/qemu-binfmt/$1-binfmt-P" ] && emulator=/usr/libexec/qemu-binfmt/$1-binfmt-P
     printf '%s' ":edge-$1:M::$2:$3:$emulator:POCF" >"$binfmt/register"
@@ -41,6 +44,8 @@ with socket.socket(socket.AF_UNIX) as daemon:
         daemon.connect("/var/run/docker.sock")
         daemon.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
         sys.exit(b"200" not in daemon.recv(64))
+    except PermissionError:
+        print("deps: Docker runs, but not for you; as root: usermod -aG docker YOUR-NAME", file=sys.stderr)
     except OSError:
         sys.exit(1)
 PYTHON
@@ -55,10 +60,21 @@ wait_for_answer() { # pid of the daemon, 0: not ours to watch
     done
 }
 
+# Left by a program that was killed: nobody has that number, another program has it, or the dead
+# one itself, whom its parent has not noticed yet. The daemon would take them all for alive.
+forget() { # file, program
+    pid=$(cat "$1" 2>/dev/null)
+    who=$(sed -n 's/^\(Name\|State\):\t\([^ ]*\).*/\2/p' "/proc/${pid:-none}/status" 2>/dev/null | tr '\n' ' ')
+    case $who in
+        "$2 Z ") rm -f "$1" ;;
+        "$2 "*) ;;
+        *) rm -f "$1" ;;
+    esac
+}
+
 daemon() { # options of dockerd
-    # Left by a daemon that was killed; its number may meanwhile be another program's.
-    pid=$(cat /var/run/docker.pid 2>/dev/null)
-    [ -n "$pid" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != dockerd ] && rm -f /var/run/docker.pid
+    forget /var/run/docker.pid dockerd
+    forget /var/run/docker/containerd/containerd.pid containerd
     say "starting dockerd${*:+ $*}; it logs to $log"
     # In a session of its own and without our files: it outlives make.
     setsid nohup dockerd "$@" </dev/null >>$log 2>&1 3>&- 4>&- 9>&- &
@@ -86,5 +102,15 @@ start_docker() {
     return 1
 }
 
+is_ready() {
+    is_registered aarch64 && is_registered arm && { [ -n "${DOCKER_HOST:-}" ] || answers; }
+}
+
+is_ready && exit 0
+if [ "$(id -u)" != 0 ]; then
+    [ "${1:-none}" != none ] && exec "$1" env "DOCKER_HOST=${DOCKER_HOST:-}" "$0"
+    say "as root, type: $PWD/${0#./}"
+    exit 1
+fi
 run_foreign_programs || { say "the kernel cannot be made to run arm programs (binfmt_misc)"; exit 1; }
 [ -n "${DOCKER_HOST:-}" ] || start_docker
