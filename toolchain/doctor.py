@@ -13,7 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from toolchain.config import Configuration, cache_dir, data_dir, settings, state_dir
+from toolchain.boards.qemu import user_modes
+from toolchain.config import Configuration, cache_dir, data_dir, state_dir
 from toolchain.errors import ToolchainError
 from toolchain.linking.zig import zig_program
 
@@ -159,20 +160,21 @@ def _compilers() -> Iterator[Check]:
 
 
 def _emulator() -> Iterator[Check]:
-    found = settings()
-    yield _tool(
-        "qemu",
-        [found.qemu_aarch64, "--version"],
-        "optional",
-        "for emulated arm boards: apt-get install qemu-user-static, or set qemu_aarch64",
-    )
-    loader = found.sysroot_aarch64 / "lib" / "ld-linux-aarch64.so.1"
-    yield Check(
-        "arm64 C library",
-        "ok" if loader.exists() else "optional",
-        str(loader) if loader.exists() else f"{loader} is not there",
-        "for emulated arm boards: apt-get install libc6-arm64-cross, or set sysroot_aarch64",
-    )
+    for arch, mode in user_modes().items():
+        purpose = f"for emulated {arch} boards: apt-get install"
+        yield _tool(
+            f"qemu for {arch}",
+            [mode.program, "--version"],
+            "optional",
+            f"{purpose} qemu-user-static, or set {mode.program_key}",
+        )
+        there = mode.loader.exists()
+        yield Check(
+            f"{arch} C library",
+            "ok" if there else "optional",
+            str(mode.loader) if there else f"{mode.loader} is not there",
+            f"{purpose} {mode.package}, or set {mode.sysroot_key}",
+        )
 
 
 def _folders() -> Iterator[Check]:

@@ -15,12 +15,15 @@ from toolchain.errors import UsageError
 
 PROFILE_FILE = "board.toml"
 _TRIPLE_PARTS = 4
+ARMV7 = "armv7a-unknown-linux-gnueabihf"
 
 
 def _four_parts(triple: str) -> str:
     # LLVM does not normalise mtriple: with three parts, system and environment are unknown to it.
     if len(triple.split("-")) != _TRIPLE_PARTS:
         raise ValueError("a triple has four parts, such as aarch64-unknown-linux-gnu")
+    if triple.startswith("arm") and triple != ARMV7:
+        raise ValueError(f"of the 32-bit Arm systems only those with hard float are known: {ARMV7}")
     return triple
 
 
@@ -58,7 +61,7 @@ class Profile(_Strict):
 
     @property
     def arch(self) -> str:
-        """First part of the triple: x86_64, aarch64."""
+        """First part of the triple: x86_64, aarch64, armv7a."""
         return self.triple.split("-")[0]
 
     def cluster(self, cpu: str | None) -> Cluster:

@@ -16,8 +16,10 @@ NEEDED = (
     "zig",
     "cmake",
     "ninja",
-    "qemu",
-    "arm64 C library",
+    "qemu for aarch64",
+    "aarch64 C library",
+    "qemu for armv7a",
+    "armv7a C library",
 )
 
 

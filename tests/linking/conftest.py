@@ -12,8 +12,11 @@ from toolchain.linking.architectures import ARCHITECTURES, Architecture
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.profiles import Profile, load_profile
 
-CLASSES = {"aarch64": "rk3399", "x86_64": "x86_64"}
-CALL = {"aarch64": "bl {}", "x86_64": "call {}@PLT"}
+CLASSES = {"aarch64": "rk3399", "armv7a": "pynq", "x86_64": "x86_64"}
+CALL = {"aarch64": "bl {}", "armv7a": "bl {}", "x86_64": "call {}@PLT"}
+RETURN = {"aarch64": "ret", "armv7a": "bx lr", "x86_64": "ret"}
+# What says that floats are passed in VFP registers.
+HEAD = {"armv7a": ".arm\n.eabi_attribute 28, 1\n"}
 
 
 @dataclass(frozen=True)
@@ -24,17 +27,23 @@ class Workshop:
     profile: Profile
     arch: Architecture
 
-    def assemble(self, text: str, name: str = "lib0.o") -> Path:
+    def assemble(self, text: str, name: str = "lib0.o", head: str | None = None) -> Path:
         made = self.folder / name
         source = made.with_suffix(".s")
-        source.write_text(text + '\n.section .note.GNU-stack,"",%progbits\n')
+        head = HEAD.get(self.profile.arch, "") if head is None else head
+        source.write_text(head + text + '\n.section .note.GNU-stack,"",%progbits\n')
         self._zig("cc", "-target", self.arch.zig_target, "-c", source, "-o", made)
         return made
 
     def function(self, name: str, *called: str) -> str:
         """Return the text of a function that calls others."""
-        calls = "\n".join(CALL[self.profile.arch].format(symbol) for symbol in called)
-        return f".text\n.globl {name}\n.type {name},%function\n{name}:\n{calls}\nret\n"
+        lines = [CALL[self.profile.arch].format(symbol) for symbol in called] + [RETURN[self.profile.arch]]
+        return f".text\n.globl {name}\n.type {name},%function\n{name}:\n" + "\n".join(lines) + "\n"
+
+    @property
+    def word(self) -> str:
+        """The directive that lays down an address."""
+        return {32: ".long", 64: ".quad"}[self.arch.bits]
 
     def objects(self, *called: str) -> list[Path]:
         """Return objects such as TVM writes: code, and constants in a symbol."""

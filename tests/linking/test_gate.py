@@ -55,13 +55,13 @@ def test_one_that_calls_nothing_outside_passes(workshop):
 
 
 def test_wrong_machine(case):
-    other = {"aarch64": "x86_64", "x86_64": "rk3399"}[case.workshop.profile.arch]
+    other = {"aarch64": "x86_64", "armv7a": "rk3399", "x86_64": "pynq"}[case.workshop.profile.arch]
     message = case.refusal(case.link(), load_profile(other))
     assert f"e_machine is {case.workshop.arch.machine}, expected EM_" in message
 
 
 def test_code_that_is_changed_while_loading(case):
-    case.with_text(".text\n.quad expf\n")
+    case.with_text(f".text\n{case.workshop.word} expf\n")
     assert "DT_TEXTREL" in case.refusal(case.link("-z", "notext"))
 
 
@@ -90,14 +90,16 @@ def test_start_up_symbols_as_gcc_adds_them(case):
         "_fini", "__cxa_finalize"
     )
     text += ".weak __gmon_start__, __cxa_finalize, _ITM_registerTMCloneTable\n.hidden _init, _fini\n"
-    started = case.workshop.assemble(text + ".data\n.quad _ITM_registerTMCloneTable", "crti.o")
+    started = case.workshop.assemble(
+        text + f".data\n{case.workshop.word} _ITM_registerTMCloneTable", "crti.o"
+    )
     message = case.refusal(case.link(started))
     assert "DT_INIT (start-up code)" in message and "DT_FINI (exit code)" in message
     assert "calls _ITM_registerTMCloneTable, __cxa_finalize, __gmon_start__, expected" in message
 
 
 def test_constructors(case):
-    case.with_text('.section .init_array,"aw",%init_array\n.quad __tvm_ffi_f\n')
+    case.with_text(f'.section .init_array,"aw",%init_array\n{case.workshop.word} __tvm_ffi_f\n')
     assert "DT_INIT_ARRAY (start-up code)" in case.refusal(case.link())
 
 
@@ -163,6 +165,54 @@ def test_all_of_it_at_once(case):
     case.with_text(case.workshop.function("main"))
     message = case.refusal(case.link("-z", "execstack", "-rpath", "/opt/lib", "-z", "lazy"))
     assert message.count("\n  - ") == 4
+
+
+@pytest.fixture
+def arm(workshop_for):
+    return workshop_for("armv7a")
+
+
+def test_a_library_with_helpers_of_its_own(arm):
+    objects = arm.objects("__aeabi_idiv", "__aeabi_ldivmod", "__aeabi_unwind_cpp_pr0", *CALLED)
+    library = arm.folder / "lib.so"
+    ZigLinker().link(objects, library, arm.profile)
+    check_library(library, arm.profile, objects)
+
+
+def test_soft_float_objects_in_a_library_that_claims_hard_float(arm):
+    """LLVM writes no such tag for soft float, and lld takes the value of the other objects."""
+    case = Case(arm)
+    case.objects.append(arm.assemble(arm.function("__tvm_ffi_soft"), "more.o", head=".arm\n"))
+    message = case.refusal(case.link())
+    assert message.endswith("Tag_ABI_VFP_args of more.o is 0, expected 1: floats in VFP registers")
+
+
+def test_a_soft_float_library(arm):
+    case = Case(arm)
+    whole = bytearray(case.link().read_bytes())
+    whole[36:40] = (0x5000200).to_bytes(4, "little")  # e_flags: floats in core registers
+    soft = arm.folder / "soft.so"
+    soft.write_bytes(whole)
+    assert "e_flags is 0x5000200, expected 0x5000400" in case.refusal(soft)
+
+
+def test_what_a_triple_of_three_parts_calls(arm):
+    """LLVM calls libgcc's names for it, which neither the board nor our helpers have."""
+    objects = arm.objects("__divsi3", "__fixsfdi")
+    with pytest.raises(ToolchainError, match=r"undefined symbols in .*: __divsi3, __fixsfdi; "):
+        ZigLinker().link(objects, arm.folder / "lib.so", arm.profile)
+    case = Case(arm, called=("__divsi3", "__aeabi_uidiv"))
+    assert "it calls __aeabi_uidiv, __divsi3, expected symbols of the runtime" in case.refusal(case.link())
+
+
+def test_zigs_own_compiler_driver_for_c_plus_plus(arm):
+    """One helper brings zig's whole compiler_rt along; libc++'s libraries come on top."""
+    objects = arm.objects("__aeabi_ldivmod", *CALLED)
+    library = arm.folder / "cxx.so"
+    arm._zig("cc", "-target", arm.arch.zig_target, "-O2", "-s", "-shared", *objects, "-ldl", "-o", library)
+    with pytest.raises(ToolchainError) as caught:
+        check_library(library, arm.profile, objects)
+    assert "its objects call expf, memcpy but it does not: something took their place" in caught.value.message
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

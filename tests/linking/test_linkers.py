@@ -50,7 +50,7 @@ def test_it_asks_for_versions_that_the_floor_has(workshop):
         needs = next(s for s in ELFFile(file).iter_sections() if isinstance(s, GNUVerNeedSection))
         found = {library.name: {node.name for node in nodes} for library, nodes in needs.iter_versions()}
     base = f"GLIBC_{workshop.arch.glibc_base}"
-    memcpy = {"x86_64": "GLIBC_2.14", "aarch64": base}[workshop.profile.arch]
+    memcpy = "GLIBC_2.14" if workshop.profile.arch == "x86_64" else base
     assert found == {LIBM: {base, "GLIBC_2.27"}, LIBC: {memcpy}}
 
 
@@ -101,7 +101,8 @@ def real_library(arch: str, name: str) -> Path:
         ctypes.CDLL(name)
         maps = Path("/proc/self/maps").read_text()
         return Path(re.search(rf"/\S*/{re.escape(name)}", maps).group())
-    return config.settings().sysroot_aarch64 / "lib" / name
+    settings = config.settings()
+    return {"aarch64": settings.sysroot_aarch64, "armv7a": settings.sysroot_arm}[arch] / "lib" / name
 
 
 def real_versions(library: Path) -> dict[str, set[str]]:
@@ -119,7 +120,7 @@ def real_versions(library: Path) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("library", [LIBM, LIBC])
-@pytest.mark.parametrize("arch", sorted({"aarch64", platform.machine()}))
+@pytest.mark.parametrize("arch", sorted({"aarch64", "armv7a", platform.machine()}))
 def test_versions_are_those_of_a_real_c_library(arch, library):
     real = real_versions(real_library(arch, library))
     base = ARCHITECTURES[arch].glibc_base
@@ -201,7 +202,7 @@ def test_an_architecture_that_is_not_known(workshop_for):
     other = workshop.profile.model_copy(update={"triple": "riscv64-unknown-linux-gnu"})
     with pytest.raises(UsageError, match="riscv64") as caught:
         ZigLinker().link(workshop.objects(), workshop.folder / "lib.so", other)
-    assert "aarch64, x86_64" in caught.value.hint
+    assert "aarch64, armv7a, x86_64" in caught.value.hint
 
 
 def test_gcc_is_missing(workshop, monkeypatch, tmp_path):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from toolchain.boards.board import Board
 from toolchain.boards.stock import KEEP_PROGRAMS, stocked
 from toolchain.boards.transport import Completed
 from toolchain.errors import ToolchainError
-from toolchain.runtime import Arch, Runtime, ensure_runtime
+from toolchain.runtime import Runtime, arch_of, ensure_runtime
 
 STATE_FOLDER = "state"  # on the board: edge-rt's lock and what else it keeps
+# What Linux calls a machine that runs programs for the first part of a triple, where it is another word.
+_MACHINES = {"armv7a": ("armv7l", "armv8l", "aarch64")}  # the latter two: a 64-bit kernel
 _INFO_SECONDS = 60.0  # it takes 0.2 s under qemu; the rest is for a busy host
 
 
@@ -42,7 +44,7 @@ def installed(board: Board, progress: Callable[[str], None] | None = None) -> In
     ToolchainError
         It does not start, or the board is not of its class: other machine, C library too old.
     """
-    runtime = ensure_runtime(cast(Arch, board.profile.arch), progress=progress)  # it refuses others
+    runtime = ensure_runtime(arch_of(board.profile), progress=progress)
     remote = stocked(
         board.transport,
         program_path(runtime),
@@ -101,7 +103,7 @@ def _facts(board: Board, completed: Completed) -> dict[str, Any]:
 
 def _check(board: Board, facts: dict[str, Any], fingerprint: str) -> None:
     profile = board.profile
-    if facts["machine"] != profile.arch:
+    if facts["machine"] not in _MACHINES.get(profile.arch, (profile.arch,)):
         raise ToolchainError(
             f"board {board.name} is a {facts['machine']} machine, its class {profile.name} is {profile.arch}",
             "give the board another class",

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from toolchain.errors import UsageError
 from toolchain.profiles import Profile
 
+# ELF for the Arm Architecture, section 5.2 "ELF header".
+_EF_ARM_EABI_5, _EF_ARM_ABI_FLOAT_HARD = 0x5000000, 0x400
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -18,8 +21,8 @@ class Architecture:
         lld's name of the output format (`-m`).
     zig_target
         Zig's name of the target, for assembling the stub libraries.
-    machine
-        `e_machine`, in pyelftools' words.
+    machine, bits, flags
+        `e_machine`, in pyelftools' words, the file's class, and `e_flags`.
     page
         Alignment in bytes that load segments must have: the largest page of such Linux kernels.
     glibc_base
@@ -27,22 +30,43 @@ class Architecture:
         (glibc, `sysdeps/unix/sysv/linux/*/shlib-versions`).
     gcc
         The C compiler that drives GNU ld for it on a host of another architecture.
+    helpers
+        LLVM calls functions of the Arm run-time ABI, which a library brings along.
     """
 
     emulation: str
     zig_target: str
     machine: str
+    bits: int
+    flags: int
     page: int
     glibc_base: str
     gcc: str
+    helpers: bool = False
+
+    @property
+    def hard_float(self) -> bool:
+        """Whether objects and libraries must say that they pass floats in VFP registers."""
+        return bool(self.flags & _EF_ARM_ABI_FLOAT_HARD)
 
 
 ARCHITECTURES = {
     "aarch64": Architecture(
-        "aarch64linux", "aarch64-linux-gnu", "EM_AARCH64", 0x10000, "2.17", "aarch64-linux-gnu-gcc"
+        "aarch64linux", "aarch64-linux-gnu", "EM_AARCH64", 64, 0, 0x10000, "2.17", "aarch64-linux-gnu-gcc"
+    ),
+    "armv7a": Architecture(
+        "armelf_linux_eabi",
+        "arm-linux-gnueabihf",
+        "EM_ARM",
+        32,
+        _EF_ARM_EABI_5 | _EF_ARM_ABI_FLOAT_HARD,
+        0x1000,
+        "2.4",
+        "arm-linux-gnueabihf-gcc",
+        helpers=True,
     ),
     "x86_64": Architecture(
-        "elf_x86_64", "x86_64-linux-gnu", "EM_X86_64", 0x1000, "2.2.5", "x86_64-linux-gnu-gcc"
+        "elf_x86_64", "x86_64-linux-gnu", "EM_X86_64", 64, 0, 0x1000, "2.2.5", "x86_64-linux-gnu-gcc"
     ),
 }
 

@@ -13,7 +13,7 @@ from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
 from toolchain.errors import ToolchainError
 from toolchain.linking.architectures import architecture_of
 from toolchain.linking.glibc import SYMBOLS, version_key
-from toolchain.linking.symbols import Symbols, is_offered, object_symbols, split_symbols
+from toolchain.linking.symbols import HELPER_PREFIX, Symbols, is_offered, object_symbols, split_symbols
 from toolchain.profiles import Profile
 
 # Kernels, and the pointers to its C functions that the runtime sets when it has loaded a library.
@@ -72,6 +72,8 @@ def check_library(path: Path, profile: Profile, objects: Sequence[Path]) -> None
     try:
         with path.open("rb") as file:
             violations = list(_violations(_read(ELFFile(file), path), profile, expected))
+        if architecture_of(profile).hard_float:
+            violations += _float_abi((path, *objects))
     except OSError as error:
         raise ToolchainError(f"cannot read {path}: {error.strerror}", "build it again") from error
     except Exception as error:  # pyelftools meets broken files with errors of many kinds
@@ -125,17 +127,32 @@ def _violations(facts: _Facts, profile: Profile, expected: Symbols) -> Iterator[
 
 
 def _header(elf: ELFFile, profile: Profile) -> Iterator[str]:
-    wanted = {
-        "e_machine": architecture_of(profile).machine,
-        "e_type": "ET_DYN",
-        "e_flags": 0,
-    }
+    arch = architecture_of(profile)
+    wanted = {"e_machine": arch.machine, "e_type": "ET_DYN"}
     for field, value in wanted.items():
         if elf[field] != value:
             yield f"{field} is {elf[field]}, expected {value}"
-    if elf.elfclass != 64 or not elf.little_endian:
+    if elf["e_flags"] != arch.flags:
+        yield f"e_flags is {elf['e_flags']:#x}, expected {arch.flags:#x}"
+    if elf.elfclass != arch.bits or not elf.little_endian:
         order = "little" if elf.little_endian else "big"
-        yield f"it is a {elf.elfclass}-bit {order}-endian file, expected 64-bit little-endian"
+        yield f"it is a {elf.elfclass}-bit {order}-endian file, expected {arch.bits}-bit little-endian"
+
+
+def _float_abi(files: Sequence[Path]) -> Iterator[str]:
+    # Linkers join objects of both kinds, and mark what comes out as hard float.
+    for path in files:
+        with path.open("rb") as file:
+            section = ELFFile(file).get_section_by_name(".ARM.attributes")
+            parts = section.iter_subsections() if section else ()
+            found = {
+                a.tag: a.value
+                for part in parts
+                for p in part.iter_subsubsections()
+                for a in p.iter_attributes()
+            }
+        if (value := found.get("TAG_ABI_VFP_ARGS", 0)) != 1:
+            yield f"Tag_ABI_VFP_args of {path.name} is {value}, expected 1: floats in VFP registers"
 
 
 def _segments(elf: ELFFile, page: int) -> Iterator[str]:
@@ -194,7 +211,8 @@ def _symbols(facts: _Facts, expected: Symbols) -> Iterator[str]:
     exports = sorted(n for n in mine.defined if not n.startswith(_EXPORTS) and n not in _EXPORTED_HELPERS)
     if exports:
         yield f"it exports {', '.join(exports)}, expected __tvm_ffi_*, __TVMBackend* and __TVMFFI* alone"
-    if captured := sorted(expected.undefined - mine.undefined):
+    captured = sorted(n for n in expected.undefined - mine.undefined if not n.startswith(HELPER_PREFIX))
+    if captured:
         names = ", ".join(captured)
         yield f"its objects call {names} but it does not: something took their place, expected the board's"
     if added := sorted(mine.undefined - expected.undefined - set(foreign)):

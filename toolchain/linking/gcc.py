@@ -9,6 +9,7 @@ from pathlib import Path
 
 from toolchain.errors import MissingError
 from toolchain.linking.architectures import Architecture, architecture_of
+from toolchain.linking.helpers import helper_objects
 from toolchain.linking.linker import COMMON_FLAGS, check_wanted, report
 from toolchain.linking.process import run
 from toolchain.linking.stubs import stub_libraries
@@ -32,7 +33,7 @@ def gcc_program(arch: Architecture, name: str) -> str:
             return found
     raise MissingError(
         f"--linker gcc needs {' or '.join(candidates)} for {name}, which is not on the PATH",
-        f"apt-get install gcc-{name.replace('_', '-')}-linux-gnu, or use --linker zig",
+        f"apt-get install gcc-{arch.gcc.removesuffix('-gcc').replace('_', '-')}, or use --linker zig",
     )
 
 
@@ -54,5 +55,6 @@ class GccLinker:
         check_wanted(objects, profile)
         flags = [*COMMON_FLAGS[1:], "-z", f"max-page-size={arch.page}"]
         passed = [part for flag in flags for part in ("-Xlinker", flag)]
-        files = map(str, (out, *objects, *stub_libraries(arch, profile.glibc)))
+        helpers = helper_objects(arch, objects)
+        files = map(str, (out, *objects, *helpers, *stub_libraries(arch, profile.glibc)))
         report(out, run([program, "-nostdlib", "-shared", *passed, "-o", *files], _DEADLINE_S))

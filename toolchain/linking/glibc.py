@@ -30,8 +30,9 @@ _NEWER = {
     **dict.fromkeys(("fmod", "fmodf"), "2.38"),
     "exp10f": "2.32",
     "exp10": "2.39",
-    "memcpy": "2.14",
 }
+# Those of one architecture alone, which its first glibc tells: x86-64 (2.2.5).
+_NEWER_THERE = {"2.2.5": {"memcpy": "2.14"}}
 # Symbols that no older glibc has at all.
 _SINCE = {"roundeven": "2.25", "roundevenf": "2.25"}
 
@@ -54,9 +55,10 @@ def versions_for(library: str, base: str, floor: str) -> dict[str, str]:
         The oldest glibc that must load the result; symbols that it lacks are left out.
     """
     oldest, newest = version_key(base), version_key(floor)
+    newer = {**_NEWER, **_NEWER_THERE.get(base, {})}
     found = {}
     for name in SYMBOLS[library]:
-        versions = [_SINCE[name]] if name in _SINCE else [base, *([_NEWER[name]] if name in _NEWER else [])]
+        versions = [_SINCE[name]] if name in _SINCE else [base, *([newer[name]] if name in newer else [])]
         usable = [v for v in versions if version_key(v) <= newest]
         if usable:
             best = usable[-1]

@@ -9,6 +9,7 @@ from typing import Protocol
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.linking.architectures import architecture_of
 from toolchain.linking.glibc import LIBC, LIBM, versions_for
+from toolchain.linking.helpers import helper_objects
 from toolchain.linking.process import Ended
 from toolchain.linking.stubs import stub_libraries
 from toolchain.linking.symbols import RUNTIME_PREFIXES, object_symbols
@@ -56,8 +57,8 @@ class ZigLinker:
         arch = architecture_of(profile)
         check_wanted(objects, profile)
         flags = ["-m", arch.emulation, "-z", f"max-page-size={arch.page}", *COMMON_FLAGS]
-        stubs = stub_libraries(arch, profile.glibc)
-        report(out, run_zig(["ld.lld", *flags, "-o", *map(str, (out, *objects, *stubs))], _DEADLINE_S))
+        files = (out, *objects, *helper_objects(arch, objects), *stub_libraries(arch, profile.glibc))
+        report(out, run_zig(["ld.lld", *flags, "-o", *map(str, files)], _DEADLINE_S))
 
 
 def check_wanted(objects: Sequence[Path], profile: Profile) -> None:
@@ -68,9 +69,10 @@ def check_wanted(objects: Sequence[Path], profile: Profile) -> None:
     ToolchainError
         Lists those symbols.
     """
-    base = architecture_of(profile).glibc_base
-    offered = {name for library in (LIBM, LIBC) for name in versions_for(library, base, profile.glibc)}
-    wanted = object_symbols(objects).undefined - offered
+    arch = architecture_of(profile)
+    libraries = (versions_for(library, arch.glibc_base, profile.glibc) for library in (LIBM, LIBC))
+    offered = {name for library in libraries for name in library}
+    wanted = object_symbols([*objects, *helper_objects(arch, objects)]).undefined - offered
     lacking = sorted(name for name in wanted if not name.startswith(RUNTIME_PREFIXES))
     if lacking:
         raise ToolchainError(

@@ -14,8 +14,11 @@ from toolchain.linking.glibc import SYMBOLS
 
 # The board's program offers these to every library that it opens.
 RUNTIME_PREFIXES = ("TVMFFI", "TVMBackend")
-# x86-64 objects name it; the linker makes it.
-_MADE_BY_LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_"})
+# The run-time ABI of armv7; a library brings those functions along.
+HELPER_PREFIX = "__aeabi_"
+# x86-64 objects name the first, which the linker makes; armv7 objects name the second without a
+# relocation that anything would look up, since no exception passes through a kernel.
+_NO_CALLS = frozenset({"_GLOBAL_OFFSET_TABLE_", "__aeabi_unwind_cpp_pr0"})
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ def split_symbols(symbols: Iterable[Any]) -> Symbols:
         if symbol.name and symbol["st_info"]["bind"] != "STB_LOCAL":
             wanted = symbol["st_shndx"] == "SHN_UNDEF"
             (undefined if wanted else defined).add(symbol.name)
-    return Symbols(frozenset(defined), frozenset(undefined - defined - _MADE_BY_LINKER))
+    return Symbols(frozenset(defined), frozenset(undefined - defined - _NO_CALLS))
 
 
 def object_symbols(objects: Sequence[Path]) -> Symbols:

@@ -13,6 +13,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* The numbers are edge-rt's exit codes. */
 enum edge_status {
@@ -71,6 +72,7 @@ const int* edge_cpus(const edge_library* library, int* count);
 const char* edge_last_error(void);
 const char* edge_last_error_kind(void);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

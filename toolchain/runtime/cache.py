@@ -14,10 +14,12 @@ from filelock import FileLock, Timeout
 from toolchain import config
 from toolchain.atomic import replacing_folder
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.runtime.compile import compile_runtime
+from toolchain.profiles import Profile
+from toolchain.runtime.compile import LIBRARY, PROGRAM, compile_runtime
 from toolchain.runtime.fingerprint import NATIVE, digest_sources, expected_fingerprint
 
-Arch = Literal["x86_64", "aarch64"]
+Arch = Literal["x86_64", "aarch64", "armv7"]
+_ARCHES: dict[str, Arch] = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7a": "armv7"}
 # Another process compiles the same; its own deadline is shorter than this.
 _LOCK_S = 2400.0
 
@@ -30,8 +32,10 @@ class Runtime:
     ----------
     program
         The executable, for `arch`.
+    library
+        `libedge.so`: the same without a command line, for programs of the user's own.
     header
-        Its C interface.
+        The library's C interface.
     fingerprint
         What it was compiled from; the same for every architecture.
     arch
@@ -39,9 +43,26 @@ class Runtime:
     """
 
     program: Path
+    library: Path
     header: Path
     fingerprint: str
     arch: Arch
+
+
+def arch_of(profile: Profile) -> Arch:
+    """Return which edge-rt runs on boards of a class.
+
+    Raises
+    ------
+    UsageError
+        There is none for its architecture.
+    """
+    if profile.arch not in _ARCHES:
+        raise UsageError(
+            f"board class {profile.name}: edge-rt cannot be compiled for {profile.triple}",
+            f"the architectures are: {', '.join(_ARCHES)}",
+        )
+    return _ARCHES[profile.arch]
 
 
 def ensure_runtime(arch: Arch, *, progress: Callable[[str], None] | None = None) -> Runtime:
@@ -71,7 +92,8 @@ def ensure_runtime(arch: Arch, *, progress: Callable[[str], None] | None = None)
     fingerprint = expected_fingerprint()
     root = config.cache_dir() / "runtime"
     folder = root / f"{fingerprint}-{arch}"
-    runtime = Runtime(folder / "edge-rt", NATIVE / "edge_rt.h", fingerprint, arch)
+    program, library = (folder / name for name in (PROGRAM, LIBRARY))
+    runtime = Runtime(program, library, NATIVE / "edge_rt.h", fingerprint, arch)
     if not runtime.program.is_file():
         _compile_once(root, folder, arch, progress or (lambda _: None))
     return runtime
@@ -81,7 +103,7 @@ def _compile_once(root: Path, folder: Path, arch: Arch, progress: Callable[[str]
     try:
         root.mkdir(parents=True, exist_ok=True)
         with FileLock(root / f"{folder.name}.lock", timeout=_LOCK_S):
-            if (folder / "edge-rt").is_file():
+            if (folder / PROGRAM).is_file():
                 return
             for rest in root.glob(f".{folder.name}.*"):  # a build that was killed
                 shutil.rmtree(rest, ignore_errors=True)
@@ -89,14 +111,15 @@ def _compile_once(root: Path, folder: Path, arch: Arch, progress: Callable[[str]
                 tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=root) as build,
                 replacing_folder(folder) as kept,
             ):
-                program = compile_runtime(arch, Path(build), progress)
+                compile_runtime(arch, Path(build), progress)
                 if digest_sources() != expected_fingerprint():
                     raise ToolchainError(
                         f"the sources in {NATIVE} changed while edge-rt for {arch} was compiled from them",
                         "run the same command again",
                     )
-                shutil.copyfile(program, kept / "edge-rt")
-                (kept / "edge-rt").chmod(0o755)
+                for name in (PROGRAM, LIBRARY):
+                    shutil.copyfile(Path(build) / name, kept / name)
+                    (kept / name).chmod(0o755)
     except Timeout:
         raise ToolchainError(
             f"another process has been compiling edge-rt for {arch} for {_LOCK_S:g} s",

@@ -23,6 +23,12 @@ from toolchain.runtime.fingerprint import (
     package_version,
 )
 
+PROGRAM, LIBRARY = "edge-rt", "libedge.so"
+_TARGETS = {
+    "x86_64": "x86_64-linux-gnu",
+    "aarch64": "aarch64-linux-gnu",
+    "armv7": "arm-linux-gnueabihf",
+}
 # About a minute on two cores; a busy single-core machine may take ten.
 _DEADLINE_S = 1800.0
 _LAST_LINES = 30
@@ -31,22 +37,17 @@ _LAST_WISHES_S = 10.0
 _FOREIGN = ("CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "DESTDIR")
 
 
-def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) -> Path:
-    """Compile edge-rt for an architecture.
+def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) -> None:
+    """Compile edge-rt and libedge.so, stripped, for an architecture.
 
     Parameters
     ----------
     arch
-        As in the triple.
+        A key of `_TARGETS`.
     folder
-        An empty folder for everything that is made.
+        An empty folder for everything that is made; `PROGRAM` and `LIBRARY` appear in it.
     progress
         Called with one line for each step.
-
-    Returns
-    -------
-    Path
-        The program, stripped, in `folder`.
 
     Raises
     ------
@@ -56,7 +57,7 @@ def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) ->
         The compiler failed, or was still running after half an hour.
     """
     ninja = _tool("ninja")
-    target = f"{arch}-linux-gnu"
+    target = _TARGETS[arch]
     definitions = {
         "CMAKE_MAKE_PROGRAM": str(ninja),
         "CMAKE_TOOLCHAIN_FILE": str(NATIVE / "zig.cmake"),
@@ -73,7 +74,6 @@ def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) ->
     configure = [str(_tool("cmake")), "-S", str(NATIVE), "-B", str(folder), "-G", "Ninja"]
     _run([*configure, *(f"-D{key}={value}" for key, value in definitions.items())], arch, progress)
     _run([str(ninja), "-C", str(folder), "-j", str(config.settings().jobs)], arch, progress)
-    return folder / "edge-rt"
 
 
 def _tool(name: str) -> Path:

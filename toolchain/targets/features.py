@@ -16,6 +16,16 @@ _AARCH64 = {
     "sve": "sve",
     "sve2": "sve2",
 }
+# Linux: arch/arm/kernel/setup.c; LLVM: lib/Target/ARM/ARMFeatures.td. What Linux has no name for
+# (fp16, the conversions of VFPv3) is left out.
+_ARMV7A = {
+    "neon": "neon",
+    "vfp3": "vfpv3",
+    "vfp4": "vfpv4",
+    "d32": "vfpd32",
+    "hwdiv-arm": "idiva",
+    "hwdiv": "idivt",
+}
 # Linux: arch/x86/include/asm/cpufeatures.h; LLVM: lib/Target/X86/X86.td.
 _X86_64 = {
     "sse3": "pni",
@@ -44,7 +54,7 @@ _X86_64 = {
     "avx512fp16": "avx512_fp16",
     "avxvnni": "avx_vnni",
 }
-LINUX_NAMES: dict[str, dict[str, str]] = {"aarch64": _AARCH64, "x86_64": _X86_64}
+LINUX_NAMES: dict[str, dict[str, str]] = {"aarch64": _AARCH64, "armv7a": _ARMV7A, "x86_64": _X86_64}
 
 
 def linux_features(arch: str, llvm_features: frozenset[str]) -> tuple[str, ...]:

@@ -59,6 +59,8 @@ def target_for(profile: Profile, cluster: str | None = None, threads: int | None
         "mcpu": cores.cpu,
         "num-cores": count,
     }
+    if profile.arch == "armv7a":
+        options["mfloat-abi"] = "hard"  # the profile's triple says so; TVM wants it here too
     if profile.features:
         options["mattr"] = list(profile.features)
     target = tvm.target.Target(options)

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -18,6 +19,7 @@
 
 namespace edge {
 
+#if defined(__aarch64__) || defined(__arm__)
 #if defined(__aarch64__)
 static constexpr int kMachine = EM_AARCH64;
 
@@ -31,6 +33,17 @@ static const char* const kHwcap2[] = {
     "dcpodp",  "sve2",  "sveaes",  "svepmull", "svebitperm", "svesha3", "svesm4", "flagm2",
     "frint",   "svei8mm", "svef32mm", "svef64mm", "svebf16", "i8mm",    "bf16",   "dgh",
     "rng",     "bti",   "mte",     "ecv",      "afp",        "rpres",   "mte3",   "sme"};
+#else
+static constexpr int kMachine = EM_ARM;
+
+// Linux, arch/arm/include/uapi/asm/hwcap.h and arch/arm/kernel/setup.c: bit n is name n.
+static const char* const kHwcap[] = {
+    "swp",   "half",     "thumb", "26bit",   "fastmult", "fpa",   "vfp",    "edsp",
+    "java",  "iwmmxt",   "crunch", "thumbee", "neon",    "vfpv3", "vfpv3d16", "tls",
+    "vfpv4", "idiva",    "idivt", "vfpd32",  "lpae",     "evtstrm", "fphp", "asimdhp",
+    "asimddp", "asimdfhm", "asimdbf16", "i8mm"};
+static const char* const kHwcap2[] = {"aes", "pmull", "sha1", "sha2", "crc32", "sb", "ssbs"};
+#endif
 
 static void AddBits(unsigned long bits, const char* const* names, size_t count,
                     std::vector<std::string>* out) {
@@ -46,11 +59,14 @@ std::vector<std::string> CpuFeatures() {
   return features;
 }
 
-// MIDR_EL1: implementer in bits 31..24, part number in bits 15..4. Part numbers from Linux,
-// arch/arm64/include/asm/cputype.h (Arm's are in each core's Technical Reference Manual).
-static std::string CoreName(int id) {
-  static const std::map<unsigned, const char*> kParts = {
-      {0x41d01, "cortex-a32"},  {0x41d02, "cortex-a34"},   {0x41d03, "cortex-a53"},
+// Implementer and part number. Part numbers from Linux, arch/arm64/include/asm/cputype.h and
+// arch/arm/include/asm/cputype.h (Arm's are in each core's Technical Reference Manual).
+static std::string PartName(unsigned long implementer, unsigned long part) {
+  static const std::map<unsigned long, const char*> kParts = {
+      {0x41c05, "cortex-a5"},   {0x41c07, "cortex-a7"},    {0x41c08, "cortex-a8"},
+      {0x41c09, "cortex-a9"},   {0x41c0d, "cortex-a12"},   {0x41c0e, "cortex-a17"},
+      {0x41c0f, "cortex-a15"},  {0x41d01, "cortex-a32"},   {0x41d02, "cortex-a34"},
+      {0x41d03, "cortex-a53"},
       {0x41d04, "cortex-a35"},  {0x41d05, "cortex-a55"},   {0x41d07, "cortex-a57"},
       {0x41d08, "cortex-a72"},  {0x41d09, "cortex-a73"},   {0x41d0a, "cortex-a75"},
       {0x41d0b, "cortex-a76"},  {0x41d0c, "neoverse-n1"},  {0x41d0d, "cortex-a77"},
@@ -60,13 +76,36 @@ static std::string CoreName(int id) {
       {0x41d4b, "cortex-a78c"}, {0x41d4d, "cortex-a715"},  {0x41d4e, "cortex-x3"},
       {0x41d4f, "neoverse-v2"}, {0x41d80, "cortex-a520"},  {0x41d81, "cortex-a720"},
       {0x41d82, "cortex-x4"},   {0x4e004, "carmel"}};
+  auto found = kParts.find(implementer << 12 | part);
+  return found == kParts.end() ? "unknown" : found->second;
+}
+
+#if defined(__aarch64__)
+// MIDR_EL1: implementer in bits 31..24, part number in bits 15..4.
+static std::string CoreName(int id) {
   auto line = FirstLine("/sys/devices/system/cpu/cpu" + std::to_string(id) +
                         "/regs/identification/midr_el1");
   if (!line) return "unknown";
   const unsigned long midr = std::strtoul(line->c_str(), nullptr, 16);
-  auto found = kParts.find((midr >> 24 & 0xff) << 12 | (midr >> 4 & 0xfff));
-  return found == kParts.end() ? "unknown" : found->second;
+  return PartName(midr >> 24 & 0xff, midr >> 4 & 0xfff);
 }
+#else
+// 32-bit kernels show the register in /proc/cpuinfo alone, in a paragraph for each CPU.
+static std::string CoreName(int id) {
+  std::ifstream file("/proc/cpuinfo");
+  unsigned long implementer = 0;
+  bool mine = false;
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(':');
+    if (colon == line.npos) continue;
+    const unsigned long value = std::strtoul(line.c_str() + colon + 1, nullptr, 0);
+    if (line.starts_with("processor")) mine = value == static_cast<unsigned long>(id);
+    if (mine && line.starts_with("CPU implementer")) implementer = value;
+    if (mine && line.starts_with("CPU part")) return PartName(implementer, value);
+  }
+  return "unknown";
+}
+#endif
 #elif defined(__x86_64__)
 static constexpr int kMachine = EM_X86_64;
 
