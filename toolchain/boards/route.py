@@ -64,10 +64,13 @@ def resolve(address: SshAddress) -> Route:
     )
 
 
-def openssh_options(address: SshAddress, known_hosts: Path) -> list[str]:
-    """Return options with which an OpenSSH client takes the same way, and accepts the pinned key alone."""
+def openssh_options(address: SshAddress, known_hosts: Path, *, asks: bool = False) -> list[str]:
+    """Return options with which an OpenSSH client takes the same way, and accepts the pinned key alone.
+
+    With `asks` it may ask the user, for a passphrase say.
+    """
     options = {
-        "BatchMode": "yes",
+        "BatchMode": "no" if asks else "yes",
         "StrictHostKeyChecking": "yes",
         "UserKnownHostsFile": f'"{known_hosts}"',
         "GlobalKnownHostsFile": "/dev/null",

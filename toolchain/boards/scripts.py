@@ -104,6 +104,19 @@ TOUCH = _BEGIN + 'say ready\n[ -e "./$1" ] || { echo "no such file" >&2; exit 1;
 # Argument: PATH.
 REMOVE = _BEGIN + 'say ready\nrm -rf "./$1"\n'
 
+# Argument: a public key. ROOT is the login's home.
+INSTALL_KEY = (
+    _BEGIN
+    + r"""
+say ready
+umask 077
+mkdir -p .ssh && touch .ssh/authorized_keys || exit 1
+grep -qxF "$1" .ssh/authorized_keys && exit 0
+[ -z "$(tail -c 1 .ssh/authorized_keys)" ] || echo >>.ssh/authorized_keys
+printf '%s\n' "$1" >>.ssh/authorized_keys && sync .ssh/authorized_keys
+"""
+)
+
 
 def command_line(script: str, *arguments: str) -> str:
     """Return what to hand to sshd: one `sh` with the script, whatever the login shell is."""

@@ -30,5 +30,7 @@ def emulated(_: click.Context, __: click.Parameter, incomplete: str) -> list[str
 
 def boards(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Offer boards and classes."""
-    local = [name for name in ("local",) if name.startswith(incomplete)]
-    return local + emulated(context, parameter, incomplete) + classes(context, parameter, incomplete)
+    from toolchain.config import configuration
+
+    own = [name for name in ("local", *configuration().boards) if name.startswith(incomplete)]
+    return own + emulated(context, parameter, incomplete) + classes(context, parameter, incomplete)

@@ -1,0 +1,216 @@
+"""`toolchain board add`, `status`, `exec`, `shell`, `logs`, `remove`: boards that are there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from toolchain.cli import complete
+from toolchain.cli.output import emit, note, output_options, wants_json
+
+if TYPE_CHECKING:
+    from toolchain.boards.status import Status
+
+_board = click.argument("board", shell_complete=complete.boards)
+
+
+@click.command()
+@click.argument("address", metavar="[USER@]HOST[:PORT]")
+@click.option(
+    "--class",
+    "board_class",
+    metavar="C",
+    required=True,
+    shell_complete=complete.classes,
+    help="Its board class.",
+)
+@click.option("--name", metavar="N", help="Its name here; default: the first part of HOST.")
+@click.option(
+    "--fingerprint", metavar="SHA256:…", help="Of its host key: pinned without a question if it is that."
+)
+@click.option("--yes", is_flag=True, help="Pin whatever host key it shows.")
+@click.option("--install-key", is_flag=True, help="Ask for the password once, to put your public key there.")
+@click.option(
+    "--identity", type=click.Path(path_type=Path), metavar="FILE", help="The private key to log in with."
+)
+@click.option("--jump", metavar="[USER@]HOST[:PORT]", help="Go through that host.")
+@click.option("--group", "groups", metavar="G", multiple=True, help="A group it belongs to; may be repeated.")
+@output_options
+def add(
+    address: str,
+    board_class: str,
+    name: str | None,
+    fingerprint: str | None,
+    yes: bool,
+    install_key: bool,
+    identity: Path | None,
+    jump: str | None,
+    groups: tuple[str, ...],
+) -> None:
+    """Add a board to toolchain.toml.
+
+    Shows the fingerprint of its host key and pins that key once you say yes; from then on no other is
+    accepted. Your ssh_config, agent and ProxyJump are used.
+    """
+    from toolchain.boards.adding import Wanted, add_board
+    from toolchain.errors import UsageError
+
+    def trusted(host: str, found: str) -> bool:
+        if fingerprint is not None:
+            if found != fingerprint:
+                raise UsageError(
+                    f"--fingerprint {fingerprint}: {host} shows the host key {found}; nothing was changed",
+                    "look at the board: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
+                )
+            return True
+        note(f"the host key of {host} is {found}")
+        if yes:
+            return True
+        if not sys.stdin.isatty():
+            raise UsageError(
+                f"nobody to ask whether {found} is the host key of {host}; nothing was changed",
+                f"if it is: --fingerprint {found}",
+            )
+        return click.confirm("Is that the board's?", err=True)
+
+    def password(login: str) -> str:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "--install-key: nobody to ask for the password", "run it in a terminal, or ssh-copy-id"
+            )
+        return str(click.prompt(f"Password of {login} (used once, not kept)", hide_input=True, err=True))
+
+    wanted = Wanted(address, board_class, name, identity, jump, groups)
+    added = add_board(wanted, trusted, password if install_key else None)
+    document = {
+        "name": added.name,
+        "file": str(added.file),
+        **added.entry.model_dump(mode="json", by_alias=True),
+    }
+    emit(
+        document,
+        lambda: click.echo(f"{added.name} is in {added.file}; next: toolchain board provision {added.name}"),
+    )
+
+
+@click.command()
+@click.argument("name", shell_complete=complete.boards)
+@output_options
+def remove(name: str) -> None:
+    """Take a board out of toolchain.toml; on the board nothing is touched."""
+    from toolchain.boards import emulated, register
+    from toolchain.errors import UsageError
+
+    if name in emulated.names() and name not in register.names():
+        raise UsageError(f"{name} is an emulated board", f"`toolchain board emulate stop {name}`")
+    file = register.take_out(name)
+    emit({"name": name, "file": str(file)}, lambda: click.echo(f"{name} is no longer in {file}"))
+
+
+@click.command()
+@click.argument("boards", metavar="[BOARD]…", nargs=-1, shell_complete=complete.boards)
+@output_options
+def status(boards: tuple[str, ...]) -> None:
+    """Ask boards how they are: load, temperature, governor, free space, edge-rt, devices.
+
+    Without a name, all of them. Each is shown as soon as it answers. Ends with 1 if one did not.
+    """
+    from toolchain.boards.inventory import find_boards, list_boards
+    from toolchain.boards.status import statuses
+
+    found = [board for name in boards for board in find_boards(name)] if boards else list_boards()
+    answers = []
+    for answer in statuses(found):
+        answers.append(answer)
+        if not wants_json():
+            click.echo(_line(answer))
+    order = [board.name for board in found]
+    answers.sort(key=lambda answer: order.index(answer.name))
+    emit([answer.document() for answer in answers], lambda: None)
+    if any(answer.error for answer in answers):
+        click.get_current_context().exit(1)
+
+
+def _line(answer: Status) -> str:
+    if answer.error:
+        return f"{answer.name:<20} {answer.error}" + (f" ({answer.hint})" if answer.hint else "")
+    facts = {
+        "load": answer.load_1min,
+        "temperature": answer.temperature_c and f"{answer.temperature_c:.0f} C",
+        "governor": answer.governor,
+        "memory free": answer.memory_free_mib and f"{answer.memory_free_mib} MiB",
+        "disk free": answer.disk_free_mib and f"{answer.disk_free_mib} MiB",
+        "edge-rt": answer.edge_rt or "none",
+        "devices": " ".join(answer.devices),
+    }
+    said = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
+    return f"{answer.name:<20} {said}"
+
+
+@click.command(name="exec", context_settings={"ignore_unknown_options": True})
+@_board
+@click.argument("argv", metavar="-- COMMAND…", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True, metavar="S",
+    help="Seconds until it is killed.",
+)  # fmt: skip
+@output_options
+def execute(board: str, argv: tuple[str, ...], timeout: float) -> None:
+    """Run a command in the board's folder and end as it does."""
+    from toolchain.boards.inventory import find_board
+
+    completed = find_board(board).transport.run(list(argv), timeout=timeout)
+    document = {
+        "returncode": completed.returncode,
+        "stdout": completed.stdout.decode(errors="replace"),
+        "stderr": completed.stderr.decode(errors="replace"),
+    }
+
+    def human() -> None:
+        sys.stdout.buffer.write(completed.stdout)
+        sys.stderr.buffer.write(completed.stderr)
+
+    emit(document, human)
+    code = completed.returncode
+    click.get_current_context().exit(128 - code if code < 0 else code)
+
+
+@click.command()
+@_board
+@output_options
+def shell(board: str) -> None:
+    """Log in on a board with the OpenSSH client, which accepts the pinned host key alone."""
+    from toolchain.boards.login import login_command
+
+    argv = login_command(board)
+    sys.stdout.flush()
+    os.execvp(argv[0], argv)  # noqa: S606 - no shell is the point
+
+
+@click.command()
+@_board
+@click.option(
+    "-n", "--lines", type=click.IntRange(min=1), default=50, show_default=True, help="The last so many."
+)
+@output_options
+def logs(board: str, lines: int) -> None:
+    """Show what a board's server and tunnel said while the lab ran last."""
+    from toolchain.boards.inventory import find_board
+    from toolchain.errors import UsageError
+    from toolchain.rpc import state
+
+    name = find_board(board).name
+    file = state.folder() / "log" / f"{name}.log"
+    if not file.is_file():
+        raise UsageError(
+            f"no lab has used board {name} yet ({file} is not there)", f"toolchain lab start --board {name}"
+        )
+    text = file.read_text(errors="replace").splitlines()[-lines:]
+    emit({"file": str(file), "lines": text}, lambda: click.echo("\n".join(text)))
+
+
+COMMANDS = (add, status, execute, shell, logs, remove)
