@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolchain.cli import complete
+from toolchain.cli import board_ssh, complete
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.provision import provision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,14 @@ if TYPE_CHECKING:
 @click.group()
 @output_options
 def command() -> None:
-    """List boards, start and stop emulated ones."""
+    """Add boards and look after them; start and stop emulated ones."""
+
+
+for _each in board_ssh.COMMANDS:
+    command.add_command(_each)
+
+
+command.add_command(provision)
 
 
 @command.command("list")
@@ -53,6 +61,7 @@ def show(board: str) -> None:
         "is_board": found.board is not None,
         "emulated": found.emulated,
         "record_class": found.record_class,
+        **_reach(found.board),
         **found.profile.model_dump(mode="json", exclude={"name"}),
     }
 
@@ -129,13 +138,41 @@ def _row(board: Board) -> dict[str, Any]:
         "emulated": board.emulated,
         "shared_cpu": board.shared_cpu,
         "key": board.tracker_key,
+        **_reach(board.name),
+    }
+
+
+def _reach(name: str | None) -> dict[str, Any]:
+    """Return what toolchain.toml says of how a board is reached."""
+    from toolchain.boards.address import show_address
+    from toolchain.boards.hostkeys import fingerprint
+    from toolchain.config import configuration
+
+    entry = configuration().boards.get(name or "")
+    if entry is None:
+        return {}
+    return {
+        "address": show_address(entry.user, entry.host, entry.port),
+        "fingerprint": fingerprint(entry.host_key),
+        "jump": entry.jump,
+        "groups": list(entry.groups),
+        "root": entry.root,
     }
 
 
 def _table(boards: Sequence[Board]) -> None:
     table(
-        ["BOARD", "CLASS", "EMULATED", "DESCRIPTION"],
-        [(b.name, b.profile.name, "yes" if b.emulated else "no", b.profile.description) for b in boards],
+        ["BOARD", "CLASS", "EMULATED", "ADDRESS", "DESCRIPTION"],
+        [
+            (
+                b.name,
+                b.profile.name,
+                "yes" if b.emulated else "no",
+                _reach(b.name).get("address", "-"),
+                b.profile.description,
+            )
+            for b in boards
+        ],
     )
 
 
