@@ -1,7 +1,8 @@
-"""Emulated boards: processes of this host under qemu-user, each with a folder of its own.
+"""Emulated boards: processes or containers of this host under qemu-user, each with a folder of its own.
 
-A board is the folder `emulated/NAME` of the state directory: `board.json` says what it is, `root/`
-holds its files. The folder appears in one rename once everything in it works.
+A board is the folder `emulated/NAME` of the state directory: `board.json` says what it is; `root/`
+holds a process board's files, `identity` is the key to a container board. The folder appears in one
+rename once everything in it works.
 """
 
 from __future__ import annotations
@@ -13,23 +14,31 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 import filelock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolchain import atomic
+from toolchain.boards import containers
 from toolchain.boards.board import Board
+from toolchain.boards.containers import ContainerBoard
 from toolchain.boards.install import install_runtime
 from toolchain.boards.local import LocalTransport
-from toolchain.config import settings, state_dir
+from toolchain.boards.provisioning import provision
+from toolchain.boards.qemu import emulator, user_modes
+from toolchain.boards.ssh import SshTransport
+from toolchain.boards.transport import Transport
+from toolchain.config import state_dir
 from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.images import engine as docker
 from toolchain.profiles import Profile, class_names, load_profile
-from toolchain.runtime import Arch, ensure_runtime
+from toolchain.runtime import arch_of, ensure_runtime
 
-_LOCK_SECONDS = 60.0  # longer than an installation under emulation takes
+_LOCK_SECONDS = 120.0  # longer than a board takes to start and to be provisioned under emulation
+_ROOT = ".edge-toolchain"  # the installation on a container board, in its login's home
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 
@@ -41,7 +50,8 @@ class _State(BaseModel):
     schema_version: Literal[1] = 1
     name: str
     board_class: str
-    kind: Literal["process"] = "process"
+    kind: Literal["process", "container"] = "process"
+    container: ContainerBoard | None = None
 
 
 def default_name(class_name: str) -> str:
@@ -72,20 +82,51 @@ def load(name: str) -> Board:
     ToolchainError
         Its state is broken; says how to clear it away.
     """
-    folder = _folder() / name
-    clear = f"clear it away: `toolchain board emulate stop {name}`, then start it anew"
+    folder, state = _folder() / name, _read(name)
+    transport: Transport
+    profile = load_profile(state.board_class)
+    if state.container:
+        transport = SshTransport(state.container.address(name, folder), _ROOT)
+    else:
+        if not (folder / "root").is_dir():
+            raise ToolchainError(f"board {name}: its folder {folder / 'root'} is gone", _clear(name))
+        transport = LocalTransport(folder / "root", emulator(profile))
+    return _board(name, profile, transport)
+
+
+def kind(name: str) -> str:
+    """Return how a board is emulated: process or container."""
+    return _read(name).kind
+
+
+def condition(name: str) -> str:
+    """Return how a board is: ready; of containers, what Docker says of it, or that it says nothing."""
+    state = _read(name)
+    if state.container is None:
+        return "ready"
+    try:
+        with docker.connect() as engine:
+            found = engine.state(state.container.id)
+    except ToolchainError:
+        return "Docker does not answer"
+    return {None: "gone", "running": "ready"}.get(found, found or "")
+
+
+def _clear(name: str) -> str:
+    return f"clear it away: `toolchain board emulate stop {name}`, then start it anew"
+
+
+def _read(name: str) -> _State:
+    file = _folder() / name / "board.json"
     if name not in names():
         raise _unknown(name)
     try:
-        state = _State.model_validate_json((folder / "board.json").read_bytes())
+        return _State.model_validate_json(file.read_bytes())
     except OSError as error:
-        raise ToolchainError(f"board {name}: {folder / 'board.json'}: {error.strerror}", clear) from error
+        raise ToolchainError(f"board {name}: {file}: {error.strerror}", _clear(name)) from error
     except ValidationError as error:
         problem = error.errors()[0]["msg"]
-        raise ToolchainError(f"board {name}: {folder / 'board.json'} is broken: {problem}", clear) from error
-    if not (folder / "root").is_dir():
-        raise ToolchainError(f"board {name}: its folder {folder / 'root'} is gone", clear)
-    return _board(name, load_profile(state.board_class), folder / "root")
+        raise ToolchainError(f"board {name}: {file} is broken: {problem}", _clear(name)) from error
 
 
 def start(
@@ -96,41 +137,105 @@ def start(
 ) -> Board:
     """Make an emulated board of a class; it exists only once `edge-rt` has answered on it.
 
+    A container board that does not run any more, after a reboot for instance, is started again as it was.
+
     Parameters
     ----------
     class_name
         A board class whose programs this host can run, itself or under qemu-user.
     kind
-        `auto` or `process`.
+        `process`, `container`, or `auto`: a container if Docker answers.
     name
         Default `<class>-emulated`.
     progress
-        Told what happens while `edge-rt` is compiled, which takes minutes once.
+        Told what happens while `edge-rt` is compiled, which takes minutes once, and of a board's system.
 
     Raises
     ------
     UsageError
         Unknown class or kind, a class that cannot be emulated here, or a name that is taken.
     MissingError
-        qemu or the C library to run under it is not installed.
+        qemu or the C library to run under it is not installed, or Docker does not answer.
     ToolchainError
         The board does not work; nothing is left of it.
     """
     profile = load_profile(class_name)
     name = _checked_name(name or default_name(class_name))
+    told = progress or (lambda _: None)
     _check_kind(kind)
-    _check_host(profile)
+    if _resumed(name, class_name):
+        return load(name)
     _check_free(name, class_name)
+    if kind == "container" or (kind == "auto" and docker.answers()):
+        return _start_container(profile, name, told)
+    _check_host(profile)
     # May compile for minutes: not under the lock.
-    ensure_runtime(cast(Arch, profile.arch), progress=progress)
-    with _writing():
-        _check_free(name, class_name)
-        with atomic.replacing_folder(_folder() / name) as folder:
-            (folder / "root").mkdir()
-            install_runtime(_board(name, profile, folder / "root"))
-            state = _State(name=name, board_class=class_name)
-            atomic.write_text(folder / "board.json", json.dumps(state.model_dump(), indent=1) + "\n")
+    ensure_runtime(arch_of(profile), progress=progress)
+    with _new_board(profile, name) as folder:
+        (folder / "root").mkdir()
+        install_runtime(_board(name, profile, LocalTransport(folder / "root", emulator(profile))))
+        _write(folder, _State(name=name, board_class=class_name))
     return load(name)
+
+
+def _start_container(profile: Profile, name: str, told: Callable[[str], None]) -> Board:
+    with docker.connect() as engine:
+        # Both may take a while: not under the lock.
+        image = containers.prepare(engine, profile, told)
+        ensure_runtime(arch_of(profile), progress=told)
+        with _new_board(profile, name) as folder:
+            containers.sweep(engine, _known_containers())
+            told(f"starting {name}")
+            made = containers.start(engine, image, profile, name, folder)
+            try:
+                with closing(SshTransport(made.address(name, folder), _ROOT)) as transport:
+                    provision(_board(name, profile, transport), progress=told)
+                state = _State(name=name, board_class=profile.name, kind="container", container=made)
+                _write(folder, state)
+            except BaseException:
+                engine.remove(made.id)
+                raise
+    return load(name)
+
+
+def _resumed(name: str, class_name: str) -> bool:
+    """Start a container board of that class again if it does not run."""
+    if name not in names():
+        return False
+    state = _read(name)
+    if state.container is None or state.board_class != class_name:
+        return False
+    with docker.connect() as engine, _writing():
+        if engine.state(state.container.id) in ("running", None):
+            return False
+        containers.resume(engine, state.container, load_profile(class_name), name)
+    return True
+
+
+@contextmanager
+def _new_board(profile: Profile, name: str) -> Iterator[Path]:
+    with _writing():
+        _check_free(name, profile.name)
+        with atomic.replacing_folder(_folder() / name) as folder:
+            yield folder
+
+
+def _write(folder: Path, state: _State) -> None:
+    text = json.dumps(state.model_dump(exclude_none=True), indent=1)
+    atomic.write_text(folder / "board.json", text + "\n")
+
+
+def _known_containers() -> dict[str, str | None]:
+    """Return the container of every board; None for a broken one."""
+    known: dict[str, str | None] = {}
+    for name in names():
+        try:
+            state = _read(name)
+        except ToolchainError:
+            known[name] = None
+            continue
+        known[name] = state.container.id if state.container else ""
+    return known
 
 
 def stop(name: str) -> None:
@@ -147,35 +252,48 @@ def stop(name: str) -> None:
         if name not in names():
             raise _unknown(name)
         folder = _folder() / name
-        if users := _processes_in(folder / "root"):
-            raise ToolchainError(
-                f"board {name} is in use by {', '.join(users)}",
-                "`toolchain lab stop` ends the lab; other commands end by themselves or with Ctrl-C",
-            )
-        doomed = Path(tempfile.mkdtemp(dir=_folder(), prefix=f".{name}."))
-        try:
-            folder.rename(doomed / name)  # from here on the board is gone, whatever happens
-            shutil.rmtree(doomed)
-        except OSError as error:
-            raise ToolchainError(f"cannot remove {folder}: {error.strerror}") from error
+        with _engine_of(name) as engine:
+            if users := _processes_in(folder / "root") or _programs_of(engine, name):
+                raise ToolchainError(
+                    f"board {name} is in use by {', '.join(users)}",
+                    "`toolchain lab stop` ends the lab; other commands end by themselves or with Ctrl-C",
+                )
+            doomed = Path(tempfile.mkdtemp(dir=_folder(), prefix=f".{name}."))
+            try:
+                folder.rename(doomed / name)  # from here on the board is gone, whatever happens
+                shutil.rmtree(doomed)
+            except OSError as error:
+                raise ToolchainError(f"cannot remove {folder}: {error.strerror}") from error
+            if engine:
+                containers.sweep(engine, _known_containers())
 
 
-def emulator(profile: Profile) -> tuple[str, ...]:
-    """Return what to put before a program of that class to run it here; empty if nothing is needed."""
-    if profile.arch == platform.machine():
-        return ()
-    found = settings()
-    return (found.qemu_aarch64, "-cpu", profile.clusters[0].cpu, "-L", str(found.sysroot_aarch64))
+@contextmanager
+def _engine_of(name: str) -> Iterator[docker.Engine | None]:
+    """Yield the engine that a board runs on, None for a process board; a broken one may have either."""
+    known = _known_containers()[name]
+    if known == "" or (known is None and not docker.answers()):
+        yield None
+        return
+    with docker.connect() as engine:
+        yield engine
 
 
-def _board(name: str, profile: Profile, root: Path) -> Board:
+def _programs_of(engine: docker.Engine | None, name: str) -> list[str]:
+    if engine is None or _known_containers()[name] is None:
+        return []
+    container = _read(name).container
+    return containers.programs(engine, container) if container else []
+
+
+def _board(name: str, profile: Profile, transport: Transport) -> Board:
     key = f"{profile.name}+emulated"
     return Board(
         name=name,
         profile=profile,
         emulated=True,
         shared_cpu=True,
-        transport=LocalTransport(root, emulator(profile)),
+        transport=transport,
         tracker_key=key,
         record_class=key,
     )
@@ -207,9 +325,9 @@ def _writing() -> Iterator[None]:
 
 
 def _check_kind(kind: str) -> None:
-    if kind in ("container", "system"):
-        raise UsageError(f"--kind {kind}: comes later", "use --kind process")
-    if kind not in ("auto", "process"):
+    if kind == "system":
+        raise UsageError(f"--kind {kind}: comes later", "use --kind container")
+    if kind not in ("auto", "process", "container"):
         raise UsageError(f"--kind {kind}: unknown", "the kinds are: auto, process, container, system")
 
 
@@ -217,22 +335,22 @@ def _check_host(profile: Profile) -> None:
     host = platform.machine()
     if profile.arch == host:
         return
-    if profile.arch != "aarch64":
+    modes = user_modes()
+    if profile.arch not in modes:
         raise UsageError(
             f"board class {profile.name}: {profile.arch} cannot be emulated as a process on a {host} host",
-            f"use a class for aarch64 or {host}",
+            f"use a class for {', '.join(modes)} or {host}",
         )
-    found = settings()
-    if shutil.which(found.qemu_aarch64) is None:
+    mode = modes[profile.arch]
+    if shutil.which(mode.program) is None:
         raise MissingError(
-            f"no {found.qemu_aarch64!r} on this machine: it runs the programs of {profile.name} boards",
-            "apt-get install qemu-user-static, or set TOOLCHAIN_QEMU_AARCH64",
+            f"no {mode.program!r} on this machine: it runs the programs of {profile.name} boards",
+            f"apt-get install qemu-user-static, or set TOOLCHAIN_{mode.program_key.upper()}",
         )
-    loader = found.sysroot_aarch64 / "lib" / "ld-linux-aarch64.so.1"
-    if not loader.exists():
+    if not mode.loader.exists():
         raise MissingError(
-            f"no arm64 C library in {found.sysroot_aarch64} ({loader} is not there)",
-            "apt-get install libc6-arm64-cross, or set TOOLCHAIN_SYSROOT_AARCH64",
+            f"no {profile.arch} C library in {mode.sysroot} ({mode.loader} is not there)",
+            f"apt-get install {mode.package}, or set TOOLCHAIN_{mode.sysroot_key.upper()}",
         )
 
 
