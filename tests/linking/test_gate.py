@@ -173,7 +173,7 @@ def arm(workshop_for):
 
 
 def test_a_library_with_helpers_of_its_own(arm):
-    objects = arm.objects("__aeabi_idiv", "__aeabi_ldivmod", "__aeabi_unwind_cpp_pr0", *CALLED)
+    objects = arm.objects("__aeabi_idiv", "__aeabi_ldivmod", "__aeabi_unwind_cpp_pr1", *CALLED)
     library = arm.folder / "lib.so"
     ZigLinker().link(objects, library, arm.profile)
     check_library(library, arm.profile, objects)

@@ -16,9 +16,9 @@ from toolchain.linking.glibc import SYMBOLS
 RUNTIME_PREFIXES = ("TVMFFI", "TVMBackend")
 # The run-time ABI of armv7; a library brings those functions along.
 HELPER_PREFIX = "__aeabi_"
-# x86-64 objects name the first, which the linker makes; armv7 objects name the second without a
-# relocation that anything would look up, since no exception passes through a kernel.
-_NO_CALLS = frozenset({"_GLOBAL_OFFSET_TABLE_", "__aeabi_unwind_cpp_pr0"})
+# x86-64 objects name the first, which the linker makes. armv7 objects name the others, readers of
+# their unwinding tables, without a relocation that anything would look up: nothing is unwound there.
+_NO_CALLS = frozenset({"_GLOBAL_OFFSET_TABLE_", *(f"__aeabi_unwind_cpp_pr{n}" for n in range(3))})
 
 
 @dataclass(frozen=True)
