@@ -16,8 +16,8 @@ import pytest
 from tests.rpc.peers import Peer, listening, until
 from toolchain.boards import emulated
 from toolchain.boards.inventory import local_board
-from toolchain.errors import ToolchainError
-from toolchain.rpc import lab
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.rpc import lab, session
 from toolchain.rpc import state as lab_state
 from toolchain.rpc.frames import HOST
 
@@ -217,3 +217,22 @@ def test_a_folder_that_cannot_be_written(state: Path) -> None:
     (state / "lab").touch()
     with pytest.raises(ToolchainError, match=r"cannot write .*lab"):
         lab.start([])
+
+
+def test_a_lease_that_outlives_its_time_is_taken_back(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_MARGIN_S", 0.5)
+    started = lab.start([local_board()])
+    opened = session.open_session(HOST, started.port, "local", 1, 10)
+    stuck = [process for process in family(state) if process.name().startswith("edge-rt")]
+    assert len(stuck) == 2  # the server, and its session, which cannot end it
+    for process in stuck:
+        process.suspend()
+    until(lambda: not any(process.is_running() for process in stuck))
+    until(lambda: lab.status().keys == {"local": FREE})
+    assert lab.status().leases == ()
+    del opened
+
+
+def test_release_without_a_lab() -> None:
+    with pytest.raises(UsageError, match="no lab runs"):
+        lab.release("local")

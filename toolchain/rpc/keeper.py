@@ -47,8 +47,8 @@ class Keeper(threading.Thread):
 
     Attributes
     ----------
-    port
-        Where the server listens, on this host; None while it does not.
+    serving
+        Whether the server runs and has reached the tracker.
     failure
         Why the board is away; None while it is not, or before the first attempt has ended.
     """
@@ -56,7 +56,7 @@ class Keeper(threading.Thread):
     def __init__(self, board: Board, tracker: int, options: Sequence[str], folder: Path) -> None:
         super().__init__(name=f"server on {board.name}", daemon=True)
         self.board = board
-        self.port: int | None = None
+        self.serving = False
         self.failure: ToolchainError | None = None
         self.log = folder / f"{board.name}.log"
         self._tracker = tracker
@@ -73,7 +73,7 @@ class Keeper(threading.Thread):
         """What the board does."""
         if self.failure is not None:
             return "away"
-        return "starting" if self.port is None else "serving"
+        return "serving" if self.serving else "starting"
 
     def run(self) -> None:
         """Start the server again and again, with growing pauses."""
@@ -88,7 +88,7 @@ class Keeper(threading.Thread):
             except Exception as error:  # a keeper that dies would leave its board away for good
                 log.exception("board %s", self.board.name)
                 failure = ToolchainError(f"board {self.board.name}: {error!r}", f"see {self.log}")
-            self.port = None
+            self.serving = False
             if self._stopping.is_set():
                 return
             self.failure = failure
@@ -120,16 +120,22 @@ class Keeper(threading.Thread):
             self.join(_STOP_S)
         self._disconnect()
 
-    def _end(self, cause: ToolchainError) -> bool:
-        """End the server, if it runs, from another thread."""
+    def _lost(self, cause: ToolchainError) -> None:
+        """End the server without waiting for the board: nobody can use it, and the board may be dead."""
+        self._end(cause, orderly=False)
+
+    def _end(self, cause: ToolchainError, *, orderly: bool = True) -> bool:
+        """End the server from another thread; return whether it ran."""
         with self._lock:
             process, self._process = self._process, None
             self._cause = cause
             self._closed.clear()
         if process is None:
             return False
-        self.port, self.failure = None, cause
+        self.serving, self.failure = False, cause
         try:
+            if not orderly:
+                self._disconnect()
             process.close()
         finally:
             self._closed.set()
@@ -142,7 +148,7 @@ class Keeper(threading.Thread):
     def _attempt(self) -> ToolchainError:
         program = installed(self.board)
         if not isinstance(self.board.transport, SshTransport):
-            return self._serve(program, self._tracker, port=0)
+            return self._serve(program, self._tracker, [])
         for left in reversed(range(_PORTS)):
             try:
                 return self._serve_through_tunnel(program, self.board.transport)
@@ -153,15 +159,16 @@ class Keeper(threading.Thread):
 
     def _serve_through_tunnel(self, program: Installed, transport: SshTransport) -> ToolchainError:
         tunnel = Tunnel(transport.address, self._tracker, self.log)
-        tunnel.open(self._end)
+        tunnel.open(self._lost)
         try:
-            return self._serve(program, tunnel.tracker_port, tunnel.port)
+            ports = ["--port", str(tunnel.board_port), "--advertise-port", str(tunnel.port)]
+            return self._serve(program, tunnel.tracker_port, ports)
         finally:
             tunnel.close()
 
-    def _serve(self, program: Installed, tracker_port: int, port: int) -> ToolchainError:
+    def _serve(self, program: Installed, tracker_port: int, ports: Sequence[str]) -> ToolchainError:
         key = f"{self.board.tracker_key}@{self.board.name}"
-        where = ("--tracker", f"{HOST}:{tracker_port}", "--port", str(port))
+        where = ("--tracker", f"{HOST}:{tracker_port}", *ports)
         argv = program.command("serve", *where, "--key", key, *self._options)
         process = self.board.transport.spawn(argv, self.log)
         with self._lock:
@@ -195,9 +202,8 @@ class Keeper(threading.Thread):
 
     def _hear(self, line: str) -> None:
         log.info("%s: %s", self.board.name, line)
-        document = _document(line)
-        if isinstance(document.get("port"), int):
-            self.port, self.failure = document["port"], None
+        if "port" in _document(line):
+            self.serving, self.failure = True, None
 
     def _ended(self, said: str, code: int | None) -> ToolchainError:
         error = _document(said).get("error")

@@ -6,6 +6,7 @@ itself, and cannot deadlock with TVM's client as a tunnel inside a Python proces
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import signal
@@ -64,13 +65,15 @@ class Tunnel:
     Attributes
     ----------
     port
-        Of the board's server, the same at both ends: the tracker hands it out.
+        Of the board's server on this host: the tracker hands it out.
+    board_port
+        Of the server on the board. Another one, for a board may share this host's loopback.
     tracker_port
-        The tracker's port on the board.
+        The tracker's on the board.
     """
 
     def __init__(self, address: SshAddress, tracker: int, log: Path) -> None:
-        self.port = free_port()
+        self.port, self.board_port = free_ports(2)
         self.tracker_port = 0
         self._address = address
         self._tracker = tracker
@@ -130,7 +133,8 @@ class Tunnel:
                 "no `ssh` on this machine: it reaches the boards", "apt-get install openssh-client"
             )
         words = ["ssh", "-N"]
-        words += ["-L", f"{HOST}:{self.port}:{HOST}:{self.port}", "-R", f"{HOST}:0:{HOST}:{self._tracker}"]
+        words += ["-L", f"{HOST}:{self.port}:{HOST}:{self.board_port}"]
+        words += ["-R", f"{HOST}:0:{HOST}:{self._tracker}"]
         for key, value in _OPTIONS.items():
             words += ["-o", f"{key}={value}"]
         return [*words, *openssh_options(self._address, known_hosts(self._address)), "--", self._address.host]
@@ -161,7 +165,8 @@ class Tunnel:
         return LostError(message, f"see {self._log}")
 
 
-def free_port() -> int:
-    """Return a port of this host's loopback at which nobody listens now."""
-    with socket.create_server((HOST, 0)) as server:
-        return int(server.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """Return different ports of this host's loopback at which nobody listens now."""
+    with contextlib.ExitStack() as held:
+        servers = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
+        return [int(server.getsockname()[1]) for server in servers]
