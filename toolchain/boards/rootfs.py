@@ -25,7 +25,7 @@ from toolchain import atomic
 from toolchain.config import cache_dir, settings
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.archive import add_file, write_archive
-from toolchain.images.engine import LABEL, Engine
+from toolchain.images.engine import IMAGE_LABEL, LABEL, Engine
 
 USER = "edge"
 USER_ID = 1000
@@ -104,11 +104,23 @@ _FILES = {  # permissions, content
     ),
 }
 _COMMAND = ("/usr/local/sbin/board",)
+_LABELS = {IMAGE_LABEL: "board"}
 
 
 def cached_name(architecture: str) -> str:
     """Return the name of the file in the cache for one of Debian's architectures."""
-    recipe = (_SUITE, _PACKAGES, _DROPPED, _LINKS, _FOLDERS, _FILES, _COMMAND, _CHANGED, architecture)
+    recipe = (
+        _SUITE,
+        _PACKAGES,
+        _DROPPED,
+        _LINKS,
+        _FOLDERS,
+        _FILES,
+        _COMMAND,
+        _LABELS,
+        _CHANGED,
+        architecture,
+    )
     digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
     return f"{architecture}-{digest[:16]}.tar"
 
@@ -141,7 +153,7 @@ def ensure_image(engine: Engine, machine: str, progress: Callable[[str], None]) 
                 return tag
             if not file.exists():
                 progress(f"unpacking Debian {_SUITE} for {architecture} boards, once (under a minute)")
-                _build(file, architecture, tag)
+                build(file, architecture, tag)
             progress(f"loading {tag} into Docker")
             engine.load_image(file)
     except filelock.Timeout as error:
@@ -152,7 +164,8 @@ def ensure_image(engine: Engine, machine: str, progress: Callable[[str], None]) 
     return tag
 
 
-def _build(target: Path, architecture: str, tag: str) -> None:
+def build(target: Path, architecture: str, tag: str) -> None:
+    """Write the image of a board as a docker-archive; see `ensure_image` for what can go wrong."""
     with (
         atomic.replacing(target) as archive,
         tempfile.TemporaryDirectory(dir=target.parent, prefix=".rootfs.") as folder,
@@ -160,7 +173,7 @@ def _build(target: Path, architecture: str, tag: str) -> None:
         layer = Path(folder) / "layer.tar"
         with _unpacked(architecture, Path(folder) / "log") as packages:
             _write_layer(packages, layer)
-        write_archive(archive, layer, tag, _GO[architecture], _COMMAND, {LABEL: "board"})
+        write_archive(archive, layer, tag, _GO[architecture], _COMMAND, _LABELS)
 
 
 @contextmanager

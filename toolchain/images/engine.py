@@ -18,7 +18,10 @@ from urllib.parse import urlsplit
 
 from toolchain.errors import MissingError, ToolchainError, UsageError
 
-LABEL = "edge-toolchain"  # on every container and image of ours; its value says what it is for
+LABEL = "edge-toolchain"  # on every container of ours; its value says what it is for
+# On every image of ours. Another label, as containers inherit those of their image: one that a user
+# makes of it is the user's.
+IMAGE_LABEL = f"{LABEL}.image"
 _ANSWER_SECONDS = 60.0  # for one request; loading an image on a busy machine takes 10 s
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -89,7 +92,7 @@ class Engine:
     def remove_image(self, tag: str) -> None:
         """Remove an image of ours; it need not be there."""
         with self._asked(f"remove the image {tag}"):
-            if self._api.images(tag, filters={"label": LABEL}):
+            if self._api.images(tag, filters={"label": IMAGE_LABEL}):
                 self._api.remove_image(tag)
 
     def create(self, wanted: Wanted) -> str:

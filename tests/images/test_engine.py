@@ -1,0 +1,184 @@
+"""The container engine: what it says when there is none, and whose containers it leaves alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import docker
+import pytest
+
+from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.images.archive import write_archive
+from toolchain.images.engine import IMAGE_LABEL, Engine, Wanted, answers, connect
+
+DOCKER_SOCKET = "/var/run/docker.sock"
+TAG = f"edge-toolchain/test:{os.getpid()}"
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """Yield a folder with a short name: those of Unix sockets are limited to 107 bytes."""
+    folder = Path(tempfile.mkdtemp(prefix="et-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def image(engine: Engine, tmp_path: Path) -> Iterator[str]:
+    """Yield the tag of an image in which nothing can run."""
+    tarfile.open(tmp_path / "layer", "w").close()
+    write_archive(tmp_path / "image", tmp_path / "layer", TAG, "amd64", ["/nothing"], {IMAGE_LABEL: "test"})
+    engine.load_image(tmp_path / "image")
+    yield TAG
+    engine.remove_image(TAG)
+    assert not engine.has_image(TAG)
+
+
+def wanted(image: str, name: str) -> Wanted:
+    return Wanted(image, name, "h", "test", {"test": name}, {}, {}, (), 16, 16)
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "says"),
+    [
+        ("unix:///nowhere/docker.sock", MissingError, "no Docker daemon answers at unix:///nowhere"),
+        ("tcp://127.0.0.1:1", MissingError, "no Docker daemon answers at tcp://127.0.0.1:1"),
+        ("carrier-pigeon://x", UsageError, "DOCKER_HOST=carrier-pigeon://x"),
+    ],
+)
+def test_a_daemon_that_is_not_there_is_told(
+    monkeypatch: pytest.MonkeyPatch, address: str, kind: type[ToolchainError], says: str
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", address)
+    with pytest.raises(kind, match=says) as raised, connect():
+        pass
+    assert raised.value.hint
+    assert not answers()
+
+
+def test_a_daemon_that_lets_nobody_in_is_told(short: Path) -> None:
+    code = (
+        "import os, sys, docker.api.client, requests.exceptions\n"
+        "from toolchain.errors import MissingError\n"
+        "from toolchain.images.engine import connect\n"
+        "if os.getuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "try:\n    with connect(): pass\n"
+        "except MissingError as error: print(error); sys.exit(error.exit_code)\n"
+    )
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(short / "sock"))
+        listening.listen()
+        (short / "sock").chmod(0)
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "DOCKER_HOST": f"unix://{short}/sock"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 3, done.stderr
+    assert "permission denied" in done.stdout and "usermod -aG docker" in done.stdout
+
+
+def test_a_daemon_that_goes_away_is_told(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = _Proxy(short / "sock")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{short}/sock")
+    try:
+        with connect() as engine:
+            assert engine.is_local
+            engine.containers("test")
+            proxy.close()
+            with pytest.raises(
+                ToolchainError, match="stopped answering: cannot list the containers"
+            ) as raised:
+                engine.containers("test")
+    finally:
+        proxy.close()
+    assert raised.value.exit_code == 1 and "docker info" in raised.value.hint
+
+
+def test_containers_of_others_are_left_alone(engine: Engine, image: str) -> None:
+    api = docker.APIClient(version="auto")
+    foreign = api.create_container(image, name=f"edge-toolchain-look-alike-{os.getpid()}")["Id"]
+    try:
+        for act in (engine.start, engine.stop, engine.kill, engine.pause, engine.remove):
+            with pytest.raises(ToolchainError, match="left alone"):
+                act(foreign)
+        assert engine.state(foreign) == "created"
+        assert foreign not in [c.id for c in engine.containers("test")]
+    finally:
+        api.remove_container(foreign)
+        api.close()
+
+
+def test_a_container_of_ours_is_limited_found_and_removed(engine: Engine, image: str) -> None:
+    made = engine.create(wanted(image, f"edge-toolchain-test-{os.getpid()}"))
+    try:
+        found = next(c for c in engine.containers("test") if c.id == made)
+        assert found.state == "created" and found.labels["test"] == f"edge-toolchain-test-{os.getpid()}"
+        api = docker.APIClient(version="auto")
+        limits = api.inspect_container(made)["HostConfig"]
+        api.close()
+        assert limits["CapDrop"] == ["ALL"] and not limits["Privileged"]
+        assert limits["Memory"] == limits["MemorySwap"] == 16 << 20 and limits["PidsLimit"] == 16
+        with pytest.raises(ToolchainError, match=f"edge-toolchain-test-{os.getpid()}"):
+            engine.create(wanted(image, f"edge-toolchain-test-{os.getpid()}"))
+        engine.start(made)
+        assert "/nothing" in engine.log(made)
+    finally:
+        engine.remove(made)
+    engine.remove(made)
+    assert engine.state(made) is None
+    with pytest.raises(ToolchainError, match="is gone"):
+        engine.start(made)
+
+
+def test_what_is_no_image_is_refused(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "image").write_bytes(b"not a tar")
+    with pytest.raises(ToolchainError, match="image"):
+        engine.load_image(tmp_path / "image")
+
+
+class _Proxy:
+    """Docker's socket under another name, until it is closed."""
+
+    def __init__(self, file: Path) -> None:
+        self._sockets: list[socket.socket] = []
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(file))
+        self._listening.listen()
+        self._file = file
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._file.unlink(missing_ok=True)
+        for each in (self._listening, *self._sockets):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                daemon = socket.socket(socket.AF_UNIX)
+                daemon.connect(DOCKER_SOCKET)
+                self._sockets += [client, daemon]
+                for source, target in ((client, daemon), (daemon, client)):
+                    threading.Thread(target=_pump, args=(source, target), daemon=True).start()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
