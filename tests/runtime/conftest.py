@@ -1,4 +1,4 @@
-"""edge-rt for both architectures, as a user would run it; compiled once for all tests."""
+"""edge-rt for all architectures, as a user would run it; compiled once for all tests."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 
 from tests.rpc.peers import running_tracker
 from tests.runtime import networks
-from toolchain import config, runtime
-
-CORTEX_A72 = ("-cpu", "cortex-a72")
+from toolchain import runtime
+from toolchain.boards.qemu import emulator
+from toolchain.profiles import load_profile
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,9 @@ class Edge:
 
 
 def edge_for(arch: str) -> Edge:
-    """Return edge-rt for an architecture; aarch64 runs under qemu."""
+    """Return edge-rt for an architecture; it runs under qemu unless it is this host's."""
     program = str(runtime.ensure_runtime(arch).program)  # type: ignore[arg-type]
-    if arch == "x86_64":
-        return Edge(arch, (program,))
-    settings = config.settings()
-    emulator = (settings.qemu_aarch64, *CORTEX_A72, "-L", str(settings.sysroot_aarch64))
-    return Edge(arch, (*emulator, program))
+    return Edge(arch, (*emulator(load_profile(networks.CLASSES[arch])), program))
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +70,7 @@ def native() -> Edge:
     return edge_for("x86_64")
 
 
-@pytest.fixture(scope="session", params=["x86_64", "aarch64"])
+@pytest.fixture(scope="session", params=["x86_64", "aarch64", "armv7"])
 def edge(request: pytest.FixtureRequest) -> Edge:
     return edge_for(request.param)
 

@@ -24,8 +24,15 @@ TARGETS = {
         "mcpu": "cortex-a72",
         "mattr": ["+neon"],
     },
+    "armv7": {
+        "kind": "llvm",
+        "mtriple": "armv7a-unknown-linux-gnueabihf",
+        "mcpu": "cortex-a9",
+        "mattr": ["+neon"],
+        "mfloat-abi": "hard",
+    },
 }
-CLASSES = {"x86_64": "x86_64", "aarch64": "rk3399"}
+CLASSES = {"x86_64": "x86_64", "aarch64": "rk3399", "armv7": "pynq"}
 WEIGHT = np.linspace(-1, 1, 8 * 16, dtype="float32").reshape(8, 16)
 
 

@@ -16,7 +16,11 @@ pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
 # Of glibc alone; the loader is named by what uses thread-local storage.
 LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2"}
-LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
+LOADERS = {
+    "x86_64": "ld-linux-x86-64.so.2",
+    "aarch64": "ld-linux-aarch64.so.1",
+    "armv7": "ld-linux-armhf.so.3",
+}
 
 
 def version(text: str) -> tuple[int, ...]:
