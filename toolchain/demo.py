@@ -13,7 +13,7 @@ from toolchain.boards.inventory import LOCAL, find_board, find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
 from toolchain.config import data_dir
-from toolchain.errors import MissingError
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.measuring.arrays import read_inputs
 from toolchain.measuring.bench import BenchResult, bench_bundle
 from toolchain.measuring.verify import VerifyResult, verify_bundle
@@ -50,7 +50,7 @@ class DemoResult:
         return {
             "board": self.board.name,
             "machine": self.timed.machine,
-            "transport": "local",
+            "transport": self.board.transport.kind,
             "model": self.model.source,
             "trials": tuned["trials"],
             "tasks": built["tasks"],
@@ -79,7 +79,8 @@ def run_demo(
     inputs
         `NAME=FILE.npy` of the sample that is verified and timed; empty: a seeded one.
     board_name
-        None: an emulated rk3399, which is started and stays; `local` where that cannot be had.
+        None: an emulated rk3399, which is started and stays, in a container over SSH or as a
+        process; `local` where neither can be had.
     out
         Folder for bundle, library and report.
     note, listener
@@ -121,16 +122,20 @@ def demo_options(trials: int = TRIALS) -> TuneOptions:
 
 
 def _demo_board(note: Note) -> Board:
+    """Return the emulated board, by SSH to a container, else as a process; or `local`."""
     name = emulated.default_name(CLASS)
-    if name in emulated.names():
+    if name in emulated.names() and emulated.condition(name) == "ready":
         note(f"board {name}: it is there already")
         return emulated.load(name)
-    try:
-        note(f"board {name}: starting (the first time, this compiles its runtime)")
-        return emulated.start(CLASS, kind="process", progress=note)
-    except MissingError as error:
-        note(f"{error.message}: going on with the board 'local'")
-        return find_board(LOCAL)
+    for kind in ("auto", "process"):
+        try:
+            note(f"board {name}: starting (the first time, this compiles its runtime)")
+            return emulated.start(CLASS, kind=kind, progress=note)
+        except UsageError:
+            raise  # its name is taken by something that a user must look at
+        except ToolchainError as error:
+            note(f"{error}: going on without")
+    return find_board(LOCAL)
 
 
 def _recording(trials: list[dict[str, Any]], listener: Listener) -> Listener:
@@ -150,7 +155,7 @@ def _report(result: DemoResult, trials: list[dict[str, Any]]) -> DemoReport:
         board=result.board.name,
         machine=result.timed.machine,
         emulated=result.board.emulated,
-        transport="local",
+        transport=result.board.transport.kind,
         model=result.model.source,
         build=result.built.to_json(),
         tune=result.tuned.to_json(),

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from toolchain import atomic
 from toolchain.boards.process import LocalProcess, kill_group, no_core_dump
@@ -26,6 +27,8 @@ class LocalTransport:
         Put before every command, e.g. ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu").
         Such a board has no system programs: each is one of `root`.
     """
+
+    kind: Literal["local", "ssh"] = "local"
 
     def __init__(self, root: Path, emulator: Sequence[str] = ()) -> None:
         self.root = root

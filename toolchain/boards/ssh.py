@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal
 
 from toolchain import atomic
 from toolchain.boards import scripts
@@ -43,6 +43,8 @@ class SshTransport:
     root
         The board's folder, relative to the login's home unless absolute; must exist there.
     """
+
+    kind: Literal["local", "ssh"] = "ssh"
 
     def __init__(self, address: SshAddress, root: str) -> None:
         self.address = address

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Protocol
+from typing import IO, Literal, Protocol
 
 from toolchain.errors import ToolchainError, UsageError
 
@@ -72,7 +72,14 @@ class Transport(Protocol):
     absolute ones and `..` are refused. `argv[0]` with a slash is a program in that folder, without
     one a program of the board's system. Every method raises a `ToolchainError` when the board or
     its folder cannot be reached.
+
+    Attributes
+    ----------
+    kind
+        What results say of it.
     """
+
+    kind: Literal["local", "ssh"]
 
     def run(self, argv: Sequence[str], input: bytes | None = None, timeout: float = 60.0) -> Completed:
         """Run a command to its end.

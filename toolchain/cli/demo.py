@@ -68,6 +68,7 @@ def show(result: DemoResult) -> None:
     lines = {
         "model": result.model.source,
         "board": f"{result.board.name}{' (emulated)' if result.board.emulated else ''}",
+        "transport": result.board.transport.kind,
         "machine": timed.machine,
         "tuning": (
             f"{tuned['trials']} trials, {tuned['failed']} failed, {tuned['seconds']} s; the tasks tuned: "
