@@ -67,6 +67,8 @@ def test_a_class_of_ones_own_stands_in_boards_beside_the_settings(
         ("glibc =", "glib =", "glib: unknown key; the keys are: clusters, description"),
         ("memory_mib = 512", "", "memory_mib: is missing"),
         ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu", "a triple has four parts"),
+        ("aarch64-unknown-linux-gnu", "armv7a-linux-gnueabihf", "a triple has four parts"),
+        ("aarch64-unknown-linux-gnu", "armv7a-unknown-linux-gnueabi", "only those with hard float"),
         ('"2.28"', '"new"', "glibc: 'new'"),
         ("cores = 4", "cores = 0", "clusters.0.cores: 0"),
         ('description = "mine"', '[[devices]]\nkind = "gpu"', "devices.0.kind: 'gpu': Input should be 'cpu'"),

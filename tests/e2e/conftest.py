@@ -18,3 +18,12 @@ def rk3399() -> Iterator[Board]:
 
     yield emulated.start("rk3399", kind="process", name="whole-ways")
     emulated.stop("whole-ways")
+
+
+@pytest.fixture(scope="session")
+def pynq() -> Iterator[Board]:
+    """Yield an emulated pynq of this folder's own."""
+    from toolchain.boards import emulated
+
+    yield emulated.start("pynq", kind="process", name="whole-ways-32")
+    emulated.stop("whole-ways-32")

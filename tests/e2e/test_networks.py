@@ -17,7 +17,7 @@ from toolchain.models.zoo import ZOO
 
 pytestmark = [pytest.mark.full, pytest.mark.slow]
 
-MACHINES = {"x86_64": "x86_64", "rk3399": "aarch64"}
+MACHINES = {"x86_64": "x86_64", "rk3399": "aarch64", "pynq": "armv7l"}
 PARAMETERS = {"mobilenet": 4.2e6, "resnet-18": 11.7e6, "squeezenet_v1.1": 1.24e6}  # as published
 
 

@@ -19,6 +19,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from tests.measuring.small_network import INPUT, built
+from toolchain.boards import emulated
 from toolchain.boards.board import Board
 from toolchain.boards.local import LocalTransport
 from toolchain.bundles.read import Bundle
@@ -71,6 +72,17 @@ def test_verify_passes_on_aarch64(for_rk3399: Bundle, rk3399: Board) -> None:
     assert document["passed"]
     assert (document["machine"], document["emulated"]) == ("aarch64", True)
     assert document["threads"] == 2
+
+
+def test_verify_passes_on_armv7(tmp_path: Path) -> None:
+    board = emulated.start("pynq", kind="process", name="arm")
+    try:
+        found = verify_bundle(built("pynq", tmp_path, format="tar"), board)
+        found.check()
+        document = found.to_json()
+        assert (document["machine"], document["emulated"], document["threads"]) == ("armv7l", True, 2)
+    finally:
+        emulated.stop("arm")
 
 
 def test_a_bundle_of_objects_is_linked_for_the_board(tmp_path: Path, rk3399: Board) -> None:

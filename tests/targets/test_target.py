@@ -81,6 +81,14 @@ def test_what_cortex_a72_requires_is_in_linuxs_words() -> None:
     assert target_for(load_profile("rk3399")).requires == ("asimd", "fp")
 
 
+def test_armv7_is_hard_float_and_shares_no_records_with_aarch64() -> None:
+    made = target_for(load_profile("pynq"))
+    assert made.requires == ("neon", "vfpd32", "vfpv3")
+    assert (made.cpu, made.level, made.threads) == ("cortex-a9", "neon", 2)
+    assert str(made.target.attrs["mfloat-abi"]) == "hard"
+    assert made.triple != target_for(load_profile("rk3399")).triple  # the level is called neon there too
+
+
 def test_features_are_added_and_taken_away() -> None:
     more = target_for(changed(features=("+neon", "+dotprod")))
     assert "asimddp" in more.requires
