@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import paramiko
 
@@ -81,20 +82,34 @@ def log_in_with_password(transport: paramiko.Transport, user: str, password: str
 
 
 def _keys(route: Route, skipped: list[str]) -> Iterator[tuple[str, paramiko.PKey]]:
-    """Yield the keys in ssh(1)'s order: the agent's, then the files'."""
-    if route.use_agent:
-        with closing(paramiko.Agent()) as agent:
-            for key in agent.get_keys():
+    """Yield the keys in ssh(1)'s order: the agent's, then the files'.
+
+    Where only certain files count, so do the agent's keys whose public half lies beside one of them.
+    """
+    named = {half for file in route.identities if (half := _public_half(file))}
+    agents = set()
+    with closing(paramiko.Agent()) as agent:
+        for key in agent.get_keys():
+            if route.use_agent or key.get_base64() in named:
+                agents.add(key.get_base64())
                 yield f"the agent's {key.comment or key.get_name()}", key
     for file in route.identities:
-        if not file.is_file():
+        if not file.is_file() or _public_half(file) in agents:
             continue
         try:
             yield str(file), paramiko.PKey.from_path(file)
-        except paramiko.PasswordRequiredException:
-            skipped.append(f"{file} (protected by a passphrase: `ssh-add {file}` first)")
         except (paramiko.SSHException, ValueError, TypeError, OSError) as error:
-            skipped.append(f"{file} ({error})")
+            # Which class says so depends on the form of the key's file.
+            locked = isinstance(error, paramiko.PasswordRequiredException) or "password" in str(error)
+            why = f"protected by a passphrase: `ssh-add {file}` first" if locked else str(error)
+            skipped.append(f"{file} ({why})")
+
+
+def _public_half(file: Path) -> str | None:
+    try:
+        return file.with_name(file.name + ".pub").read_text().split()[1]
+    except (OSError, IndexError, UnicodeDecodeError):
+        return None
 
 
 def _refused(route: Route, label: str, tried: list[str], skipped: list[str]) -> ToolchainError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import signal
 import socket
@@ -80,7 +81,10 @@ class _WatchedSocket:
         self.silence += min(now - self._tick, _TICK_S)
         self._tick = now
         if self.silence > self.limit:
-            raise ConnectionAbortedError(f"nothing was heard from it for {self.limit:g} s")
+            # Not TimeoutError, which paramiko tries again; it wants a number beside the text.
+            raise ConnectionAbortedError(
+                errno.ECONNABORTED, f"nothing was heard from it for {self.limit:g} s"
+            )
 
 
 def _note_exit_signal(channel: Any, message: Any) -> None:
@@ -161,7 +165,7 @@ class Connection:
         """Return what is to be said once the connection has ended."""
         cause = self._transport.get_exception() or self._cause
         self._cause = cause
-        reason = str(cause) if cause and str(cause) else "it hung up"
+        reason = getattr(cause, "strerror", None) or str(cause or "") or "it hung up"
         return LostError(
             f"{self.label}: the connection was lost: {reason}",
             "when it can be reached again, run the same command",

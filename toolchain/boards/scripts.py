@@ -75,6 +75,7 @@ exec "$@"
 PUT = (
     _BEGIN
     + r"""
+say ready
 path=./$1 size=$2 mode=$3
 folder=${path%/*} part=${path%/*}/.${path##*/}.$token.part
 trap 'rm -f "$part"' EXIT
@@ -83,7 +84,6 @@ trap 'exit 1' HUP INT TERM PIPE
 new=
 [ -d "$folder" ] || { new=1; mkdir -p "$folder" || exit 1; }
 find "$folder" -maxdepth 1 -name ".${path##*/}.*.part" -mmin +1440 -exec rm -f {} + 2>/dev/null
-say ready
 cat >"$part" || exit 1
 [ "$(wc -c <"$part")" -eq "$size" ] || { echo "$path: cut short" >&2; exit 1; }
 [ -z "$mode" ] || chmod "$mode" "$part" || exit 1

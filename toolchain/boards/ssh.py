@@ -30,6 +30,7 @@ _SYNC_S = 60.0
 _SLOWEST_DISK = 1e6  # bytes per second: the slowest SD cards
 _CHUNK = 1 << 18
 _KILL_S = 5.0
+_WATCHER_S = 1.0
 
 
 class SshTransport:
@@ -199,7 +200,7 @@ class SshTransport:
         """End a command with its children: its watcher does so when its channel ends, else by number."""
         with contextlib.suppress(OSError, EOFError):
             script.channel.shutdown_write()
-        if script.wait(_KILL_S) is None:
+        if script.wait(_WATCHER_S) is None:
             group = script.answer.partition(" ")[2]
             with self._command(["sh", "-c", f"kill -KILL -{int(group)}"], 0, b"") as killing:
                 killing.wait(_KILL_S)

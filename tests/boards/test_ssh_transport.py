@@ -1,0 +1,259 @@
+"""A board over SSH does what a local one does: the same commands, files and processes, on a real sshd."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.boards.sshd import Sshd, sshd
+from tests.boards.test_local_transport import STUBBORN, assert_gone, names
+from toolchain.boards import scripts
+from toolchain.boards.remote import Script
+from toolchain.boards.ssh import SshTransport
+from toolchain.boards.transport import DeadlineError
+from toolchain.errors import ToolchainError, UsageError
+
+
+def root(ssh: SshTransport) -> Path:
+    return Path(ssh.root)
+
+
+def pids(ssh: SshTransport, deadline_s: float = 10) -> list[int]:
+    file = root(ssh) / "pids"
+    deadline = time.monotonic() + deadline_s
+    while not (file.exists() and file.read_text().endswith("\n")):
+        assert time.monotonic() < deadline, "the command did not start"
+        time.sleep(0.01)
+    return [int(word) for word in file.read_text().split()]
+
+
+def owner(ssh: SshTransport, code: str) -> subprocess.Popen[bytes]:
+    """Start a Python that has the same board as `board`."""
+    address = ssh.address
+    begin = (
+        "import sys, time; from pathlib import Path; from toolchain.boards.ssh import *\n"
+        f"board = SshTransport(SshAddress('127.0.0.1', {address.port}, {address.user!r}, "
+        f"{address.host_key!r}, Path({str(address.identity)!r}), use_config=False), {ssh.root!r})\n"
+    )
+    return subprocess.Popen([sys.executable, "-c", begin + code], stderr=subprocess.PIPE)
+
+
+def test_a_command_runs_in_the_boards_folder_with_its_input(ssh: SshTransport) -> None:
+    done = ssh.run(["sh", "-c", "cat; pwd; echo err >&2; exit 3"], input=b"in\n")
+    assert (done.returncode, done.stdout, done.stderr) == (3, f"in\n{ssh.root}\n".encode(), b"err\n")
+    assert ssh.run(["cat"]).stdout == b""
+
+
+def test_much_goes_in_and_comes_out(ssh: SshTransport) -> None:
+    data = os.urandom(3_000_000)
+    assert ssh.run(["cat"], input=data).stdout == data
+    assert len(ssh.run(["sh", "-c", "head -c 3000000 /dev/zero >&2"]).stderr) == 3_000_000
+    assert ssh.run(["true"], input=data).returncode == 0
+
+
+def test_a_signal_is_told_from_an_exit_code(ssh: SshTransport) -> None:
+    assert ssh.run(["sh", "-c", "kill -SEGV $$"]).signal_name == "SIGSEGV"
+    assert ssh.run(["sh", "-c", "kill -HUP $$"]).returncode == -signal.SIGHUP
+    assert ssh.run(["sh", "-c", "exit 139"]).returncode == 139
+    assert ssh.run(["sh", "-c", "ulimit -c"]).stdout == b"0\n"
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=4))
+def test_words_arrive_as_they_are_and_none_is_executed(ssh: SshTransport, words: list[str]) -> None:
+    assert ssh.run(["printf", "%s\\0", "--", *words]).stdout.decode().split("\0")[1:-1] == words
+
+
+@pytest.mark.parametrize(
+    "word", ["$(touch x)", "`touch x`", "'; touch x; '", "a\ntouch x\n", "-n", "*", "~", "", "!x"]
+)
+def test_nothing_is_expanded(ssh: SshTransport, word: str) -> None:
+    assert ssh.run(["printf", "%s", word]).stdout.decode() == word
+    assert names(root(ssh)) == []
+
+
+def test_at_the_deadline_the_whole_group_is_killed(ssh: SshTransport) -> None:
+    begun = time.monotonic()
+    with pytest.raises(DeadlineError, match=r"sh did not end within 0.5 s"):
+        ssh.run(["sh", "-c", STUBBORN], timeout=0.5)
+    assert time.monotonic() - begun < 3
+    assert_gone(pids(ssh))
+    assert ssh.run(["true"]).returncode == 0
+
+
+def test_a_command_that_leaves_its_input_unread_is_killed_all_the_same(ssh: SshTransport) -> None:
+    with pytest.raises(DeadlineError):
+        ssh.run(["sh", "-c", "echo $$ > pids; sleep 300"], input=bytes(1_000_000), timeout=0.5)
+    assert_gone(pids(ssh))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_command_ends_with_its_owner(ssh: SshTransport, number: signal.Signals) -> None:
+    with owner(ssh, f"board.run(['sh', '-c', {STUBBORN!r}])") as running:
+        children = pids(ssh)
+        running.send_signal(number)
+        running.communicate(timeout=10)
+    assert_gone(children)
+
+
+def test_a_spawned_process_ends_with_its_input(ssh: SshTransport) -> None:
+    process = ssh.spawn(["sh", "-c", "echo ready; cat; exit 7"])
+    assert process.stdout.readline() == b"ready\n"
+    assert process.poll() is None
+    begun = time.monotonic()
+    process.close()
+    assert time.monotonic() - begun < 1, "it needed force"
+    assert process.poll() == 7
+    process.close()
+
+
+def test_a_spawned_process_deaf_to_everything_is_killed_with_its_children(
+    ssh: SshTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolchain.boards.ssh.SshProcess.GRACE_TENTHS", 2)
+    process = ssh.spawn(["sh", "-c", STUBBORN])
+    numbers = pids(ssh)
+    with pytest.raises(DeadlineError):
+        process.wait(0.05)
+    process.close()
+    assert process.poll() == -signal.SIGKILL
+    assert_gone(numbers)
+
+
+def test_children_left_by_a_spawned_process_end_with_it(ssh: SshTransport) -> None:
+    process = ssh.spawn(["sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $! > pids; exit 0"])
+    numbers = pids(ssh)
+    assert process.wait(5) == 0
+    process.close()
+    assert_gone(numbers)
+
+
+def test_standard_error_of_a_spawned_process_goes_to_the_log(ssh: SshTransport, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for word in ("one", "two"):
+        process = ssh.spawn(["sh", "-c", f"echo {word} >&2"], log)
+        process.wait(5)
+        process.close()
+    assert log.read_text() == "one\ntwo\n"
+
+
+def test_files_come_and_go(ssh: SshTransport, tmp_path: Path) -> None:
+    source = tmp_path / "x"
+    source.write_bytes(b"abc")
+    ssh.put(source, "a/b/x")
+    ssh.put(b"12345", "a/b/-y z")
+    ssh.put(b"#!/bin/sh\necho mine\n", "tool", executable=True)
+    ssh.put(b"", "empty")
+    assert {name: entry.size for name, entry in ssh.listing("a/b").items()} == {"x": 3, "-y z": 5}
+    assert ssh.run(["./tool"]).stdout == b"mine\n"
+    ssh.get("a/b/x", tmp_path / "back")
+    ssh.get("empty", tmp_path / "nothing")
+    assert ((tmp_path / "back").read_bytes(), (tmp_path / "nothing").read_bytes()) == (b"abc", b"")
+    os.utime(root(ssh) / "a/b/x", (1, 1))
+    ssh.touch("a/b/x")
+    assert time.time() - ssh.listing("a/b")["x"].changed < 60
+    ssh.remove("a/b/x")
+    ssh.remove("a/b/x")
+    ssh.remove("a")
+    assert ssh.listing("a/b") == {}
+    assert names(root(ssh)) == ["empty", "tool"]
+
+
+@pytest.mark.parametrize("remote", ["/etc/passwd", "../x", "a/../../x", "", ".", "a\0b"])
+def test_paths_that_lead_outside_are_refused(ssh: SshTransport, tmp_path: Path, remote: str) -> None:
+    for attempt in (
+        lambda: ssh.put(b"x", remote),
+        lambda: ssh.get(remote, tmp_path / "got"),
+        lambda: ssh.listing(remote),
+        lambda: ssh.touch(remote),
+        lambda: ssh.remove(remote),
+    ):
+        with pytest.raises(UsageError, match="not a path inside"):
+            attempt()
+
+
+def test_what_is_wrong_is_said(ssh: SshTransport, tmp_path: Path) -> None:
+    ssh.put(b"not executable", "bin/x")
+    for attempt, says in (
+        (lambda: ssh.run(["no-such-program"]), "cannot start no-such-program.*no such program"),
+        (lambda: ssh.spawn(["bin/x"]), "cannot start bin/x.*Permission denied"),
+        (lambda: ssh.run(["bin/y"]), "cannot start bin/y.*no such program"),
+        (lambda: ssh.get("out.npz", tmp_path / "out.npz"), "has no file 'out.npz'"),
+        (lambda: ssh.put(tmp_path / "nothing.so", "lib/x"), "nothing.so: no such file"),
+        (lambda: ssh.put(b"", "bin"), "cannot write bin: Is a directory"),
+        (lambda: ssh.touch("lib/y"), "cannot touch lib/y: no such file"),
+    ):
+        with pytest.raises(ToolchainError, match=says):
+            attempt()
+    root(ssh).rename(tmp_path / "gone")
+    with pytest.raises(ToolchainError, match="is gone or was never made") as raised:
+        ssh.run(["true"])
+    assert raised.value.hint == "`toolchain board provision bench`"
+
+
+def test_two_writers_of_one_file_leave_one_of_the_two(ssh: SshTransport) -> None:
+    contents = [bytes([48 + i]) * 100_000 for i in range(4)]
+    threads = [threading.Thread(target=ssh.put, args=(content, "lib/x")) for content in contents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert (root(ssh) / "lib" / "x").read_bytes() in contents
+    assert names(root(ssh) / "lib") == ["x"]
+
+
+def test_a_key_is_installed_once(ssh: SshTransport) -> None:
+    file = root(ssh) / ".ssh" / "authorized_keys"
+    file.parent.mkdir()
+    file.write_text("ssh-rsa AAAA no newline")
+    for _ in range(2):
+        with Script(ssh._connected(), scripts.INSTALL_KEY, ssh.root, "ssh-ed25519 B me") as script:
+            assert script.wait(10) == 0
+    assert file.read_text() == "ssh-rsa AAAA no newline\nssh-ed25519 B me\n"
+
+
+def test_what_a_login_prints_is_not_taken_for_the_commands_output(tmp_path: Path) -> None:
+    force = """ForceCommand sh -c 'echo Welcome; echo Hi >&2; eval "$SSH_ORIGINAL_COMMAND"'"""
+    with sshd(tmp_path / "noisy", force) as noisy:
+        board = SshTransport(noisy.address(), str(noisy.root))
+        assert board.run(["echo", "x"]).stdout == b"x\n"
+        board.put(b"abc", "x")
+        board.get("x", tmp_path / "x")
+        assert (tmp_path / "x").read_bytes() == b"abc"
+        assert board.listing("sub") == {}
+        board.close()
+
+
+def test_the_way_of_ssh_config_with_its_jump_is_taken(
+    server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / ".ssh" / "config"
+    config.parent.mkdir()
+    config.write_text(
+        f"Host rack\n  HostName 127.0.0.1\n  Port {server.port}\n  IdentityFile {server.identity}\n"
+        f"  ProxyJump bastion\nHost bastion\n  HostName 127.0.0.1\n  Port {server.port}\n"
+        f"  IdentityFile {server.identity}\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n"
+    )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    from toolchain.boards.ssh import SshAddress
+
+    board = SshTransport(SshAddress("rack", None, None, server.host_key, name="rack"), str(server.root))
+    assert board.run(["sh", "-c", "echo $SSH_CLIENT"]).stdout.startswith(b"127.0.0.1")
+    proxy = board._connection
+    board.close()
+    assert proxy is not None and proxy._link._proxy is not None
+    assert proxy._link._proxy.returncode is not None, "the jump's client ends with the connection"
+    config.write_text(
+        config.read_text().replace("HostName 127.0.0.1\n  Port", "HostName 127.0.0.1\n  Port 1\n  #")
+    )
+    with pytest.raises(ToolchainError, match=r"Connection refused|[Cc]onnection closed|closed by"):
+        board.run(["true"])
