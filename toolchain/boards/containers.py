@@ -13,6 +13,7 @@ import subprocess
 import tarfile
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -103,7 +104,7 @@ def start(
     files = _board_files(profile, _new_identity(folder / IDENTITY, name), sudo)
     for attempt in range(1, _PORTS_TRIED + 1):
         port = _free_port()
-        container = engine.create(_wanted(image, profile, name, port))
+        container = _created(engine, _wanted(image, profile, name, port))
         try:
             engine.put(container, files)
             engine.start(container)
@@ -117,6 +118,17 @@ def start(
             if not any(words in str(error) for words in _PORT_TAKEN) or attempt == _PORTS_TRIED:
                 raise
     raise AssertionError("unreachable")  # the last attempt returns or raises
+
+
+def _created(engine: Engine, wanted: Wanted) -> str:
+    """Create a container; one that the daemon makes though its caller was interrupted is removed."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(engine.create, wanted)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            engine.remove(future.result())
+            raise
 
 
 def resume(engine: Engine, board: ContainerBoard, profile: Profile, name: str) -> None:

@@ -206,7 +206,7 @@ def _resumed(name: str, class_name: str) -> bool:
     if state.container is None or state.board_class != class_name:
         return False
     with docker.connect() as engine, _writing():
-        if engine.state(state.container.id) in ("running", None):
+        if engine.state(state.container.id) == "running":
             return False
         containers.resume(engine, state.container, load_profile(class_name), name)
     return True
