@@ -71,3 +71,18 @@ def test_closing_twice_is_fine(worker: Worker) -> None:
     worker.call(20, _pid)
     worker.close()
     worker.close()
+
+
+def test_a_parent_that_lets_go_in_the_middle_hears_nothing(
+    worker: Worker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As when a signal ends the parent between request and answer."""
+    worker.call(20, _add, 1, 1)
+    process, connection = worker._process, worker._connection
+    assert connection is not None
+    connection.send((_add, (1, 1)))
+    time.sleep(0.3)  # the answer lies in the pipe, unread: closing resets the connection
+    connection.close()
+    process.join(10)
+    assert process.exitcode == 0
+    assert capfd.readouterr().err == ""

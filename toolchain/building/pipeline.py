@@ -6,6 +6,7 @@ import tvm
 from tvm import relax
 
 from toolchain.errors import ToolchainError
+from toolchain.tvm_compat import uninterrupted
 
 
 def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "auto") -> tvm.IRModule:
@@ -57,14 +58,15 @@ def compile_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.runtim
     ]
     lowered = _run(rest, module, target)
     try:
-        return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential([]))
+        with uninterrupted():
+            return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential([]))
     except (tvm.error.TVMError, ValueError, TypeError, RuntimeError) as error:
         raise ToolchainError(f"TVM cannot compile the network: {_first_line(error)}") from error
 
 
 def _run(passes: list[tvm.transform.Pass], module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
     try:
-        with target:
+        with uninterrupted(), target:
             return tvm.transform.Sequential(passes)(module)
     except (tvm.error.TVMError, ValueError, TypeError, RuntimeError) as error:
         raise ToolchainError(f"TVM cannot lower the network: {_first_line(error)}") from error

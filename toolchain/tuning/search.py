@@ -16,6 +16,7 @@ from toolchain.records.store import RecordStore
 from toolchain.records.traces import traced
 from toolchain.tuning.measure import Measured
 from toolchain.tuning.space import tune_context
+from toolchain.tvm_compat import uninterrupted
 
 _MAIN = "main"
 _EARLIER = 64  # records of earlier runs that a search begins from
@@ -66,20 +67,22 @@ class Search:
 
         Each batch must be answered by `learn` before the next is asked for.
         """
-        self.context.pre_tuning(
-            max_trials=trials,
-            num_trials_per_iter=batch,
-            design_spaces=self.context.generate_design_space(),
-            database=self.database,
-            cost_model=self.cost_model,
-        )
+        with uninterrupted():
+            self.context.pre_tuning(
+                max_trials=trials,
+                num_trials_per_iter=batch,
+                design_spaces=self.context.generate_design_space(),
+                database=self.database,
+                cost_model=self.cost_model,
+            )
         try:
             yield iter(self._next_batch, None)
         finally:
             self.context.post_tuning()
 
     def _next_batch(self) -> list[ms.MeasureCandidate] | None:
-        candidates = self.context.generate_measure_candidates()
+        with uninterrupted():
+            candidates = self.context.generate_measure_candidates()
         return list(candidates) if candidates else None
 
     def learn(self, candidates: list[ms.MeasureCandidate], measured: list[Measured]) -> None:
@@ -90,8 +93,9 @@ class Search:
             results.append(ms.runner.RunnerResult(seconds, result.message or None))
             if seconds:
                 self.database.commit_tuning_record(self.record(candidate, result))
-        self.context.notify_runner_results(candidates, results)
-        self.cost_model.update(self.context, candidates, results)
+        with uninterrupted():
+            self.context.notify_runner_results(candidates, results)
+            self.cost_model.update(self.context, candidates, results)
 
     def record(self, candidate: ms.MeasureCandidate, result: Measured) -> ms.database.TuningRecord:
         """Return MetaSchedule's record of one candidate."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
@@ -84,10 +85,11 @@ def _serve(connection: Connection) -> None:
     while True:
         try:
             function, arguments = connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):  # the parent is gone, or has let go in the middle
             return
         try:
             answer = (False, function(*arguments))
         except Exception as error:
             answer = (True, error)
-        connection.send(answer)
+        with suppress(ConnectionError):
+            connection.send(answer)

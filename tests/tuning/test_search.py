@@ -1,0 +1,47 @@
+"""A search that is interrupted while TVM calls back into Python."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule as ms
+
+from tests.building.network import written
+from toolchain.boards.inventory import find_target
+from toolchain.building.tasks import tasks_for
+from toolchain.models.load import load_model
+from toolchain.models.options import ModelOptions
+from toolchain.targets.target import target_for
+from toolchain.tuning.search import Search
+from toolchain.tvm_compat import uninterrupted
+
+
+@derived_object
+class InterruptedModel(ms.cost_model.PyCostModel):
+    """A cost model during whose guesses Ctrl-C is typed."""
+
+    def predict(self, _context: ms.TuneContext, candidates: list[ms.MeasureCandidate]) -> np.ndarray:
+        signal.raise_signal(signal.SIGINT)
+        return np.arange(len(candidates), dtype="float64")
+
+
+@pytest.mark.slow
+def test_ctrl_c_within_tvm_is_an_interrupt_and_no_crash(tmp_path: Path) -> None:
+    profile = find_target("local").profile
+    task = tasks_for(load_model(str(written(tmp_path)), ModelOptions()), profile)[0]
+    search = Search(task.name, task.func, target_for(profile).target, InterruptedModel(), 1)
+    with pytest.raises(KeyboardInterrupt), search.batches(4, 4) as batches:
+        next(batches)
+
+
+def test_signals_are_put_off_not_lost() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    reached = False
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        reached = True
+    assert reached and signal.getsignal(signal.SIGINT) is before
