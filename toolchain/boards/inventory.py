@@ -86,7 +86,7 @@ def find_board(name: str) -> Board:
 
 
 def find_boards(name: str) -> list[Board]:
-    """Return the board `name`, or all boards of the class `name`, emulated ones never among them.
+    """Return the board `name`, or all boards of the class or group `name`, emulated ones never among them.
 
     Raises
     ------
@@ -102,6 +102,8 @@ def find_boards(name: str) -> list[Board]:
     if name in emulated.names():
         return [emulated.load(name)]
     if name not in class_names():
+        if grouped := register.names(group=name):
+            return [register.load(each) for each in grouped]
         raise _unknown(name)
     entries = configuration().boards
     if found := [register.load(each) for each in register.names() if entries[each].board_class == name]:

@@ -23,13 +23,14 @@ def command() -> None:
 
 
 @command.command()
+@click.argument("names", metavar="[BOARD]…", nargs=-1, shell_complete=complete.boards)
 @click.option(
     "--board",
-    "names",
+    "more",
     metavar="B",
     multiple=True,
     shell_complete=complete.boards,
-    help="A board to serve, may be repeated; default: every board.",
+    help="The same as an argument: a board, a class or a group; default: every board.",
 )
 @click.option(
     "--port",
@@ -39,12 +40,17 @@ def command() -> None:
     help="The tracker's port on loopback; default: a free one.",
 )
 @output_options
-def start(names: tuple[str, ...], port: int) -> None:
-    """Start the lab, or add boards to the one that runs."""
-    from toolchain.boards.inventory import find_board, list_boards
+def start(names: tuple[str, ...], more: tuple[str, ...], port: int) -> None:
+    """Start the lab, or add boards to the one that runs.
+
+    A board that cannot be reached is away, which `lab status` shows with the reason; it is taken in when it
+    comes back.
+    """
+    from toolchain.boards.inventory import find_boards, list_boards
     from toolchain.rpc import lab
 
-    boards = [find_board(name) for name in names] or list_boards()
+    named = {board.name: board for name in (*names, *more) for board in find_boards(name)}
+    boards = list(named.values()) or list_boards()
     note(f"starting servers on {', '.join(board.name for board in boards)}")
     status = lab.start(boards, port)
     emit(status.as_json(), lambda: _show(status))

@@ -45,7 +45,7 @@ def _bar(trials: int) -> Iterator[Listener]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from toolchain.tuning.events import Trial
+    from toolchain.tuning.events import Notice, Trial
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -60,6 +60,8 @@ def _bar(trials: int) -> Iterator[Listener]:
                 )
                 if event.failure:
                     progress.console.print(f"{event.task.id} {describe(event)}", markup=False)
+            elif isinstance(event, Notice):
+                progress.console.print(event.text, markup=False)
             else:
                 progress.update(bar, description=event.text)
 

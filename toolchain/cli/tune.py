@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @model_argument
-@board_option("The board to measure on.")
+@board_option("The board to measure on; a class or a group: all its boards at once.")
 @cluster_option
 @device_option
 @model_options
@@ -85,7 +85,7 @@ def command(
     Every trial is kept at once: stop with Ctrl-C when you like, the next run goes on from there. `toolchain
     build` applies what was found.
     """
-    from toolchain.boards.inventory import find_board
+    from toolchain.boards.inventory import find_boards
     from toolchain.config import data_dir
     from toolchain.models.load import load_model
     from toolchain.records.store import FILE_NAME, RecordStore
@@ -94,24 +94,25 @@ def command(
 
     named = tuple(name.strip() for name in tasks.split(",") if name.strip())
     how = TuneOptions(tasks=named, **tuning)
-    target = find_board(board_name(board))
-    target.profile.device(device)
+    boards = find_boards(board_name(board))
+    boards[0].profile.device(device)
     network = load_model(model, options)
     if dry_run:
-        planned = plan(network, target, how)[1]
-        emit([task.to_json() for task in planned], lambda: show_plan(planned, how.trials, target.name))
+        planned = plan(network, boards[0], how)[1]
+        names = ", ".join(each.name for each in boards)
+        emit([task.to_json() for task in planned], lambda: show_plan(planned, how.trials, names))
         return
     with RecordStore(data_dir() / FILE_NAME) as store, trial_progress(how.trials) as listener:
-        result = tune(network, [target], store, how, listener)
+        result = tune(network, boards, store, how, listener)
     emit(result.to_json(), lambda: show(result))
 
 
-def show_plan(tasks: list[Task], trials: int, board: str) -> None:
+def show_plan(tasks: list[Task], trials: int, boards: str) -> None:
     """Print what a run would do."""
     table(
         ["ID", "WEIGHT", "MFLOP", "NAME"], [(t.id, t.weight, f"{t.flops / 1e6:.1f}", t.name) for t in tasks]
     )
-    click.echo(f"{trials} trials of {len(tasks)} tasks on {board}; nothing was measured")
+    click.echo(f"{trials} trials of {len(tasks)} tasks on {boards}; nothing was measured")
 
 
 def show(result: TuneResult) -> None:
@@ -132,6 +133,10 @@ def show(result: TuneResult) -> None:
         ],
     )
     document = result.to_json()
+    if len(result.boards) > 1:
+        click.echo(
+            "trials by board: " + ", ".join(f"{name} {count}" for name, count in result.boards.items())
+        )
     click.echo(
         f"{document['trials']} trials, {document['failed']} failed, in {document['seconds']} s; these tasks: "
         f"{document['estimated_ms_before']:.2f} ms -> {document['estimated_ms_after']:.2f} ms per inference"

@@ -60,10 +60,10 @@ class TrackerClient:
             keys.setdefault(key, {"total": 0, "free": 0, "pending": 0})["total"] += 1
         return keys
 
-    def boards(self, key: str) -> set[str]:
-        """Return the boards whose servers are there under a key."""
+    def boards(self, key: str) -> dict[str, int]:
+        """Return the boards whose servers are there under a key, each with its server's port."""
         servers = self._ask(_ANSWER_S, Code.SUMMARY)[1]["server_info"]
-        return {str(server["board"]) for server in servers if server["key"] == f"server:{key}"}
+        return {str(s["board"]): int(s["addr"][1]) for s in servers if s["key"] == f"server:{key}"}
 
     def request(
         self, key: str, wait_s: float, priority: int = 1, ttl_s: float = frames.UNSAID_TTL_S

@@ -59,14 +59,28 @@ def open_session(
     """
     deadline = time.monotonic() + wait_s
     while True:
-        grant = _granted(host, port, key, deadline, wait_s, timeout_s + _MARGIN_S)
+        grant = wait_for_server(host, port, key, max(deadline - time.monotonic(), 0.0), timeout_s)
         try:
-            session = _bounded(grant, key, partial(_connected, grant, timeout_s))
-            break
-        except ToolchainError:  # it died between its offer and now: another one, or it again
+            return connect(grant, key, timeout_s, threads=threads, cluster=cluster, expected=expected)
+        except _UnreachedError:  # it died between its offer and now: another one, or it again
             if time.monotonic() >= deadline:
                 raise
 
+
+def connect(
+    grant: Grant,
+    key: str,
+    timeout_s: float,
+    *,
+    threads: int | None = None,
+    cluster: str | None = None,
+    expected: str | None = None,
+) -> tvm.rpc.RPCSession:
+    """Open a session with a server that was granted; see `open_session`."""
+    try:
+        session = _bounded(grant, key, partial(_connected, grant, timeout_s))
+    except ToolchainError as error:
+        raise _UnreachedError(error.message, error.hint) from error
     try:
         _bounded(grant, key, partial(_checked, session, key, expected or expected_fingerprint()))
         if threads is not None or cluster is not None:
@@ -78,6 +92,10 @@ def open_session(
     return session
 
 
+class _UnreachedError(ToolchainError):
+    """The server did not take the session."""
+
+
 def _checked(session: tvm.rpc.RPCSession, key: str, expected: str) -> None:
     fingerprint = str(_function(session, "edge.fingerprint", key)())
     if fingerprint != expected:
@@ -86,7 +104,8 @@ def _checked(session: tvm.rpc.RPCSession, key: str, expected: str) -> None:
         )
 
 
-def _granted(host: str, port: int, key: str, deadline: float, wait_s: float, ttl_s: float) -> Grant:
+def wait_for_server(host: str, port: int, key: str, wait_s: float, timeout_s: float) -> Grant:
+    """Wait for a free server; parameters and errors are those of `open_session`."""
     with TrackerClient(host, port) as tracker:
         keys = tracker.summary()
         base = key.partition("@")[0]
@@ -96,11 +115,11 @@ def _granted(host: str, port: int, key: str, deadline: float, wait_s: float, ttl
                 f"no board registers as {key!r} in the lab; its keys are: {known}",
                 "`toolchain lab start BOARD`",
             )
-        grant = tracker.request(key, max(deadline - time.monotonic(), 0.0), ttl_s=ttl_s)
+        grant = tracker.request(key, wait_s, ttl_s=timeout_s + _MARGIN_S)
     if grant is None:
         counts = ", ".join(f"{name} {count}" for name, count in keys[base].items())
         raise ToolchainError(
-            f"no server of {key} became free within {wait_s:g} s (at the beginning: {counts})",
+            f"no server of {key} became free within {wait_s:.3g} s (at the beginning: {counts})",
             "`toolchain lab status` shows who waits; a longer --wait, or end what uses the board",
         )
     return grant

@@ -34,20 +34,28 @@ def confirm(task: Task, finalists: Sequence[Finalist], bench: Workbench) -> Conf
     """Compare the finalists once more; the first is the default.
 
     The smallest of many noisy readings flatters the fastest candidate, so every finalist is
-    measured afresh, in turn, and another than the default must win by more than the noise.
+    measured afresh, in turn and on one board, and another than the default must win by more than the noise.
     A finalist that fails now is out.
     """
     times: list[list[float]] = [[] for _ in finalists]
     failed: set[int] = set()
-    for _ in range(_ROUNDS):
-        results = bench.measure(task, [finalist.compiled for finalist in finalists])
+    measured = bench.compare(task, [finalist.compiled for finalist in finalists], _ROUNDS)
+    for results in measured:
         for place, result in enumerate(results):
             times[place].extend(result.run_ms)
             if result.failure:
                 failed.add(place)
     standing = [place for place in range(len(finalists)) if place not in failed]
     winner = choose({place: times[place] for place in standing})
-    choice = replace(finalists[winner].record, run_ms=tuple(times[winner]), confirmed=True, created=now())
+    record = finalists[winner].record
+    board = next((result[winner].board for result in measured if result[winner].board), None)
+    choice = replace(
+        record,
+        run_ms=tuple(times[winner]),
+        confirmed=True,
+        created=now(),
+        provenance=replace(record.provenance, board=board or record.provenance.board),
+    )
     return Confirmed(choice, fmean(times[0] or finalists[0].record.run_ms))
 
 

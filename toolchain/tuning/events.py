@@ -30,6 +30,7 @@ class Trial:
     best_ms: float
     failure: Failure | None = None
     message: str = ""
+    board: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,5 +40,12 @@ class Step:
     text: str
 
 
-Event = Trial | Step
+@dataclass(frozen=True)
+class Notice:
+    """Something happened that the user should see: a board went away or came back."""
+
+    text: str
+
+
+Event = Trial | Step | Notice
 Listener = Callable[[Event], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +11,11 @@ import tvm
 
 from toolchain.errors import ToolchainError
 from toolchain.records.record import Failure
-from toolchain.rpc.session import open_session
+from toolchain.rpc.client import Grant
+from toolchain.rpc.session import connect
 from toolchain.tuning.compile import last_line
 
 _SEED = 0
-_WAIT_S = 30.0  # for a free server: one that was killed registers again within a second
 # Same tolerance as for a whole float32 network: a kernel beyond it is wrong, not inexact.
 _TOLERANCE = 1e-3
 
@@ -41,8 +42,7 @@ class Request:
         The server's deadline for the whole session.
     """
 
-    host: str
-    port: int
+    grant: Grant
     key: str
     library: Path
     arguments: Arguments
@@ -57,11 +57,26 @@ class Request:
 
 @dataclass(frozen=True)
 class Measured:
-    """Mean milliseconds of one call, per repeat; or why there are none."""
+    """Mean milliseconds of one call, per repeat; or why there are none.
+
+    Attributes
+    ----------
+    board
+        Which measured; empty where none did.
+    governor, temperature_c
+        Of the board's CPU just before, where readable.
+    """
 
     run_ms: tuple[float, ...] = ()
     failure: Failure | None = None
     message: str = ""
+    board: str = ""
+    governor: str | None = None
+    temperature_c: float | None = None
+
+
+def ready() -> None:
+    """Do nothing: a worker that answers has imported everything."""
 
 
 def measure(request: Request) -> Measured:
@@ -72,17 +87,16 @@ def measure(request: Request) -> Measured:
     ToolchainError
         The lab, not the candidate, is at fault.
     """
-    session = open_session(
-        request.host,
-        request.port,
+    session = connect(
+        request.grant,
         request.key,
-        timeout_s=request.timeout_s,
-        wait_s=_WAIT_S,
+        request.timeout_s,
         threads=request.threads,
         cluster=request.cluster,
     )
     stage: Failure = "upload"
     try:
+        facts = json.loads(session.get_function("edge.info")())
         session.upload(str(request.library))
         library = session.load_module(request.library.name)
         device = session.cpu(0)
@@ -100,7 +114,11 @@ def measure(request: Request) -> Measured:
             repeat=request.repeat,
             min_repeat_ms=request.min_repeat_ms,
         )(*tensors)
-        return Measured(tuple(seconds * 1e3 for seconds in timed.results))
+        return Measured(
+            tuple(seconds * 1e3 for seconds in timed.results),
+            governor=facts["governor"],
+            temperature_c=facts["temperature_c"],
+        )
     except tvm.error.RPCSessionTimeoutError:
         return Measured(failure="timeout", message=f"not done within {request.timeout_s:.0f} s")
     except ToolchainError:

@@ -5,23 +5,23 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from statistics import fmean
 
 from toolchain import __version__
 from toolchain.boards.board import Board
-from toolchain.boards.install import installed
 from toolchain.building.build import record_key
 from toolchain.building.pipeline import fuse
 from toolchain.building.tasks import Task, extract_tasks, tasks_named
-from toolchain.errors import ToolchainError
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model
 from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
 from toolchain.rpc.lab import joined
+from toolchain.runtime import expected_fingerprint
 from toolchain.targets.target import BoardTarget, target_for
-from toolchain.tuning.confirm import confirm
+from toolchain.tuning.confirm import Confirmed, confirm
 from toolchain.tuning.cost_model import cost_model
 from toolchain.tuning.events import Listener, Step
 from toolchain.tuning.options import TuneOptions
@@ -50,10 +50,14 @@ class TunedTask:
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What came of a run; the milliseconds are sums over its tasks, each times its weight."""
+    """What came of a run; the milliseconds are sums over its tasks, each times its weight.
+
+    `boards` says how many trials each board measured.
+    """
 
     tasks: list[TunedTask]
     seconds: float
+    boards: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain tune --json` prints it."""
@@ -63,6 +67,7 @@ class TuneResult:
             "seconds": round(self.seconds, 1),
             "estimated_ms_before": sum(tuned.task.weight * tuned.default_ms for tuned in self.tasks),
             "estimated_ms_after": sum(tuned.task.weight * tuned.best_ms for tuned in self.tasks),
+            "boards": self.boards,
             "tasks": [
                 {
                     "id": tuned.task.id,
@@ -110,13 +115,13 @@ def tune(
         The lab does not come up, or no candidate of a whole first round runs.
     """
     begun = time.monotonic()
-    board = boards[0]
+    board = _alike(boards)
     listener(Step("finding the tasks"))
     target, tasks = plan(model, board, options)
     listener(Step("starting the lab"))
     with (
         joined(boards, threads=target.threads, cluster=target.cpu) as lab,
-        open_workbench(boards, lab, target, options) as bench,
+        open_workbench(boards, lab, target, options, listener) as bench,
     ):
         listener(Step("measuring the default schedules"))
         context = RunContext(
@@ -131,8 +136,24 @@ def tune(
         listener(Step("searching"))
         _search(runs, options, begun)
         listener(Step("measuring the finalists again"))
-        tuned = [_finish(run) for run in runs]
-    return TuneResult(tuned, time.monotonic() - begun)
+        finalists = [run.finalists() for run in runs]
+        comparisons = bench.threads.map(lambda run, some: confirm(run.task, some, bench), runs, finalists)
+        tuned = [_finish(run, confirmed) for run, confirmed in zip(runs, comparisons, strict=True)]
+    measured = {name: sum(run.boards[name] for run in runs) for name in (each.name for each in boards)}
+    return TuneResult(tuned, time.monotonic() - begun, measured)
+
+
+def _alike(boards: Sequence[Board]) -> Board:
+    """Return the first board, which stands for all of them."""
+    first = boards[0]
+    for other in boards[1:]:
+        if (other.profile, other.record_class) != (first.profile, first.record_class):
+            raise UsageError(
+                f"boards {first.name} ({first.record_class}) and {other.name} ({other.record_class}) are not "
+                "alike: what is fast on one says nothing about the other",
+                f"tune one class after the other: --board {first.name}, then --board {other.name}",
+            )
+    return first
 
 
 def _search(runs: Sequence[TaskRun], options: TuneOptions, begun: float) -> None:
@@ -142,7 +163,8 @@ def _search(runs: Sequence[TaskRun], options: TuneOptions, begun: float) -> None
     for place, run in enumerate(runs):
         share = options.trials // len(runs) + (place < options.trials % len(runs))
         if share:
-            search = run.search(model, options.search_seed + place, share, min(share, _BATCH))
+            batch = min(share, max(_BATCH, len(run.context.bench.boards)))
+            search = run.search(model, options.search_seed + place, share, batch)
             searches.append((run, search))
     first_round = True
     while searches:
@@ -171,21 +193,17 @@ def _check_first_round(runs: Sequence[TaskRun]) -> None:
         )
 
 
-def _finish(run: TaskRun) -> TunedTask:
-    confirmed = confirm(run.task, run.finalists(), run.context.bench)
+def _finish(run: TaskRun, confirmed: Confirmed) -> TunedTask:
     run.context.store.add(confirmed.choice)
     return TunedTask(run.task, run.trials, run.failures.total(), confirmed.default_ms, confirmed.choice)
 
 
 def _provenance(board: Board) -> Provenance:
-    facts = installed(board).facts
     return Provenance(
         run=uuid.uuid4().hex,
         board=board.name,
-        runtime=str(facts["fingerprint"]),
+        runtime=expected_fingerprint(),  # every session checks it
         tvm=version("apache-tvm"),
         tvm_ffi=version("apache-tvm-ffi"),
         tool=__version__,
-        governor=facts["governor"],
-        temperature_c=facts["temperature_c"],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 import tvm
@@ -35,6 +35,8 @@ class RunContext:
 
     Attributes
     ----------
+    provenance
+        Of a record, but for what depends on the board that measured.
     fresh
         Nothing of earlier runs is used.
     key_of
@@ -68,6 +70,7 @@ class TaskRun:
         self.function = context.store.add_function(task.workload, task.name, function_json(task.func))
         self.trials = 0
         self.failures: Counter[str] = Counter()
+        self.boards: Counter[str] = Counter()
         self.first_failure = ""
         self.best: Finalist | None = None
         self.default = self._measure_default()
@@ -123,12 +126,12 @@ class TaskRun:
         if result.failure:
             raise ToolchainError(
                 f"the default schedule of task {self.task.id} ({self.task.name}) fails on board "
-                f"{self.context.bench.boards[0].name}: {result.failure}: {result.message}",
+                f"{result.board or self.context.bench.boards[0].name}: {result.failure}: {result.message}",
                 "`toolchain doctor` and `toolchain board show` check host and board",
             )
         default = Finalist(self._record(DEFAULT, "", DEFAULT, result), compiled)
         taken = fmean(result.run_ms)
-        self.context.listener(Trial(self.task, "default", taken, taken))
+        self.context.listener(Trial(self.task, "default", taken, taken, board=result.board))
         return default
 
     def _results(
@@ -156,6 +159,8 @@ class TaskRun:
 
     def _count(self, record: Record, compiled: Compiled, result: Measured) -> None:
         self.trials += 1
+        if result.board:
+            self.boards[result.board] += 1
         taken = None
         if result.failure:
             self.failures[result.failure] += 1
@@ -164,7 +169,11 @@ class TaskRun:
             taken = fmean(result.run_ms)
             if self.best is None or taken < fmean(self.best.record.run_ms):
                 self.best = Finalist(record, compiled)
-        self.context.listener(Trial(self.task, "search", taken, self.best_ms, result.failure, result.message))
+        self.context.listener(
+            Trial(
+                self.task, "search", taken, self.best_ms, result.failure, result.message, board=result.board
+            )
+        )
 
     def _record(self, kind: str, payload: str, digest: str, result: Measured) -> Record:
         return Record(
@@ -173,7 +182,12 @@ class TaskRun:
             kind=kind,
             payload=payload,
             digest=digest,
-            provenance=self.context.provenance,
+            provenance=replace(
+                self.context.provenance,
+                board=result.board or self.context.provenance.board,
+                governor=result.governor,
+                temperature_c=result.temperature_c,
+            ),
             run_ms=result.run_ms,
             failure=result.failure,
         )

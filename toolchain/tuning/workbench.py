@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
@@ -16,18 +16,26 @@ import tvm
 from toolchain.boards.board import Board
 from toolchain.building.tasks import Task
 from toolchain.config import settings
+from toolchain.errors import ToolchainError
 from toolchain.measuring.deadlines import deadline
+from toolchain.rpc.client import Grant
 from toolchain.rpc.lab import Lab
+from toolchain.rpc.session import wait_for_server
 from toolchain.targets.target import BoardTarget
 from toolchain.tuning.compile import Compiled, compile_candidate
-from toolchain.tuning.measure import Arguments, Measured, Request, measure
+from toolchain.tuning.events import Listener, Notice
+from toolchain.tuning.measure import Arguments, Measured, Request, measure, ready
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.stations import BoardLostError, Station, Stations
 from toolchain.tuning.worker import Worker, WorkerDiedError
 
 # One function compiles in 0.1 to 3 s; unrolled ones take LLVM longer on a busy machine.
 _COMPILE_S = 60.0
+_START_S = 120.0  # for a worker to import TVM on a busy machine; it takes 2 s
 # The server answers its own deadline; a worker that hears nothing for this much longer is stuck.
-_GRACE_S = 45.0
+_GRACE_S = 20.0
+_WAIT_S = 30.0  # for a board that somebody else measures on, beyond the deadline of one measurement
+_ATTEMPTS = 3  # so many boards may go away under a candidate in one run
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ class Workbench:
     options: TuneOptions
     folder: Path
     compilers: SimpleQueue[Worker]
-    measurers: SimpleQueue[Worker]
+    stations: Stations
     threads: ThreadPoolExecutor
     numbers: Iterator[int]
 
@@ -53,8 +61,26 @@ class Workbench:
         return list(self.threads.map(self._compile, modules))
 
     def measure(self, task: Task, compiled: Sequence[Compiled]) -> list[Measured]:
-        """Measure libraries of one task, in their order; what was not compiled stays failed."""
-        return list(self.threads.map(lambda item: self._measure(task, item), compiled))
+        """Measure libraries of one task, in their order; what was not compiled stays failed.
+
+        A candidate whose board goes away is measured again, on another one if there is one.
+        """
+        return list(self.threads.map(lambda item: self._measure_anywhere(task, item), compiled))
+
+    def compare(self, task: Task, compiled: Sequence[Compiled], rounds: int) -> list[list[Measured]]:
+        """Measure libraries in turn, all on one board; return what each round gave."""
+        lost = ""
+        for _ in range(_ATTEMPTS):
+            with suppress(BoardLostError), self.stations.taken() as station:
+                try:
+                    return [[self._measure(station, task, item) for item in compiled] for _ in range(rounds)]
+                except BoardLostError as error:
+                    lost = f"board {station.board.name}: {error}"
+                    raise
+        raise ToolchainError(
+            f"the finalists of task {task.id} ({task.name}) could not be compared: {lost}",
+            "`toolchain lab status` shows the boards; what was measured is kept: run it again",
+        )
 
     def _compile(self, module: tvm.IRModule) -> Compiled:
         library = self.folder / f"{next(self.numbers)}.so"
@@ -69,23 +95,37 @@ class Workbench:
         finally:
             self.compilers.put(worker)
 
-    def _measure(self, task: Task, compiled: Compiled) -> Measured:
+    def _measure_anywhere(self, task: Task, compiled: Compiled) -> Measured:
+        lost = Measured()
+        for _ in range(_ATTEMPTS):
+            with suppress(BoardLostError), self.stations.taken() as station:
+                try:
+                    return self._measure(station, task, compiled)
+                except BoardLostError as error:
+                    message = f"{_ATTEMPTS} times a board went away; at last {station.board.name}: {error}"
+                    lost = Measured(failure="upload", message=message, board=station.board.name)
+                    raise
+        return lost
+
+    def _measure(self, station: Station, task: Task, compiled: Compiled) -> Measured:
         if compiled.library is None:
             return Measured(failure=compiled.failure, message=compiled.message)
-        request = self._request(task, compiled.library)
-        worker = self.measurers.get()
+        limit_s = self._limit_s(station.board, task)
         try:
-            return worker.call(request.timeout_s + _GRACE_S, measure, request)
-        except TimeoutError as error:
-            return Measured(failure="timeout", message=f"measuring: {error}")
+            station.worker.call(_START_S, ready)
+            grant = wait_for_server(self.lab.host, self.lab.port, station.key, limit_s + _WAIT_S, limit_s)
+            request = self._request(station, grant, task, compiled.library, limit_s)
+            result = station.worker.call(limit_s + _GRACE_S, measure, request)
+        except (TimeoutError, ToolchainError) as error:
+            raise BoardLostError(str(error)) from error
         except WorkerDiedError as error:
-            return Measured(failure="runtime", message=str(error))
-        finally:
-            self.measurers.put(worker)
+            result = Measured(failure="runtime", message=str(error))
+        if result.failure in ("upload", "runtime") and self.stations.lost(station):
+            raise BoardLostError(result.message)
+        return replace(result, board=station.board.name)
 
-    def _request(self, task: Task, library: Path) -> Request:
-        board = self.boards[0]
-        limit = deadline(
+    def _limit_s(self, board: Board, task: Task) -> float:
+        return deadline(
             task.flops,
             board.profile,
             emulated=board.emulated,
@@ -93,11 +133,12 @@ class Workbench:
             runs=2 + self.options.number * self.options.repeat,
             extra_s=self.options.repeat * self.options.min_repeat_ms / 1e3,
             timeout=self.options.timeout_s,
-        )
+        ).seconds
+
+    def _request(self, station: Station, grant: Grant, task: Task, library: Path, limit_s: float) -> Request:
         return Request(
-            host=self.lab.host,
-            port=self.lab.port,
-            key=board.tracker_key,
+            grant=grant,
+            key=station.key,
             library=library,
             arguments=Arguments(
                 task.shapes, tuple(str(parameter.dtype) for parameter in task.func.params), task.outputs
@@ -107,19 +148,19 @@ class Workbench:
             number=self.options.number,
             repeat=self.options.repeat,
             min_repeat_ms=self.options.min_repeat_ms,
-            timeout_s=limit.seconds,
+            timeout_s=limit_s,
             reference=self.folder / f"{task.id}.npz",
         )
 
 
 @contextmanager
 def open_workbench(
-    boards: Sequence[Board], lab: Lab, target: BoardTarget, options: TuneOptions
+    boards: Sequence[Board], lab: Lab, target: BoardTarget, options: TuneOptions, listener: Listener
 ) -> Iterator[Workbench]:
     """Yield a workbench; its processes and files are gone afterwards, Ctrl-C included."""
     jobs = settings().jobs
     compilers = [Worker() for _ in range(jobs)]
-    measurers = [Worker() for _ in boards]
+    stations = Stations(boards, lab, lambda text: listener(Notice(text)))
     threads = ThreadPoolExecutor(max_workers=max(jobs, len(boards)))
     with tempfile.TemporaryDirectory(prefix="toolchain-tune-") as folder:
         try:
@@ -130,12 +171,13 @@ def open_workbench(
                 options=options,
                 folder=Path(folder),
                 compilers=_queue(compilers),
-                measurers=_queue(measurers),
+                stations=stations,
                 threads=threads,
                 numbers=count(),
             )
         finally:
-            for worker in (*compilers, *measurers):
+            stations.close()
+            for worker in compilers:
                 worker.close()
             threads.shutdown(wait=True, cancel_futures=True)
 

@@ -1,0 +1,103 @@
+"""A tuning run on two boards: both work, and one that hangs delays and spoils nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.building.network import written
+from toolchain.boards import emulated
+from toolchain.boards.board import Board
+from toolchain.boards.inventory import find_board
+from toolchain.errors import UsageError
+from toolchain.models.load import Model, load_model
+from toolchain.models.options import ModelOptions
+from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.rpc import lab
+from toolchain.tuning import workbench
+from toolchain.tuning.events import Event, Notice, Trial
+from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.run import tune
+
+pytestmark = pytest.mark.slow
+HOW = TuneOptions(trials=8, heaviest=1, repeat=2, min_repeat_ms=1, timeout_s=3)
+
+
+@pytest.fixture
+def boards(state: Path) -> Iterator[list[Board]]:
+    assert not state.exists()
+    yield [emulated.start("x86_64", kind="process", name=name) for name in ("a", "b")]
+    assert lab.status() is None
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Model:
+    return load_model(str(written(tmp_path)), ModelOptions())
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RecordStore]:
+    with RecordStore(tmp_path / FILE_NAME) as store:
+        yield store
+
+
+def processes_of(board: str, state: Path) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if str(state / "emulated" / board / "root") in process.cwd():
+                found.append(process)
+    return found
+
+
+def test_both_work_and_each_record_says_where_it_was_measured(
+    boards: list[Board], model: Model, store: RecordStore
+) -> None:
+    events: list[Event] = []
+    result = tune(model, boards, store, HOW, events.append)
+    assert result.boards.keys() == {"a", "b"}
+    assert sum(result.boards.values()) == result.to_json()["trials"] == 8
+    assert all(result.boards.values())
+    measured = [record.provenance.board for record in store.all() if not record.confirmed]
+    assert {name: measured.count(name) for name in ("a", "b")} == result.boards
+    assert [
+        event.board for event in events if isinstance(event, Trial) and event.stage == "search"
+    ] == measured
+
+
+def test_one_that_hangs_is_left_out(
+    boards: list[Board], model: Model, store: RecordStore, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workbench, "_GRACE_S", 4.0)
+    events: list[Event] = []
+    frozen: list[psutil.Process] = []
+
+    def freeze_a_once(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, Trial) and not frozen:
+            frozen.extend(processes_of("a", state))
+            for process in frozen:
+                process.suspend()
+
+    begun = time.monotonic()
+    result = tune(model, boards, store, HOW, freeze_a_once)
+    assert len(frozen) >= 1
+    assert time.monotonic() - begun < 60
+    assert result.to_json()["trials"] == 8
+    assert result.to_json()["failed"] == 0, "what hung on one board was measured on the other"
+    assert result.boards["b"] >= 7
+    assert any("board a is away" in event.text for event in events if isinstance(event, Notice))
+
+
+def test_boards_that_differ_are_not_tuned_together(
+    boards: list[Board], model: Model, store: RecordStore
+) -> None:
+    other = replace(find_board("local"), name="other")
+    with pytest.raises(UsageError, match=r"boards a \(x86_64\+emulated\) and other .* are not alike"):
+        tune(model, [boards[0], other], store, HOW, lambda _: None)
