@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from toolchain.boards.rootfs import cached_name
 from toolchain.cache import list_entries, prune
 from toolchain.errors import ToolchainError
 from toolchain.runtime import expected_fingerprint
+
+OLD = [".4567-aarch64.killed", "0123-aarch64", "armhf-0123.tar"]
 
 
 @pytest.fixture
@@ -25,10 +28,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "runtime/.4567-aarch64.killed/edge-rt.o",
         "runtime/.89ab-aarch64.compiling/edge-rt.o",
         "stubs/x86_64-linux-gnu-2.27-00/libc.so.6",
+        f"rootfs/{cached_name('arm64')}",
+        "rootfs/armhf-0123.tar",
         "zig/o/00/libc++.a",
         "mine/letter.txt",
     ):
-        (folder / name).parent.mkdir(parents=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(bytes(2**20))
     long_ago = time.time() - 7 * 86400
     os.utime(folder / "runtime" / ".4567-aarch64.killed", (long_ago, long_ago))
@@ -41,17 +46,17 @@ def files(folder: Path) -> set[str]:
 
 def test_everything_of_ours_is_listed_with_its_size(cache: Path) -> None:
     entries = list_entries()
-    assert len(entries) == 6
+    assert len(entries) == 8
     assert all(entry.mib == 1 and entry.path.is_relative_to(cache) for entry in entries)
-    assert [e.path.name for e in entries if not e.current] == [".4567-aarch64.killed", "0123-aarch64"]
+    assert [e.path.name for e in entries if not e.current] == OLD
 
 
 @pytest.mark.usefixtures("cache")
 def test_prune_takes_what_is_not_current() -> None:
     wanted = [entry.path for entry in list_entries() if entry.current]
-    assert [entry.path.name for entry in prune(dry_run=True)] == [".4567-aarch64.killed", "0123-aarch64"]
-    assert len(list_entries()) == 6
-    assert len(prune()) == 2
+    assert [entry.path.name for entry in prune(dry_run=True)] == OLD
+    assert len(list_entries()) == 8
+    assert len(prune()) == 3
     assert [entry.path for entry in list_entries()] == wanted
     assert prune() == []
 
@@ -64,7 +69,7 @@ def test_prune_everything_leaves_what_is_not_ours_and_what_is_being_made(cache: 
 
 def test_a_runtime_that_someone_compiles_stays(cache: Path) -> None:
     with FileLock(cache / "runtime" / "0123-aarch64.lock"):
-        assert [entry.path.name for entry in prune()] == [".4567-aarch64.killed"]
+        assert "0123-aarch64" not in [entry.path.name for entry in prune()]
     assert (cache / "runtime" / "0123-aarch64" / "edge-rt").is_file()
 
 

@@ -13,11 +13,12 @@ from typing import Any, Literal, get_args
 
 from filelock import FileLock, Timeout
 
+from toolchain.boards.rootfs import DEBIAN, cached_name
 from toolchain.config import cache_dir
 from toolchain.errors import ToolchainError
 from toolchain.runtime import Arch, expected_fingerprint
 
-Kind = Literal["runtime", "stubs", "zig"]
+Kind = Literal["runtime", "stubs", "rootfs", "zig"]
 _ABANDONED_S = 24 * 3600.0  # no build lasts that long: what is left of one that was killed
 
 
@@ -28,7 +29,8 @@ class Entry:
     Attributes
     ----------
     kind
-        `runtime`: a compiled edge-rt; `stubs`: libraries of names to link against; `zig`: zig's own.
+        `runtime`: a compiled edge-rt; `stubs`: libraries of names to link against; `rootfs`: the
+        system of container boards; `zig`: zig's own.
     current
         Whether this version of the toolchain may use it.
     """
@@ -107,6 +109,8 @@ def _is_current(kind: Kind, path: Path) -> bool:
         return time.time() - path.lstat().st_mtime < _ABANDONED_S
     if kind == "runtime":
         return path.name in {f"{expected_fingerprint()}-{arch}" for arch in get_args(Arch)}
+    if kind == "rootfs":
+        return path.name in {cached_name(architecture) for architecture in DEBIAN.values()}
     return True
 
 
@@ -119,10 +123,10 @@ def _size(path: Path) -> int:
 
 def _remove(entry: Entry) -> bool:
     """Remove an entry; return False if another process is making it."""
-    # `runtime.ensure_runtime` holds this lock while it compiles.
+    # Who makes a runtime or a system holds this lock meanwhile.
     lock = FileLock(entry.path.with_name(f"{entry.path.name}.lock"), timeout=0)
     try:
-        with lock if entry.kind == "runtime" else nullcontext():
+        with lock if entry.kind in ("runtime", "rootfs") else nullcontext():
             # Under another name first: half a runtime must never look like one.
             doomed = entry.path.with_name(f".{entry.path.name.strip('.')}.pruned")
             entry.path.rename(doomed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any, Literal
 from toolchain.boards.qemu import user_modes
 from toolchain.config import Configuration, cache_dir, data_dir, state_dir
 from toolchain.errors import ToolchainError
+from toolchain.images.engine import connect
 from toolchain.linking.zig import zig_program
 
 State = Literal["ok", "missing", "optional", "note"]
@@ -205,8 +207,30 @@ def _noise() -> Iterator[Check]:
     yield Check("load", "note" if busy else "ok", found, "this machine is busy: latencies will be too high")
 
 
-def _docker() -> Iterator[Check]:
-    yield _tool("docker", ["docker", "--version"], "note", "not needed: every step runs on this host")
+def _containers() -> Iterator[Check]:
+    hint = "for emulated boards in containers: make deps"
+    try:
+        with connect() as engine:
+            yield Check("docker", "ok", f"{engine.version} at {engine.where}")
+    except ToolchainError as error:
+        yield Check("docker", "optional", error.message, error.hint)
+    yield _tool("mmdebstrap", ["mmdebstrap", "--version"], "optional", hint)
+    for name in ("aarch64", "arm"):
+        flags = _registered_flags(name)
+        # F: found from inside a container; C: sudo works there.
+        good = flags is not None and {"F", "C"} <= set(flags)
+        found = "no emulator is registered with binfmt_misc" if flags is None else f"flags {flags}"
+        yield Check(f"{name} programs", "ok" if good else "optional", found, hint)
 
 
-_LOOKS = (_python, _pinned, _libraries, _compilers, _emulator, _folders, _noise, _docker)
+def _registered_flags(name: str) -> str | None:
+    """Return how the kernel runs an architecture's programs: of several emulators, our own is asked first."""
+    for entry in (f"edge-{name}", f"qemu-{name}"):
+        file = Path("/proc/sys/fs/binfmt_misc") / entry
+        if file.exists():
+            found = re.search(r"^flags: (\w*)$", file.read_text(), re.MULTILINE)
+            return found.group(1) if found else ""
+    return None
+
+
+_LOOKS = (_python, _pinned, _libraries, _compilers, _emulator, _folders, _noise, _containers)

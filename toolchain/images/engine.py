@@ -77,6 +77,12 @@ class Engine:
         parts = urlsplit(self.where)
         return parts.scheme in ("unix", "http+unix") or parts.hostname in _LOOPBACK
 
+    @property
+    def version(self) -> str:
+        """The daemon's version."""
+        with self._asked("ask for its version"):
+            return str(self._api.version()["Version"])
+
     def has_image(self, tag: str) -> bool:
         """Return whether the daemon has an image of that name."""
         with self._asked(f"look for the image {tag}"):
