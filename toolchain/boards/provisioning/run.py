@@ -129,6 +129,7 @@ def provision(
         parcels = parcels_for(board.profile, sdk=wish.sdk, progress=progress)
         system = [*account_steps(facts, wish), *governor_steps(facts, wish)]
         moves = wish.account not in (None, facts.user)
+        own = _as_user(board, wish.account or "") if moves else board
         if moves:  # the folder here is only for the note of what to undo
             steps = [*(folder_steps(facts) if governor_steps(facts, wish) else []), *system]
         else:
@@ -138,7 +139,6 @@ def provision(
         if not dry_run:
             apply_steps(board, home, steps, root, told)
     if moves:
-        own = _as_user(board, wish.account or "")
         if not dry_run or account_is_finished(facts):
             rest = replace(wish, account=None, governor=None)
             second = provision(own, rest, dry_run=dry_run, progress=progress)

@@ -1,0 +1,223 @@
+"""Provisioning of a board that is a machine of its own: an arm64 container with sudo and a real sshd."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from toolchain.boards import emulated
+from toolchain.boards.board import Board
+from toolchain.boards.install import installed
+from toolchain.boards.provisioning import Wish, provision, unprovision
+from toolchain.boards.provisioning.facts import Home, read_facts
+from toolchain.boards.ssh import SshTransport
+from toolchain.config import configuration
+from toolchain.errors import ToolchainError, UsageError
+
+pytestmark = pytest.mark.slow
+
+PASSWORD = "correct horse"  # noqa: S105 - of an account in a container on loopback
+WITH_PASSWORD = f"""
+echo 'edge:{PASSWORD}' | chpasswd
+chmod 0640 /etc/sudoers.d/edge
+echo 'edge ALL=(ALL) ALL' > /etc/sudoers.d/edge
+"""
+SERVE = ("--tracker", "127.0.0.1:9", "--port", "9090", "--key", "k")
+WITHOUT = "echo 'edge ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/edge"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
+    state = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOOLCHAIN_STATE_DIR", str(state))
+        configuration.cache_clear()
+        board = emulated.start("rk3399", kind="container", name="bench", progress=print)
+        yield board
+        configuration.cache_clear()
+        assert isinstance(board.transport, SshTransport)
+        board.transport.close()
+        emulated.stop("bench")
+    configuration.cache_clear()
+
+
+@pytest.fixture
+def board(made: Board) -> Iterator[Board]:
+    """Return the board, provisioned, with a sudo that wants no password."""
+    assert isinstance(made.transport, SshTransport)
+    provision(made)
+    yield made
+
+
+def as_root(board: Board, script: str, given: str = "") -> None:
+    assert isinstance(board.transport, SshTransport)
+    with contextlib.closing(SshTransport(board.transport.address, ".")) as home:
+        sudo = ["sudo", "-S", "-k", "-p", ""] if given else ["sudo", "-n"]
+        done = home.run([*sudo, "sh", "-c", script], input=given.encode() + b"\n" if given else None)
+    assert done.returncode == 0, done.stderr
+
+
+@contextlib.contextmanager
+def sudo_wants_a_password(board: Board) -> Iterator[None]:
+    as_root(board, WITH_PASSWORD)
+    try:
+        yield
+    finally:
+        as_root(board, WITHOUT, PASSWORD)
+
+
+def with_root(board: Board, root: str) -> Board:
+    assert isinstance(board.transport, SshTransport)
+    return replace(board, transport=SshTransport(board.transport.address, root))
+
+
+def test_a_started_board_is_provisioned(board: Board) -> None:
+    assert not provision(board).changed
+    found = installed(board)
+    assert found.facts["machine"] == "aarch64"
+    assert board.transport.run(["readlink", "edge-rt"]).stdout.decode().strip() == found.program
+
+
+def test_removal_ends_what_runs_and_provisioning_brings_it_back(board: Board) -> None:
+    serving = board.transport.spawn(installed(board).command("serve", *SERVE))
+    time.sleep(1)
+    assert serving.poll() is None
+    assert unprovision(board).changed
+    serving.wait(10)
+    serving.close()
+    with pytest.raises(ToolchainError, match="never made"):
+        board.transport.run(["true"])
+    home = with_root(board, ".")
+    assert b"edge-rt" not in home.transport.run(["ps", "-eo", "args"]).stdout
+    assert not unprovision(board).changed
+    assert provision(board).changed
+
+
+def test_sudo_with_a_password_needs_ask_sudo_and_the_right_one(board: Board) -> None:
+    asked = []
+
+    def ask() -> str:
+        asked.append(True)
+        return PASSWORD
+
+    unprovision(board)
+    folder = with_root(board, "/opt/edge-toolchain")
+    with sudo_wants_a_password(board):
+        with pytest.raises(ToolchainError, match=r"edge cannot write in /opt/edge-toolchain"):
+            provision(folder)
+        with pytest.raises(UsageError, match="sudo refuses edge") as raised:
+            provision(folder, ask_sudo=lambda: "wrong")
+        assert "wrong" not in str(raised.value)
+        planned = provision(folder, dry_run=True, ask_sudo=ask)
+        assert not asked and planned.steps[0].needs_root
+        assert provision(folder, ask_sudo=ask).changed and len(asked) == 1
+        assert not provision(folder, ask_sudo=ask).changed and len(asked) == 1
+        listed = folder.transport.run(["stat", "-c", "%U %a", "."]).stdout.decode().split()
+        assert listed == ["edge", "700"]
+        # Without root, an account that is wished for is left out, and the home folder is used.
+        without = provision(board, Wish(account="tooling"))
+        assert without.facts.root == "/home/edge/.edge-toolchain"
+        assert "asks edge for a password" in without.skipped[0]
+        assert unprovision(folder).changed
+    as_root(board, "rmdir /opt/edge-toolchain 2>/dev/null || true")
+
+
+def test_no_sudo_at_all_is_an_installation_in_the_home_folder(board: Board) -> None:
+    unprovision(board)
+    as_root(board, "mv /etc/sudoers.d/edge /root/edge")  # from here on nothing of ours can become root
+    try:
+        result = provision(board, Wish(account="tooling"))
+        assert result.skipped and result.changed
+        assert installed(board).facts["machine"] == "aarch64"
+        with pytest.raises(UsageError, match="sudo refuses edge"):
+            provision(board, Wish(account="tooling"), ask_sudo=lambda: "x")
+    finally:
+        restore_sudo(board)
+
+
+def restore_sudo(board: Board) -> None:
+    """Give sudo back through Docker, as nothing on the board can."""
+    found = subprocess.run(
+        ["docker", "ps", "-q", "--filter", f"publish={board.transport.address.port}"],  # type: ignore[attr-defined]
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    subprocess.run(["docker", "exec", found[0], "mv", "/root/edge", "/etc/sudoers.d/edge"], check=True)
+
+
+def test_an_account_of_its_own_is_made_used_and_removed(board: Board) -> None:
+    wish = Wish(account="tooling")
+    planned = provision(board, wish, dry_run=True)
+    assert [step.needs_root for step in planned.steps] == [True]
+    first = provision(board, wish)
+    assert first.moved and first.facts.root == "/home/tooling/.edge-toolchain"
+    assert not provision(board, wish).changed
+    with pytest.raises(UsageError, match="not of our making"):
+        provision(board, Wish(account="nobody"))
+    with pytest.raises(UsageError, match="had that account before"):
+        unprovision(board, account="nobody")
+    assert unprovision(board, account="tooling").changed
+    home = with_root(board, ".").transport
+    assert home.run(["id", "tooling"]).returncode != 0
+    assert home.run(["ls", "/home/tooling"]).returncode != 0
+
+
+def test_a_governor_is_refused_where_there_is_none(board: Board) -> None:
+    with pytest.raises(UsageError, match="no CPU frequency control"):
+        provision(board, Wish(governor="performance"))
+
+
+@pytest.mark.parametrize("how", ["read-only", "full"])
+def test_a_folder_that_takes_nothing_is_told_before_anything_is_written(board: Board, how: str) -> None:
+    folder = with_root(board, "stuck/here")
+    home = with_root(board, ".").transport
+    home.run(["mkdir", "-p", "stuck"])
+    if how == "read-only":
+        home.run(["chmod", "555", "stuck"])
+        assert provision(folder, dry_run=True).steps[0].needs_root  # sudo could make it
+        with sudo_wants_a_password(board), pytest.raises(ToolchainError, match="edge cannot write in"):
+            provision(folder)
+        home.run(["chmod", "755", "stuck"])
+    else:
+        folder = with_root(board, "/dev/shm/here")  # 64 MiB
+        with pytest.raises(ToolchainError, match=r"MiB free in /dev/shm/here, .* MiB are needed"):
+            provision(folder)
+        assert home.run(["ls", "/dev/shm"]).stdout == b""
+    assert home.run(["ls", "stuck"]).stdout == b""
+    home.run(["rmdir", "stuck"])
+
+
+def test_a_killed_run_is_continued_by_the_next(board: Board) -> None:
+    code = (
+        "from toolchain.boards.inventory import find_board\n"
+        "from toolchain.boards.provisioning import provision\n"
+        "provision(find_board('bench'), progress=lambda line: print(line, flush=True))\n"
+    )
+    unprovision(board)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        for line in run.stdout:
+            if line.startswith("2/"):  # the upload
+                break
+        time.sleep(0.05)
+        run.kill()
+    assert provision(board).changed
+    assert installed(board).facts["machine"] == "aarch64"
+    assert not provision(board).changed
+
+
+def test_clock_and_facts_are_the_boards_own(board: Board) -> None:
+    assert isinstance(board.transport, SshTransport)
+    home = Home(with_root(board, ".").transport, board.transport.root)
+    facts = read_facts(board, home, now=lambda: time.time() + 10 * 365 * 86400)
+    assert facts.machine == "aarch64" and facts.user == "edge" and facts.sudo == "free"
+    assert facts.clock_offset_s < -9 * 365 * 86400
+    assert Path(facts.root) == Path("/home/edge/.edge-toolchain")

@@ -1,0 +1,39 @@
+"""`toolchain board provision`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Toolchain
+
+
+@pytest.mark.slow
+def test_it_plans_does_repeats_and_undoes(invoke: Toolchain, state: Path) -> None:
+    planned = invoke("board", "provision", "local", "--dry-run")
+    assert planned.code == 0 and "send edge-rt" in planned.out and "put bin/edge-rt-" in planned.out
+    assert list((state / "boards" / "local").iterdir()) == []
+    first = invoke("board", "provision", "local", "--json").document
+    assert first["changed"] and not first["dry_run"] and first["steps"]
+    again = invoke("board", "provision", "local")
+    assert again.code == 0 and "nothing to do" in again.out
+    assert invoke("board", "provision", "local", "--json").document["steps"] == []
+    assert invoke("board", "provision", "local", "--remove").code == 0
+    assert not (state / "boards" / "local").exists()
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nosuch"], "--board nosuch"),
+        (["local", "--governor", "$(reboot)"], "--governor '$(reboot)'"),
+        (["local", "--account", "Root"], "--account 'Root'"),
+        (["local", "--remove", "--sdk"], "--sdk"),
+        (["local", "--remove", "--account", "root"], "--account root"),
+    ],
+)
+def test_what_cannot_be_is_told(invoke: Toolchain, arguments: list[str], says: str) -> None:
+    ran = invoke("board", "provision", *arguments)
+    assert ran.code == 2 and ran.says("error: ", "hint: ", says)
