@@ -1,4 +1,4 @@
-"""The demo, as a user types it: on the emulated aarch64 board, with a network of the user's own too."""
+"""The demo over SSH, as a user types it: the arm64 container board, then armhf and a user's network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOOLCHAIN_STATE_DIR", str(folder / "state"))
         patch.setenv("TOOLCHAIN_DATA_DIR", str(folder / "data"))
-        yield folder
+        try:
+            yield folder
+        finally:
+            for board in ("rk3399-emulated", "pynq-emulated"):
+                toolchain("board", "emulate", "stop", board, cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +55,7 @@ def demo(home: Path) -> dict:
 def test_mobilenet_is_tuned_built_verified_and_timed_on_aarch64(demo: dict) -> None:
     assert demo["board"] == "rk3399-emulated"
     assert demo["machine"] == "aarch64"
-    assert demo["transport"] == "local"
+    assert demo["transport"] == "ssh"
     assert demo["trials"] >= 16
     assert 0 < demo["tasks"]["tuned"] <= demo["tasks"]["total"]
     assert demo["tasks"]["improved"] <= demo["tasks"]["tuned"]
@@ -84,26 +88,25 @@ def test_records_of_an_emulated_board_stay_out_of_builds_for_the_class(demo: dic
     assert json.loads(ended.stdout)["tasks"]["tuned"] == 0
 
 
-def test_the_same_way_with_ones_own_network_and_input(demo: dict, home: Path) -> None:
+@pytest.mark.parametrize(("board_class", "machine"), [("rk3399", "aarch64"), ("pynq", "armv7l")])
+def test_the_same_way_with_ones_own_network_and_input(
+    demo: dict, home: Path, board_class: str, machine: str
+) -> None:
+    board = f"{board_class}-emulated"
+    if board != demo["board"]:
+        started = toolchain("board", "emulate", "start", board_class, "--kind", "container", cwd=home)
+        assert started.returncode == 0, started.stderr
     onnx.save(_own_network(), home / "mine.onnx")
     np.save(home / "x.npy", np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype("float32"))
-    own = ["mine.onnx", "--input", "gpu_0/data_0=x.npy"]
-    ended = toolchain("demo", *own, "--trials", "4", "-o", "mine", "--json", cwd=home)
+    own = ["mine.onnx", "--input", "gpu_0/data_0=x.npy", "--board", board]
+    ended = toolchain("demo", *own, "--trials", "4", "-o", board_class, "--json", cwd=home)
     assert ended.returncode == 0, ended.stderr
     result = json.loads(ended.stdout)
-    assert result["machine"] == "aarch64"
+    assert (result["transport"], result["machine"]) == ("ssh", machine)
     assert result["verify"]["passed"] is True
     assert result["tasks"]["tuned"] > 0
     ran = toolchain(
-        "run",
-        result["bundle"],
-        "--board",
-        demo["board"],
-        "--input",
-        "gpu_0/data_0=x.npy",
-        "-o",
-        "y.npz",
-        cwd=home,
+        *("run", result["bundle"], "--board", board, "--input", "gpu_0/data_0=x.npy", "-o", "y.npz"), cwd=home
     )
     assert ran.returncode == 0, ran.stderr
     with np.load(home / "y.npz") as outputs:
