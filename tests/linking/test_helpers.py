@@ -145,7 +145,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("helpers")
     (folder / "calls.c").write_text(PROGRAM)
     target = ["-target", ARM.zig_target + ".2.27", "-mcpu=cortex_a9"]
-    flags = [*target, "-O1", "-fno-sanitize=all", "-fno-builtin"]
+    flags = [*target, "-O2", "-fno-sanitize=all", "-fno-builtin"]
     made = folder / "calls"
     helpers = str(_compiled(ARM))
     done = run_zig(

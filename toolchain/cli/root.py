@@ -25,6 +25,7 @@ COMMANDS = {
     "run": "Run a bundle once on a board, with your own data.",
     "verify": "Compare a bundle's results on a board with the reference.",
     "bench": "Measure a bundle's latency on a board.",
+    "runtime": "Export the C library that runs networks in your own program.",
     "cache": "List and prune what can be made again.",
     "completion": "Print the completion script of a shell.",
 }

@@ -1,0 +1,108 @@
+"""libedge.so: what it offers and needs, and the two examples of the documentation, as users run them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from tests.measuring.small_network import built
+from tests.runtime.conftest import Edge
+from tests.runtime.test_program import LIBRARIES, LOADERS, version
+from toolchain.boards.qemu import emulator
+from toolchain.linking.architectures import architecture_of
+from toolchain.linking.zig import run_zig, zig_cache_environment
+from toolchain.profiles import load_profile
+from toolchain.runtime import ensure_runtime
+from toolchain.runtime.fingerprint import GLIBC_FLOOR
+
+pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+
+
+def test_it_offers_its_interface_and_needs_old_systems_alone(edge: Edge) -> None:
+    with ensure_runtime(edge.arch).library.open("rb") as file:  # type: ignore[arg-type]
+        elf = ELFFile(file)
+        symbols = list(elf.get_section_by_name(".dynsym").iter_symbols())
+        dynamic = list(elf.get_section_by_name(".dynamic").iter_tags())
+        versions = elf.get_section_by_name(".gnu.version_r").iter_versions()
+        newest = max(version(e.name.removeprefix("GLIBC_")) for _, entries in versions for e in entries)
+    offered = {s.name for s in symbols if s["st_shndx"] != "SHN_UNDEF" and s.name}
+    assert {"edge_open", "edge_run", "edge_output", "TVMFFIErrorSetRaisedFromCStrParts"} <= offered
+    assert all(name.startswith(("edge_", "TVMFFI", "TVMBackend", "EDGE_")) for name in offered)
+    wanted = {s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF"}
+    assert {"memcpy", "memset", "logf", "malloc"} <= wanted
+    needed = {tag.needed for tag in dynamic if tag.entry.d_tag == "DT_NEEDED"}
+    assert needed <= LIBRARIES | {LOADERS[edge.arch]}
+    assert [tag.soname for tag in dynamic if tag.entry.d_tag == "DT_SONAME"] == ["libedge.so"]
+    assert newest <= version(GLIBC_FLOOR)
+
+
+class Place:
+    """A folder as a user would have it: the exported files, a network's library and an input."""
+
+    def __init__(self, folder: Path, board: str) -> None:
+        self.folder = folder
+        self.sdk = folder / "sdk"
+        command = ["runtime", "export", "--board", board, "-o", self.sdk, "--json"]
+        exported = subprocess.run(
+            [sys.executable, "-m", "toolchain", *command], capture_output=True, timeout=120, check=True
+        )
+        assert json.loads(exported.stdout)["library"] == str(self.sdk / "libedge.so")
+        assert sorted(path.name for path in self.sdk.iterdir()) == ["README", "edge_rt.h", "libedge.so"]
+        self.bundle = built(board, folder)
+        (folder / "net.so").write_bytes(self.bundle.library)
+        (sample,) = self.bundle.sample.values()
+        sample.tofile(folder / "input.bin")
+        self.arguments = [str(folder / "net.so"), "x".join(map(str, sample.shape)), str(folder / "input.bin")]
+
+    def run(self, *command: object) -> subprocess.CompletedProcess[str]:
+        environment = {"EDGE_LIBRARY": str(self.sdk / "libedge.so"), "PATH": "/usr/bin:/bin"}
+        words = [str(word) for word in command]
+        return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+    def check(self, done: subprocess.CompletedProcess[str]) -> None:
+        assert done.returncode == 0, done.stderr
+        expected = np.concatenate([value.ravel() for value in self.bundle.expected.values()])
+        found = [float(line) for line in done.stdout.split()]
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("board", ["rk3399", "pynq"])
+def test_the_c_example_runs_a_network(board: str, tmp_path: Path) -> None:
+    place = Place(tmp_path, board)
+    profile = load_profile(board)
+    # The same as for the helpers' test: zig makes libraries of its own for each target and cpu.
+    cpu = {"rk3399": (), "pynq": ("-mcpu=cortex_a9",)}[board]
+    target = ["-target", f"{architecture_of(profile).zig_target}.{GLIBC_FLOOR}", *cpu]
+    flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{place.sdk}"]
+    program = place.sdk / "edge_example"
+    link = [f"-L{place.sdk}", "-ledge", "-Wl,-rpath,$ORIGIN", "-o", str(program)]
+    source = str(EXAMPLES / "edge_example.c")
+    compiled = run_zig(["cc", *target, *flags, source, *link], 120, zig_cache_environment())
+    assert compiled.returncode == 0, compiled.output
+    start = (*emulator(profile), program)
+    place.check(place.run(*start, *place.arguments))
+    library, shape, data = place.arguments
+    for arguments, code, words in (
+        ([], 2, "usage: edge_example"),
+        ([place.sdk / "README", shape, data], 1, "not a shared library"),
+        ([library, "1x3x8x8", data], 1, "param="),
+        ([library, shape, place.sdk / "none"], 1, "none"),
+    ):
+        done = place.run(*start, *arguments)
+        assert (done.returncode, words in done.stderr) == (code, True), done.stderr
+
+
+def test_the_python_example_runs_a_network(tmp_path: Path) -> None:
+    place = Place(tmp_path, "local")
+    start = (sys.executable, EXAMPLES / "edge_example.py")
+    place.check(place.run(*start, *place.arguments))
+    done = place.run(*start, place.sdk / "none.so", *place.arguments[1:])
+    assert done.returncode == 1 and "edge_example: cannot open" in done.stderr
