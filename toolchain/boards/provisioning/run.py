@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -129,7 +129,7 @@ def provision(
         parcels = parcels_for(board.profile, sdk=wish.sdk, progress=progress)
         system = [*account_steps(facts, wish), *governor_steps(facts, wish)]
         moves = wish.account not in (None, facts.user)
-        own = _as_user(board, wish.account or "") if moves else board
+        own = _as_user(board, wish.account or "") if moves else None
         if moves:  # the folder here is only for the note of what to undo
             steps = [*(folder_steps(facts) if governor_steps(facts, wish) else []), *system]
         else:
@@ -138,10 +138,11 @@ def provision(
         root = _root(board, home, facts, steps, ask_sudo, dry_run=dry_run)
         if not dry_run:
             apply_steps(board, home, steps, root, told)
-    if moves:
+    if own is not None:
         if not dry_run or account_is_finished(facts):
             rest = replace(wish, account=None, governor=None)
-            second = provision(own, rest, dry_run=dry_run, progress=progress)
+            with closing(own):
+                second = provision(replace(board, transport=own), rest, dry_run=dry_run, progress=progress)
             return replace(second, steps=(*steps, *second.steps), moved=True, warnings=tuple(warnings))
         skipped.append(f"what has to be done in the home folder of {wish.account} is known once it is there")
     elif not dry_run:
@@ -214,13 +215,13 @@ def _home(board: Board) -> Iterator[Home]:
     yield Home(transport, ".")
 
 
-def _as_user(board: Board, user: str) -> Board:
+def _as_user(board: Board, user: str) -> SshTransport:
     transport = board.transport
     if not isinstance(transport, SshTransport):
         raise UsageError(
             f"--account {user}: board {board.name} is reached without a login", "leave the option out"
         )
-    return replace(board, transport=SshTransport(replace(transport.address, user=user), transport.root))
+    return SshTransport(replace(transport.address, user=user), transport.root)
 
 
 def _root(
