@@ -149,7 +149,7 @@ def test_what_is_missing_is_told_with_its_package(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOLCHAIN_SYSROOT_AARCH64", str(tmp_path))
-    with pytest.raises(MissingError, match=r"no arm64 C library.*libc6-arm64-cross"):
+    with pytest.raises(MissingError, match=r"no aarch64 C library.*libc6-arm64-cross"):
         emulated.start("rk3399", "process")
     from toolchain.config import configuration
 

@@ -1,0 +1,24 @@
+"""What `make deps` leaves alone."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from toolchain.images.engine import answers
+
+TOOLS = Path(__file__).parents[1] / "tools"
+
+
+def _daemons() -> set[str]:
+    found = subprocess.run(["pgrep", "-x", "dockerd"], capture_output=True, text=True, check=False)
+    return set(found.stdout.split())
+
+
+def test_a_machine_that_is_ready_is_not_touched() -> None:
+    before = _daemons()
+    done = subprocess.run(
+        [TOOLS / "docker.sh", "none"], capture_output=True, text=True, timeout=60, cwd=TOOLS, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), "run `make deps` first"
+    assert answers() and _daemons() == before
