@@ -1,0 +1,144 @@
+"""`toolchain board add`, `status`, `exec`, `remove` against a real sshd."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.boards.proxy import proxy
+from tests.boards.sshd import Sshd, sshd
+from tests.cli.conftest import Toolchain
+from toolchain.boards.hostkeys import fingerprint
+from toolchain.boards.inventory import find_boards
+from toolchain.boards.status import statuses
+from toolchain.config import FILE_NAME, configuration
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with sshd(tmp_path_factory.mktemp("sshd"), "PasswordAuthentication yes") as running:
+        yield running
+
+
+def add(server: Sshd, *options: str) -> list[str]:
+    host = f"127.0.0.1:{server.port}"
+    return ["board", "add", host, "--class", "x86_64", "--identity", str(server.identity), *options]
+
+
+@pytest.mark.usefixtures("state")
+def test_a_board_is_added_used_and_removed(server: Sshd, invoke: Toolchain, folder: Path) -> None:
+    (folder / FILE_NAME).write_text("# mine\n")
+    key = fingerprint(server.host_key)
+    ran = invoke(*add(server, "--name", "one", "--fingerprint", key, "--group", "desk", "--json"))
+    assert ran.code == 0, ran.err
+    assert ran.document["name"] == "one" and ran.document["groups"] == ["desk"]
+    shown = invoke("board", "show", "one", "--json").document
+    assert (shown["fingerprint"], shown["address"]) == (key, f"127.0.0.1:{server.port}")
+    again = invoke(*add(server, "--name", "one", "--yes"))
+    assert again.code == 2 and again.says("already a board one", "--name one-2")
+    missing = invoke("board", "exec", "one", "--", "true")
+    assert missing.code == 1 and missing.says("board one: its folder", "toolchain board provision one")
+    text = (folder / FILE_NAME).read_text()
+    (folder / FILE_NAME).write_text(text + f'root = "{server.root}"\n')
+    configuration.cache_clear()
+    ended = invoke("board", "exec", "one", "--", "sh", "-c", "echo $PWD; echo e >&2; exit 3")
+    assert (ended.code, ended.out, ended.err) == (3, f"{server.root}\n", "e\n")
+    assert invoke("board", "exec", "one", "--json", "--", "sh", "-c", "kill -9 $$").code == 137
+    status = invoke("board", "status", "one", "--json").document[0]
+    assert status["error"] is None and status["load_1min"] >= 0 and status["disk_free_mib"] > 0
+    assert status["edge_rt"] is None and "cpu" in status["devices"]
+    assert invoke("board", "remove", "one").code == 0
+    gone = invoke("board", "remove", "one")
+    assert gone.code == 2 and gone.says("no board 'one'")
+    assert (folder / FILE_NAME).read_text().startswith("# mine\n")
+
+
+@pytest.mark.usefixtures("state")
+def test_what_is_not_trusted_is_not_entered(server: Sshd, invoke: Toolchain, folder: Path) -> None:
+    other = invoke(*add(server, "--fingerprint", "SHA256:abc"))
+    assert other.code == 2 and other.says("--fingerprint SHA256:abc", fingerprint(server.host_key))
+    unknown = invoke("board", "add", "host", "--class", "rk3999")
+    assert unknown.code == 2 and unknown.says("no board class 'rk3999'")
+    lost = invoke("board", "add", "127.0.0.1:1", "--class", "x86_64", "--yes")
+    assert lost.code == 1 and lost.says("cannot reach 127.0.0.1 port 1", "Connection refused")
+    stranger = invoke("board", "add", f"127.0.0.1:{server.port}", "--class", "x86_64", "--yes")
+    assert stranger.code == 2 and stranger.says("you have no key", "--install-key")
+    assert not (folder / FILE_NAME).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "answers", "code", "says"),
+    [
+        ((), ["Is that the board's? [y/N]", "n"], 2, "was not accepted"),
+        ((), ["Is that the board's? [y/N]", "y"], 0, "next: toolchain board provision"),
+        (
+            ("--install-key", "--yes", "--identity", "nobody"),
+            ["used once, not kept", "wrong"],
+            2,
+            "was refused",
+        ),
+    ],
+)
+def test_questions_are_asked_on_a_terminal(
+    server: Sshd,
+    state: Path,
+    folder: Path,
+    options: tuple[str, ...],
+    answers: list[str],
+    code: int,
+    says: str,
+) -> None:
+    assert state
+    if "--identity" in options:
+        subprocess.run(["ssh-keygen", "-q", "-N", "", "-f", folder / "nobody"], check=True, timeout=60)
+    ours, its = pty.openpty()
+    argv = [sys.executable, "-m", "toolchain", *add(server, "--name", "asked", *options)]
+    with subprocess.Popen(argv, cwd=folder, stdin=its, stdout=its, stderr=its, start_new_session=True) as ran:
+        os.close(its)
+        said = b""
+        answered = False
+        while True:
+            try:
+                data = os.read(ours, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not data:
+                break
+            said += data
+            if not answered and answers[0] in said.decode(errors="replace"):
+                os.write(ours, answers[1].encode() + b"\n")
+                answered = True
+        assert ran.wait(60) == code, said
+    os.close(ours)
+    assert answered and says in " ".join(said.decode().split())
+    assert b"wrong" not in said, "a password is not shown"
+
+
+@pytest.mark.usefixtures("state")
+def test_a_dead_board_delays_no_other(
+    server: Sshd, invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolchain.boards.connection.HANDSHAKE_S", 1.5)
+    with proxy(server.port) as silent:
+        silent.delay_s = 300
+        entry = f'class = "x86_64"\nhost = "127.0.0.1"\nhost_key = "{server.host_key}"\n'
+        (folder / FILE_NAME).write_text(
+            f"[boards.dead]\n{entry}port = {silent.port}\n[boards.well]\n{entry}port = {server.port}\n"
+            f'identity = "{server.identity}"\n'
+        )
+        begun = time.monotonic()
+        came = [(answer.name, time.monotonic() - begun) for answer in statuses(find_boards("x86_64"))]
+        assert [name for name, _ in came] == ["well", "dead"]
+        assert came[0][1] < 1.4 < came[1][1] < 10
+        ran = invoke("board", "status", "dead", "well", "--json")
+        assert ran.code == 1
+        assert [board["name"] for board in ran.document] == ["dead", "well"]
+        assert "no SSH server answered within 1.5 s" in ran.document[0]["error"]
