@@ -10,6 +10,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -134,6 +135,10 @@ def test_a_container_of_ours_is_limited_found_and_removed(engine: Engine, image:
         with pytest.raises(ToolchainError, match=f"edge-toolchain-test-{os.getpid()}"):
             engine.create(wanted(image, f"edge-toolchain-test-{os.getpid()}"))
         engine.start(made)
+        deadline = time.monotonic() + 20
+        while engine.state(made) != "exited":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         assert "/nothing" in engine.log(made)
     finally:
         engine.remove(made)
