@@ -16,7 +16,7 @@ COMMANDS = {
     "init": "Write a first toolchain.toml.",
     "doctor": "Say what is here, what is missing and how to get it.",
     "model": "List, inspect and export networks.",
-    "board": "List boards, start and stop emulated ones.",
+    "board": "Add boards and look after them; start and stop emulated ones.",
     "lab": "Start, show and stop the tracker and the servers on boards.",
     "tasks": "List the tunable tasks of a network, the heaviest first.",
     "tune": "Search for faster schedules by measuring candidates on a board.",
