@@ -26,8 +26,10 @@ QUICK = "cmake -E sleep 0.2"
 PROJECT = """
 cmake_minimum_required(VERSION 3.25)
 project(quick NONE)
-add_custom_command(OUTPUT edge-rt COMMAND {} COMMAND cmake -E copy ${{CMAKE_SOURCE_DIR}}/edge_rt.h edge-rt)
-add_custom_target(all-of-it ALL DEPENDS edge-rt)
+add_custom_command(OUTPUT edge-rt libedge.so COMMAND {}
+  COMMAND cmake -E copy ${{CMAKE_SOURCE_DIR}}/edge_rt.h edge-rt
+  COMMAND cmake -E copy ${{CMAKE_SOURCE_DIR}}/edge_rt.h libedge.so)
+add_custom_target(all-of-it ALL DEPENDS edge-rt libedge.so)
 """
 
 
@@ -64,9 +66,11 @@ def test_a_runtime_is_compiled_once_and_named_by_its_content(native: Callable[[s
     first = ensure_runtime("x86_64", progress=steps.append)
     assert steps and all("x86_64" in step for step in steps)
     assert first.program.read_text() == first.header.read_text() == "a header\n"
-    assert os.access(first.program, os.X_OK)
+    assert os.access(first.program, os.X_OK) and first.library.is_file()
     steps.clear()
     assert ensure_runtime("x86_64", progress=steps.append) == first and not steps
+    first.library.unlink()
+    assert ensure_runtime("x86_64", progress=steps.append) == first and steps and first.library.is_file()
     other = ensure_runtime("aarch64")
     assert other.program != first.program and other.fingerprint == first.fingerprint
     first.header.with_name("more.h").write_text("")

@@ -94,17 +94,22 @@ def ensure_runtime(arch: Arch, *, progress: Callable[[str], None] | None = None)
     folder = root / f"{fingerprint}-{arch}"
     program, library = (folder / name for name in (PROGRAM, LIBRARY))
     runtime = Runtime(program, library, NATIVE / "edge_rt.h", fingerprint, arch)
-    if not runtime.program.is_file():
+    if not _is_whole(folder):
         _compile_once(root, folder, arch, progress or (lambda _: None))
     return runtime
+
+
+def _is_whole(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in (PROGRAM, LIBRARY))
 
 
 def _compile_once(root: Path, folder: Path, arch: Arch, progress: Callable[[str], None]) -> None:
     try:
         root.mkdir(parents=True, exist_ok=True)
         with FileLock(root / f"{folder.name}.lock", timeout=_LOCK_S):
-            if (folder / PROGRAM).is_file():
+            if _is_whole(folder):
                 return
+            shutil.rmtree(folder, ignore_errors=True)  # someone took a file out of it
             for rest in root.glob(f".{folder.name}.*"):  # a build that was killed
                 shutil.rmtree(rest, ignore_errors=True)
             with (
