@@ -13,7 +13,8 @@ packages="python3-venv openssh-client qemu-user-static libc6-arm64-cross libc6-a
 # docker.io               runs them
 # mmdebstrap, arch-test   unpack their system from Debian's packages
 # debian-archive-keyring  checks who made those
-container_packages="docker.io mmdebstrap arch-test debian-archive-keyring"
+# uidmap                  lets mmdebstrap keep their owners without being root
+container_packages="docker.io mmdebstrap arch-test debian-archive-keyring uidmap"
 # Docker from elsewhere does as well, and Debian's would push it out.
 if [ -n "${DOCKER_HOST:-}" ] || command -v dockerd >/dev/null; then
     container_packages=${container_packages#docker.io }
