@@ -56,4 +56,33 @@ def test_bash_takes_its_script(invoke: Toolchain, tmp_path: Path) -> None:
     assert bash
     ask = f"source {script}; complete -p toolchain"
     done = subprocess.run([bash, "--norc", "-c", ask], capture_output=True, text=True, check=True)
-    assert "_toolchain_completion" in done.stdout
+    assert "_toolchain_whole_words" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "answers"),
+    [
+        (["model", "inspect", "zoo", ":"], list(ZOO)),
+        (["model", "inspect", "zoo", ":", "re"], ["resnet-18"]),
+        (["model", "inspect", "zo"], [f"zoo:{name}" for name in ZOO]),
+        (["build", "zoo", ":", "mobilenet", "--layout", "N"], ["NCHW", "NHWC"]),
+    ],
+)
+def test_bash_is_answered_within_its_own_words(
+    invoke: Toolchain, tmp_path: Path, words: list[str], answers: list[str]
+) -> None:
+    """Bash ends words at ':' and puts an answer in the place of the last such word."""
+    script = tmp_path / "completion"
+    script.write_text(invoke("completion", "bash").out)
+    ask = (
+        'source "$1"; shift; COMP_WORDS=(toolchain "$@"); COMP_CWORD=$#\n'
+        '_toolchain_whole_words toolchain; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "--norc", "-c", ask, "bash", str(script), *words],
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == answers and done.stderr == ""

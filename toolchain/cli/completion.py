@@ -6,6 +6,29 @@ import click
 
 from toolchain.cli.output import emit, output_options
 
+# bash also ends words at ':', and so would see three in zoo:mobilenet. They are joined before click's
+# function is asked, and what bash holds for words of their own is cut off its answers.
+_WHOLE_WORDS = """
+_toolchain_whole_words() {
+    local word joins= words=() cut=
+    for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+        if [[ ${#words[@]} -gt 0 && ( $joins || $word == :* ) ]]; then
+            words[-1]+=$word
+        else
+            words+=("$word")
+        fi
+        joins=
+        [[ $word == *: ]] && joins=yes
+    done
+    local COMP_WORDS=("${words[@]}") COMP_CWORD=$((${#words[@]} - 1))
+    _toolchain_completion "$@"
+    word=${words[-1]}
+    [[ $COMP_WORDBREAKS == *:* ]] && cut=${word%"${word##*:}"}
+    COMPREPLY=("${COMPREPLY[@]#"$cut"}")
+}
+complete -o nosort -F _toolchain_whole_words toolchain
+"""
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -25,4 +48,6 @@ def command(shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None  # noqa: S101 - click knows the three shells of the choice
     script = kind(root, {}, "toolchain", "_TOOLCHAIN_COMPLETE").source()
+    if shell == "bash":
+        script += _WHOLE_WORDS
     emit({"shell": shell, "script": script}, lambda: click.echo(script))
