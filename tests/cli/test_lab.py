@@ -49,12 +49,17 @@ def test_nothing_runs_at_first(invoke: Toolchain) -> None:
 @pytest.mark.usefixtures("state")
 def test_start_status_stop(toolchain: Toolchain) -> None:
     try:
-        started = toolchain("lab", "start", "--board", "local", "--json")
+        started = toolchain("lab", "start", "local", "--json")
         assert started.code == 0, started.err
         status = toolchain("lab", "status", "--json").document
         assert status["tracker"].startswith("127.0.0.1:")
         assert status["keys"] == {"local": {"total": 1, "free": 1, "pending": 0}}
+        assert status["states"] == {"local": {"key": "local", "state": "serving", "reason": None}}
         assert "local" in toolchain("lab", "status").out
+        assert toolchain("lab", "release", "local", "--json").document == {"released": []}
+        unknown = toolchain("lab", "release", "rk3399")
+        assert unknown.code == 2
+        assert "its keys are: local" in unknown.err
         found = listening(status["pid"])
         assert len(found) >= 2, "the tracker and a server"
         assert {address for address, _ in found} == {"127.0.0.1"}

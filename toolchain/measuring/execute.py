@@ -18,7 +18,7 @@ import numpy as np
 from toolchain.boards.board import Board
 from toolchain.boards.install import Installed, installed
 from toolchain.boards.stock import stocked
-from toolchain.boards.transport import Completed, DeadlineError, Transport
+from toolchain.boards.transport import Completed, DeadlineError, LostError, Transport
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import Bundle
 from toolchain.errors import ToolchainError, UsageError
@@ -186,6 +186,8 @@ def _scratch(transport: Transport) -> Iterator[str]:
         transport.put(b"", f"{folder}/begun")
         _sweep(transport, folder)
         yield folder
+    except LostError:
+        raise  # nothing can be removed there; it is swept when the board is back
     except BaseException:
         with contextlib.suppress(ToolchainError):  # the first error says more
             transport.remove(folder)

@@ -1,8 +1,9 @@
 """The lab's own process: the tracker, and a keeper for the server of every board.
 
-Started by `toolchain.rpc.lab`. It ends, and everything it started with it, when told to, at
-SIGTERM, when its state file is gone, and when nobody needs it any more: a lab that a command
-started for itself lasts as long as the commands that use it.
+Started by `toolchain.rpc.lab`. A board that cannot be reached, or goes away, is tried again until it
+serves; each keeper is a thread of its own, so that none delays another. The process ends, and
+everything it started with it, when told to, at SIGTERM, when its state file is gone, and when nobody
+needs it any more: a lab that a command started for itself lasts as long as the commands that use it.
 """
 
 from __future__ import annotations
@@ -144,9 +145,14 @@ class Supervisor:
         """Wait until each of these boards serves or is known to be away; some must serve."""
         deadline = time.monotonic() + READY_S
         while not self._ending.is_set():
+            if gone := [name for name in names if name not in self._keepers]:
+                raise ToolchainError(
+                    f"board {gone[0]}: another command, which added it at the same time, gave up",
+                    "try again",
+                )
             serving = [name for name in names if self._serves(name)]
-            failures = {name: self._keepers[name].failure for name in names if name in self._keepers}
-            away = [failure for failure in failures.values() if failure is not None]
+            failures = [self._keepers[name].failure for name in names if name not in serving]
+            away = [failure for failure in failures if failure is not None]
             if len(serving) + len(away) == len(names):
                 if away and not serving:
                     raise away[0]

@@ -1,0 +1,136 @@
+"""Measurements over a real SSH server come out as they do without one."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.boards.sshd import Sshd, sshd
+from tests.measuring.test_measuring import code, with_library
+from toolchain.boards.board import Board
+from toolchain.boards.ssh import SshTransport
+from toolchain.boards.transport import LostError
+from toolchain.bundles.read import Bundle
+from toolchain.errors import ToolchainError
+from toolchain.measuring.bench import bench_bundle
+from toolchain.measuring.verify import verify_bundle
+
+pytestmark = pytest.mark.slow
+LONG = {"repeat": 60, "min_repeat_ms": 1000}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with sshd(tmp_path_factory.mktemp("sshd")) as running:
+        yield running
+
+
+@pytest.fixture
+def remote(server: Sshd, local: Board, tmp_path: Path) -> Iterator[Board]:
+    """This host as a board over SSH, with a folder of its own."""
+    (tmp_path / "board").mkdir()
+    transport = SshTransport(server.address(name="far"), str(tmp_path / "board"))
+    yield dataclasses.replace(local, name="far", transport=transport)
+    transport.close()
+
+
+def seen_from_another_host(board: Board) -> Board:
+    """Return the same board behind another connection."""
+    transport = board.transport
+    assert isinstance(transport, SshTransport)
+    return dataclasses.replace(board, transport=SshTransport(transport.address, transport.root))
+
+
+def runners(board: Board) -> list[psutil.Process]:
+    """Return the processes that measure on the board."""
+    found = []
+    for process in psutil.process_iter(["name", "cwd"]):
+        here = process.info["cwd"] == board.transport.root
+        if here and process.info["name"].startswith("edge-rt") and process.status() != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
+
+
+def until_none_runs(board: Board) -> None:
+    deadline = time.monotonic() + 10
+    while runners(board):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_verify_and_bench(for_local: Bundle, remote: Board, local: Board) -> None:
+    there, here = verify_bundle(for_local, remote), verify_bundle(for_local, local)
+    assert there.passed
+    assert there.comparison == here.comparison
+    timed = bench_bundle(for_local, remote, time_s=0.2).to_json()
+    assert timed["mean_ms"] > 0
+    assert timed["board"] == "far"
+    assert remote.transport.listing("run") == {}
+
+
+def test_a_crash_is_told_with_its_signal(for_local: Bundle, remote: Board) -> None:
+    begin, end = code(for_local.library)
+    library = for_local.library[:begin] + b"\x0f\x0b" * ((end - begin) // 2) + for_local.library[end:]
+    with pytest.raises(ToolchainError, match="on board far: the library crashed with SIGILL"):
+        verify_bundle(with_library(for_local, library), remote)
+    assert remote.transport.listing("run") == {}
+
+
+def test_what_takes_too_long_is_killed_on_the_board(for_local: Bundle, remote: Board) -> None:
+    with pytest.raises(ToolchainError, match=r"did not end within 2 s \(given by --timeout\)"):
+        bench_bundle(for_local, remote, **LONG, timeout=2)
+    until_none_runs(remote)
+    assert remote.transport.listing("run") == {}
+
+
+def test_two_hosts_take_turns(for_local: Bundle, remote: Board) -> None:
+    other = seen_from_another_host(remote)
+    verify_bundle(for_local, remote)
+    with ThreadPoolExecutor(1) as pool:
+        busy = pool.submit(bench_bundle, for_local, remote, repeat=2, min_repeat_ms=600)
+        deadline = time.monotonic() + 10
+        while not runners(remote):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.3)  # until it holds the lock
+        with pytest.raises(
+            ToolchainError, match=r"board far is busy: bench .* \(process \d+ there\) holds it"
+        ):
+            verify_bundle(for_local, other)
+        assert verify_bundle(for_local, other, wait=30).passed
+        assert busy.result(timeout=30).to_json()["mean_ms"] > 0
+    other.transport.close()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_board_that_goes_away_is_said_soon(
+    for_local: Bundle, remote: Board, server: Sshd, how: signal.Signals
+) -> None:
+    verify_bundle(for_local, remote)
+    before = server.sessions()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(bench_bundle, for_local, remote, **LONG)
+        deadline = time.monotonic() + 10
+        while not runners(remote):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        begun = time.monotonic()
+        for session in before:
+            session.send_signal(how)
+        try:
+            with pytest.raises(LostError, match="board far: the connection was lost"):
+                running.result(timeout=30)
+            assert time.monotonic() - begun < 12
+        finally:
+            for session in before:
+                if how == signal.SIGSTOP:
+                    session.resume()
+    until_none_runs(remote)
+    assert verify_bundle(for_local, remote).passed
