@@ -30,24 +30,30 @@ demo: venv ## the whole way for one network (MODEL=…), on an emulated board, w
 tune-%: venv ## tune MODEL for board %, such as tune-local
 	@$(BIN)/toolchain tune $(MODEL) --board $*
 
+provision-%: venv ## make board % ready to run networks, such as provision-rk3399
+	@$(BIN)/toolchain board provision $*
+
 build-%: venv ## compile MODEL into a bundle for board or class %, such as build-rk3399
 	@$(BIN)/toolchain build $(MODEL) --board $* -o $(OUT)
 
-test: venv ## what CI runs: linters, types, layers and the tests
+test: venv sshd ## what CI runs: linters, types, layers and the tests
 	@$(MAKE) lint
 	@$(BIN)/python -m tests.compile_runtimes
 	$(BIN)/python -m pytest $(WORKERS) -m "not full" $(PYTEST)
 
-test-all: venv ## the tests and every network on every class; the result goes to docs/test-all.md
+test-all: venv sshd ## the tests and every network on every class; the result goes to docs/test-all.md
 	@$(MAKE) lint
 	@$(BIN)/python -m tests.compile_runtimes
 	$(BIN)/python -m pytest $(WORKERS) -p tests.result_table --result-table docs/test-all.md $(PYTEST)
 
-check: venv ## linters, types, layers and the fast tests; under a minute
+check: venv sshd ## linters, types, layers and the fast tests; under a minute
 	@$(MAKE) lint
 	$(BIN)/python -m pytest $(WORKERS) -q -m "not slow and not full" $(PYTEST)
 
-.PHONY: lint
+.PHONY: lint sshd
+sshd: venv
+	@tools/sshd.sh
+
 lint:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -18,6 +18,8 @@ import psutil
 
 from toolchain.boards.address import SshAddress
 
+_UNPACKED = Path(__file__).parents[2] / ".venv" / "sshd"  # by tools/sshd.sh, where the system has none
+
 
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -70,11 +72,18 @@ class Sshd:
         self.process.wait(10)
 
 
+def _helper_programs() -> list[str]:
+    """Say where an unpacked server's own programs are; those before 9.8 have none."""
+    found = {name: _UNPACKED / f"usr/lib/openssh/{name}" for name in ("sshd-session", "sshd-auth")}
+    options = {"sshd-session": "SshdSessionPath", "sshd-auth": "SshdAuthPath"}
+    return [f"{options[name]} {path}" for name, path in found.items() if path.exists()]
+
+
 @contextlib.contextmanager
 def sshd(folder: Path, *options: str, port: int | None = None) -> Iterator[Sshd]:
     """Run a server below `folder`; `options` are lines for its sshd_config, which go first."""
-    program = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
-    assert program, "no sshd here: apt-get install openssh-server"
+    program = shutil.which("sshd", path=os.environ["PATH"] + f":/usr/sbin:/sbin:{_UNPACKED}/usr/sbin")
+    assert program, "no sshd here: tools/sshd.sh unpacks one"
     folder.mkdir(parents=True, exist_ok=True)
     host_key = make_key(folder / "host")
     key = make_key(folder / "id")
@@ -83,6 +92,7 @@ def sshd(folder: Path, *options: str, port: int | None = None) -> Iterator[Sshd]
     port = port or free_port()
     lines = [
         *options,
+        *_helper_programs(),
         f"Port {port}",
         "ListenAddress 127.0.0.1",
         f"HostKey {folder}/host",
@@ -99,8 +109,11 @@ def sshd(folder: Path, *options: str, port: int | None = None) -> Iterator[Sshd]
     (folder / "sshd_config").write_text("\n".join(lines) + "\n")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd wants it for privilege separation
+    libraries = ":".join(str(folder) for folder in _UNPACKED.glob("usr/lib/*-linux-gnu"))
     argv = [program, "-D", "-f", str(folder / "sshd_config"), "-E", str(folder / "log")]
-    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, env={**os.environ, "LD_LIBRARY_PATH": libraries}
+    )
     server = Sshd(folder, port, host_key, folder / "id", process)
     try:
         _wait_for_banner(server)
