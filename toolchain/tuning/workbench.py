@@ -116,8 +116,10 @@ class Workbench:
             grant = wait_for_server(self.lab.host, self.lab.port, station.key, limit_s + _WAIT_S, limit_s)
             request = self._request(station, grant, task, compiled.library, limit_s)
             result = station.worker.call(limit_s + _GRACE_S, measure, request)
-        except (TimeoutError, ToolchainError) as error:
+        except TimeoutError as error:
             raise BoardLostError(str(error)) from error
+        except ToolchainError as error:
+            raise BoardLostError(error.message) from error  # its hint is for those who see it end a command
         except WorkerDiedError as error:
             result = Measured(failure="runtime", message=str(error))
         if result.failure in ("upload", "runtime") and self.stations.lost(station):
