@@ -11,6 +11,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.stock import KEEP_PROGRAMS, stocked
 from toolchain.boards.transport import Completed
 from toolchain.errors import ToolchainError
+from toolchain.foreign import last_line
 from toolchain.runtime import Runtime, arch_of, ensure_runtime
 
 STATE_FOLDER = "state"  # on the board: edge-rt's lock and what else it keeps
@@ -92,11 +93,10 @@ def _facts(board: Board, completed: Completed) -> dict[str, Any]:
             facts = None
         if isinstance(facts, dict):
             return facts
-    last = completed.stderr.decode(errors="replace").strip().splitlines()[-1:]
-    said = last or [completed.stdout.decode(errors="replace").strip()[:200]]
+    said = last_line(completed.stderr if completed.stderr.strip() else completed.stdout)
     ended = completed.signal_name or f"exit code {completed.returncode}"
     raise ToolchainError(
-        f"board {board.name}: edge-rt does not work there ({ended}): {said[0] or 'it said nothing'}",
+        f"board {board.name}: edge-rt does not work there ({ended}): {said}",
         f"is it a board of class {board.profile.name}? `toolchain board show {board.name}`",
     )
 

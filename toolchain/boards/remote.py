@@ -18,6 +18,7 @@ from toolchain.boards.connection import Connection
 from toolchain.boards.scripts import command_line
 from toolchain.boards.transport import DeadlineError
 from toolchain.errors import ToolchainError
+from toolchain.foreign import last_line
 
 START_S = 30.0  # until a script begins; a board under load takes seconds
 _NOISE = 1 << 16  # bytes a login shell may print before
@@ -112,8 +113,7 @@ class Script:
 
     def last_words(self) -> str:
         """Return the reason at the end of its last error message."""
-        lines = self.errors().decode(errors="replace").strip().splitlines()
-        return lines[-1].rpartition(": ")[2] if lines else "it said nothing"
+        return last_line(self.errors()).rpartition(": ")[2]
 
     def failure(self, error: BaseException | None) -> ToolchainError:
         """Return the error for a channel that ended too early or says nothing."""

@@ -6,6 +6,7 @@ import tvm
 from tvm import relax
 
 from toolchain.errors import ToolchainError
+from toolchain.foreign import first_line
 from toolchain.tvm_compat import uninterrupted
 
 
@@ -61,7 +62,7 @@ def compile_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.runtim
         with uninterrupted():
             return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential([]))
     except (tvm.error.TVMError, ValueError, TypeError, RuntimeError) as error:
-        raise ToolchainError(f"TVM cannot compile the network: {_first_line(error)}") from error
+        raise ToolchainError(f"TVM cannot compile the network: {first_line(error)}") from error
 
 
 def _run(passes: list[tvm.transform.Pass], module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
@@ -69,9 +70,4 @@ def _run(passes: list[tvm.transform.Pass], module: tvm.IRModule, target: tvm.tar
         with uninterrupted(), target:
             return tvm.transform.Sequential(passes)(module)
     except (tvm.error.TVMError, ValueError, TypeError, RuntimeError) as error:
-        raise ToolchainError(f"TVM cannot lower the network: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+        raise ToolchainError(f"TVM cannot lower the network: {first_line(error)}") from error

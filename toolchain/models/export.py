@@ -6,7 +6,7 @@ from pathlib import Path
 
 from toolchain import atomic
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.models.foreign import first_line
+from toolchain.foreign import first_line
 from toolchain.models.importer import check_valid
 from toolchain.models.modernise import modernised
 from toolchain.models.options import ModelOptions

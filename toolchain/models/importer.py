@@ -8,8 +8,8 @@ import onnx
 from onnx import checker, numpy_helper
 
 from toolchain.errors import UsageError
+from toolchain.foreign import first_line, printable
 from toolchain.models.fold import fold_batch_norms
-from toolchain.models.foreign import first_line, printable
 from toolchain.models.shapes import dtype_of
 from toolchain.models.spec import TensorSpec
 from toolchain.models.walk import all_nodes, all_tensors, input_values, node_name, opset_of

@@ -7,7 +7,7 @@ import onnx
 from onnx import helper, inliner, numpy_helper, version_converter
 
 from toolchain.errors import UsageError
-from toolchain.models.foreign import first_line
+from toolchain.foreign import first_line
 from toolchain.models.walk import all_nodes, opset_of
 
 OLDEST_OPSET = 7

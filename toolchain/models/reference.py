@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime
 
 from toolchain.errors import UsageError
-from toolchain.models.foreign import first_line
+from toolchain.foreign import first_line
 from toolchain.models.spec import TensorSpec, check_inputs
 
 if TYPE_CHECKING:

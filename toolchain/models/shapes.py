@@ -6,7 +6,7 @@ import onnx
 from onnx import helper, shape_inference
 
 from toolchain.errors import UsageError
-from toolchain.models.foreign import first_line
+from toolchain.foreign import first_line
 from toolchain.models.options import ModelOptions, format_shape
 from toolchain.models.walk import input_values
 

@@ -14,6 +14,7 @@ from tvm.s_tir.schedule import Trace
 from tvm.tirx import PrimFunc
 
 from toolchain.errors import ToolchainError
+from toolchain.foreign import first_line
 from toolchain.records.key import same_workload, workload_hash
 
 _MAIN = "main"  # the name traces use for their function
@@ -62,9 +63,8 @@ def traced(payload: str, func: PrimFunc) -> Schedule:
             import_module("tvm.s_tir.tensor_intrin")  # takes seconds: only where it is needed
         Trace.apply_json_to_schedule(trace, schedule)
     except Exception as error:  # TVM raises anything from TypeError to its own kinds
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         raise ToolchainError(
-            f"a record of task {workload_hash(func)} no longer applies: {reason}",
+            f"a record of task {workload_hash(func)} no longer applies: {first_line(error)}",
             "tune the task again with --fresh",
         ) from error
     return schedule

@@ -17,6 +17,7 @@ from toolchain.boards.install import Installed, installed
 from toolchain.boards.ssh import SshTransport
 from toolchain.boards.transport import DeadlineError, Process
 from toolchain.errors import ToolchainError
+from toolchain.foreign import last_line
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.tunnel import PortTakenError, Tunnel
 
@@ -212,8 +213,7 @@ class Keeper(threading.Thread):
         elif code is not None and code < 0:
             reason = f"by signal {-code} ({signal.strsignal(-code)})"
         else:
-            lines = self.log.read_text(errors="replace").strip().splitlines() if self.log.exists() else []
-            reason = lines[-1] if lines else "it said nothing"
+            reason = last_line(self.log.read_bytes() if self.log.exists() else b"")
         message = f"board {self.board.name}: the server has ended: {reason}"
         hint = f"see {self.log}; `toolchain board show {self.board.name}`"
         if "cannot listen on" in reason:

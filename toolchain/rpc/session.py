@@ -15,6 +15,7 @@ from typing import Any
 import tvm.rpc
 
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.foreign import first_line
 from toolchain.rpc.client import Grant, TrackerClient
 from toolchain.runtime import expected_fingerprint
 
@@ -164,9 +165,9 @@ def _bounded(grant: Grant, key: str, work: Callable[[], Any]) -> Any:
     if failure:
         if isinstance(failure[0], ToolchainError):
             raise failure[0]
-        reason = (str(failure[0]).strip().splitlines() or ["connection lost"])[-1]
         raise ToolchainError(
-            f"{key}: the session with the server at port {grant.port} failed: {reason}", _RESTART
+            f"{key}: the session with the server at port {grant.port} failed: {first_line(failure[0])}",
+            _RESTART,
         ) from failure[0]
     return outcome[0]
 

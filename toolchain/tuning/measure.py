@@ -10,10 +10,10 @@ import numpy as np
 import tvm
 
 from toolchain.errors import ToolchainError
+from toolchain.foreign import first_line
 from toolchain.records.record import Failure
 from toolchain.rpc.client import Grant
 from toolchain.rpc.session import connect
-from toolchain.tuning.compile import last_line
 
 _SEED = 0
 # Same tolerance as for a whole float32 network: a kernel beyond it is wrong, not inexact.
@@ -124,7 +124,7 @@ def measure(request: Request) -> Measured:
     except ToolchainError:
         raise
     except Exception as error:  # TVM raises anything from TypeError to its own kinds
-        return Measured(failure=stage, message=last_line(error))
+        return Measured(failure=stage, message=first_line(error))
 
 
 def _arrays(arguments: Arguments) -> list[np.ndarray]:

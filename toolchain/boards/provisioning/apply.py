@@ -10,6 +10,7 @@ from toolchain.boards.provisioning.facts import Facts, Home
 from toolchain.boards.provisioning.steps import Put, Remove, Run, Step
 from toolchain.boards.transport import Transport
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.foreign import last_line
 
 _SECONDS = 120.0  # useradd on an SD card takes seconds; stopping what runs takes at most 3
 
@@ -63,7 +64,7 @@ def become_root(board: Board, home: Home, facts: Facts, ask: Callable[[], str] |
     completed = home.transport.run(root.argv(("true",)), input=root.input)
     if completed.returncode != 0:
         raise UsageError(
-            f"board {board.name}: sudo refuses {facts.user}: {_last_line(completed.stderr)}; "
+            f"board {board.name}: sudo refuses {facts.user}: {last_line(completed.stderr)}; "
             "nothing was written",
             "type the password of that account on the board; is the account allowed to use sudo?",
         )
@@ -99,11 +100,6 @@ def _run(board: Board, way: Transport, step: Step, argv: tuple[str, ...], root: 
     completed = way.run(argv, input=given, timeout=_SECONDS)
     if completed.returncode != 0:
         raise ToolchainError(
-            f"board {board.name}: could not {step.title}: {_last_line(completed.stderr)}",
+            f"board {board.name}: could not {step.title}: {last_line(completed.stderr)}",
             "the steps before it are done; run the same command again to go on",
         )
-
-
-def _last_line(stderr: bytes) -> str:
-    lines = stderr.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"

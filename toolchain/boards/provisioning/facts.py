@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from toolchain.boards.board import Board
 from toolchain.boards.transport import RemoteFile, Transport
 from toolchain.errors import ToolchainError
+from toolchain.foreign import last_line
 
 RECORD = "provisioned.json"  # on the board
 _SCRIPT = Path(__file__).with_name("facts.sh")
@@ -126,10 +127,9 @@ def read_facts(
     )
     after = now()
     if completed.returncode != 0:
-        said = completed.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise ToolchainError(
             f"board {board.name} does not say what it is: sh ended with {completed.returncode}: "
-            + "".join(said),
+            f"{last_line(completed.stderr)}",
             "provisioning needs a POSIX shell and coreutils (or busybox) on the board",
         )
     return parse_facts(board.name, completed.stdout.decode(errors="replace"), before, after)
