@@ -23,8 +23,8 @@ from toolchain.building.tasks import extract_tasks
 from toolchain.bundles.manifest import Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
 from toolchain.bundles.write import write_bundle
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.linking.choice import linker_named
 from toolchain.linking.gate import check_library
-from toolchain.linking.linker import linker_named
 from toolchain.models.load import Model
 from toolchain.models.reference import reference_outputs, sample_inputs
 from toolchain.models.spec import TensorSpec, check_inputs

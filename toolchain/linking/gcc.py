@@ -10,12 +10,10 @@ from pathlib import Path
 from toolchain.errors import MissingError
 from toolchain.linking.architectures import Architecture, architecture_of
 from toolchain.linking.helpers import helper_objects
-from toolchain.linking.linker import COMMON_FLAGS, check_wanted, report
+from toolchain.linking.linker import COMMON_FLAGS, DEADLINE_S, check_wanted, report
 from toolchain.linking.process import run
 from toolchain.linking.stubs import stub_libraries
 from toolchain.profiles import Profile
-
-_DEADLINE_S = 120.0
 
 
 def gcc_program(arch: Architecture, name: str) -> str:
@@ -57,4 +55,4 @@ class GccLinker:
         passed = [part for flag in flags for part in ("-Xlinker", flag)]
         helpers = helper_objects(arch, objects)
         files = map(str, (out, *objects, *helpers, *stub_libraries(arch, profile.glibc)))
-        report(out, run([program, "-nostdlib", "-shared", *passed, "-o", *files], _DEADLINE_S))
+        report(out, run([program, "-nostdlib", "-shared", *passed, "-o", *files], DEADLINE_S))

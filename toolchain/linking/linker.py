@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from toolchain.errors import ToolchainError, UsageError
+from toolchain.errors import ToolchainError
 from toolchain.linking.architectures import architecture_of
 from toolchain.linking.glibc import LIBC, LIBM, versions_for
 from toolchain.linking.helpers import helper_objects
 from toolchain.linking.process import Ended
-from toolchain.linking.stubs import stub_libraries
 from toolchain.linking.symbols import RUNTIME_PREFIXES, object_symbols
-from toolchain.linking.zig import run_zig
 from toolchain.profiles import Profile
 
-LINKERS = ("zig", "gcc", "ndk")
-_DEADLINE_S = 120.0  # 0.02 s is usual; libraries with 100 MB of constants on a busy disk take seconds
+DEADLINE_S = 120.0  # 0.02 s is usual; libraries with 100 MB of constants on a busy disk take seconds
 
 
 # No SONAME: it would be the file's name, and the library's bytes must not depend on that.
@@ -39,26 +36,6 @@ class Linker(Protocol):
         ToolchainError
             They cannot be linked; says why, in the linker's own words.
         """
-
-
-class ZigLinker:
-    """`zig ld.lld` with our stub libraries: the same bytes on every host, in about 0.02 s."""
-
-    def link(self, objects: Sequence[Path], out: Path, profile: Profile) -> None:
-        """Link `objects`, in this order, to the library `out` for boards of `profile`.
-
-        Raises
-        ------
-        ToolchainError
-            They cannot be linked; says why, in the linker's own words.
-        MissingError
-            There is no zig.
-        """
-        arch = architecture_of(profile)
-        check_wanted(objects, profile)
-        flags = ["-m", arch.emulation, "-z", f"max-page-size={arch.page}", *COMMON_FLAGS]
-        files = (out, *objects, *helper_objects(arch, objects), *stub_libraries(arch, profile.glibc))
-        report(out, run_zig(["ld.lld", *flags, "-o", *map(str, files)], _DEADLINE_S))
 
 
 def check_wanted(objects: Sequence[Path], profile: Profile) -> None:
@@ -92,22 +69,3 @@ def report(out: Path, ended: Ended) -> None:
     """
     if ended.returncode != 0:
         raise ToolchainError(f"cannot link {out}:\n{ended.last_lines()}", "build the objects again")
-
-
-def linker_named(name: str) -> Linker:
-    """Return the linker that `--linker NAME` means.
-
-    Raises
-    ------
-    UsageError
-        There is no linker of that name, or it comes with a board class that is not there yet.
-    """
-    if name == "zig":
-        return ZigLinker()
-    if name == "gcc":
-        from toolchain.linking.gcc import GccLinker
-
-        return GccLinker()
-    if name == "ndk":
-        raise UsageError("--linker ndk: it comes with the Android board class", "use --linker zig")
-    raise UsageError(f"--linker {name}: there is no such linker", f"the linkers are: {', '.join(LINKERS)}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
 from toolchain.linking.gate import check_library
-from toolchain.linking.linker import ZigLinker
+from toolchain.linking.lld import ZigLinker
 from toolchain.profiles import Profile
 
 

@@ -10,8 +10,9 @@ import tvm
 
 from toolchain.building.export import export_objects
 from toolchain.errors import ToolchainError
+from toolchain.foreign import first_line
+from toolchain.linking.choice import linker_named
 from toolchain.linking.gate import check_library
-from toolchain.linking.linker import linker_named
 from toolchain.profiles import Profile
 from toolchain.records.record import Failure
 
@@ -39,16 +40,10 @@ def compile_candidate(module: str, target: str, profile: Profile, library: Path)
             executable = tvm.compile(tvm.ir.load_json(module), target=built_for)
             objects = export_objects(executable, Path(folder))
         except Exception as error:  # TVM raises anything from TypeError to its own kinds
-            return Compiled(None, "build", last_line(error))
+            return Compiled(None, "build", first_line(error))
         try:
             linker_named("zig").link(objects, library, profile)
             check_library(library, profile, objects)
         except ToolchainError as error:
             return Compiled(None, "link", str(error))
     return Compiled(library)
-
-
-def last_line(error: Exception) -> str:
-    """Return what matters of an error by TVM, whose messages carry a C++ backtrace."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
