@@ -174,6 +174,7 @@ def test_inputs(
 ) -> None:
     bundle = bundles["local"].path
     refused(invoke, files, 2, says, "run", bundle, "--board", "local", "--input", value, "-o", "out.npz")
+    says = [words.replace("--input", "--sample") for words in says]
     refused(invoke, files, 2, says, "build", "good.onnx", "--board", "local", "--sample", value, "-o", "out")
 
 
