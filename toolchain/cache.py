@@ -45,7 +45,7 @@ class Entry:
         """Its size in MiB."""
         return self.bytes / 2**20
 
-    def document(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return it for JSON."""
         return {
             "kind": self.kind,

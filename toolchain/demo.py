@@ -12,14 +12,13 @@ from toolchain.boards.board import Board
 from toolchain.boards.inventory import LOCAL, find_board, find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
-from toolchain.config import data_dir
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.measuring.arrays import read_inputs
 from toolchain.measuring.bench import BenchResult, bench_bundle
 from toolchain.measuring.verify import VerifyResult, verify_bundle
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.records.store import user_store
 from toolchain.reports.demo import DemoReport, write_demo_report
 from toolchain.tuning.events import Event, Listener, Trial
 from toolchain.tuning.options import TuneOptions
@@ -97,7 +96,7 @@ def run_demo(
     build_options = BuildOptions(sample=sample)
     board = find_board(board_name) if board_name else _demo_board(note)
     trials: list[dict[str, Any]] = []
-    with RecordStore(data_dir() / FILE_NAME) as store:
+    with user_store() as store:
         if board.name == LOCAL and not board_name:
             built = build(model, find_target(CLASS), store, out, build_options)
             note(f"built and checked {built.library} for {CLASS}, which this machine cannot run")

@@ -45,7 +45,7 @@ class Check:
     found: str
     hint: str = ""
 
-    def document(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return it for JSON."""
         return asdict(self)
 

@@ -59,8 +59,8 @@ def servers(state: Path) -> list[psutil.Process]:
 def test_start_status_stop(state: Path) -> None:
     assert lab.status() is None
     started = lab.start([local_board()])
-    assert started.as_json()["tracker"] == f"{HOST}:{started.port}"
-    assert started.as_json()["keys"] == {"local": FREE}
+    assert started.to_json()["tracker"] == f"{HOST}:{started.port}"
+    assert started.to_json()["keys"] == {"local": FREE}
     assert lab.status() == started
     pids = {process.pid for process in family(state)}
     assert len(pids) == 2

@@ -35,6 +35,7 @@ from toolchain.config import state_dir
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images import engine as docker
 from toolchain.profiles import Profile, class_names, load_profile
+from toolchain.records.key import EMULATED
 from toolchain.runtime import arch_of, ensure_runtime
 
 _LOCK_SECONDS = 120.0  # longer than a board takes to start and to be provisioned under emulation
@@ -287,7 +288,7 @@ def _programs_of(engine: docker.Engine | None, name: str) -> list[str]:
 
 
 def _board(name: str, profile: Profile, transport: Transport) -> Board:
-    key = f"{profile.name}+emulated"
+    key = profile.name + EMULATED
     return Board(
         name=name,
         profile=profile,

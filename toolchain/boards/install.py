@@ -12,6 +12,7 @@ from toolchain.boards.stock import KEEP_PROGRAMS, stocked
 from toolchain.boards.transport import Completed
 from toolchain.errors import ToolchainError
 from toolchain.foreign import last_line
+from toolchain.linking.glibc import version_key
 from toolchain.runtime import Runtime, arch_of, ensure_runtime
 
 STATE_FOLDER = "state"  # on the board: edge-rt's lock and what else it keeps
@@ -80,11 +81,6 @@ def install_runtime(board: Board) -> str:
     return installed(board).program
 
 
-def board_facts(board: Board) -> dict[str, Any]:
-    """Return what `edge-rt info` says: versions, CPU features, cores, memory, governor, temperature."""
-    return installed(board).facts
-
-
 def _facts(board: Board, completed: Completed) -> dict[str, Any]:
     if completed.returncode == 0:
         try:
@@ -108,7 +104,7 @@ def _check(board: Board, facts: dict[str, Any], fingerprint: str) -> None:
             f"board {board.name} is a {facts['machine']} machine, its class {profile.name} is {profile.arch}",
             "give the board another class",
         )
-    if version(facts["glibc"]) < version(profile.glibc):
+    if version_key(facts["glibc"]) < version_key(profile.glibc):
         raise ToolchainError(
             f"board {board.name} has glibc {facts['glibc']}, its class {profile.name} says {profile.glibc}",
             f"lower `glibc` in the board.toml of {profile.name}",
@@ -118,8 +114,3 @@ def _check(board: Board, facts: dict[str, Any], fingerprint: str) -> None:
             f"board {board.name}: edge-rt there says it is {facts['fingerprint']!r}, not {fingerprint!r}",
             "`toolchain cache prune`, then the same command again",
         )
-
-
-def version(text: str) -> tuple[int, ...]:
-    """Return `2.27` as (2, 27)."""
-    return tuple(int(part) for part in text.split("."))

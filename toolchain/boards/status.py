@@ -72,7 +72,7 @@ class Status:
     edge_rt: str | None = None
     devices: list[str] = field(default_factory=list)
 
-    def document(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return it for JSON."""
         document = asdict(self)
         return {"name": document.pop("name"), "class": document.pop("board_class"), **document}

@@ -12,9 +12,8 @@ from toolchain.building.defaults import default_schedule
 from toolchain.building.tasks import Task
 from toolchain.errors import ToolchainError
 from toolchain.records.lookup import Hit
+from toolchain.records.record import DEFAULT
 from toolchain.records.traces import schedule_from
-
-DEFAULT = "default"  # kind of the record that says: the default schedule won
 
 
 @dataclass(frozen=True)

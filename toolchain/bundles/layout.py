@@ -13,7 +13,6 @@ BLOCK = 512
 RECORD = 20 * BLOCK  # tar's blocking factor; files end on such a boundary
 MANIFEST = "manifest.json"
 MANIFEST_SHA256 = "manifest.sha256"
-SUM_SIZE = 64 + 2 + len(MANIFEST) + 1  # one line of sha256sum(1)
 
 # A manifest grows by about 200 bytes for each task; networks have tens to hundreds.
 MAX_MANIFEST = 4 * 2**20

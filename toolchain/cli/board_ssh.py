@@ -130,7 +130,7 @@ def status(boards: tuple[str, ...]) -> None:
             click.echo(_line(answer))
     order = [board.name for board in found]
     answers.sort(key=lambda answer: order.index(answer.name))
-    emit([answer.document() for answer in answers], lambda: None)
+    emit([answer.to_json() for answer in answers], lambda: None)
     if any(answer.error for answer in answers):
         click.get_current_context().exit(1)
 

@@ -78,10 +78,9 @@ def command(
     """
     from toolchain.boards.inventory import find_target
     from toolchain.building.build import BuildOptions, build
-    from toolchain.config import data_dir
     from toolchain.measuring.arrays import read_inputs
     from toolchain.models.load import load_model
-    from toolchain.records.store import FILE_NAME, RecordStore
+    from toolchain.records.store import user_store
 
     target = find_target(board_name(board))
     target.profile.device(device)
@@ -95,7 +94,7 @@ def command(
         format=file_format,
         sample=sample,
     )
-    with RecordStore(data_dir() / FILE_NAME) as store:
+    with user_store() as store:
         result = build(loaded, target, store, output, how, note)
     emit(result.to_json(), lambda: show(result))
 

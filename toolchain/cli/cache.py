@@ -20,7 +20,7 @@ def list_cache() -> None:
     from toolchain.cache import list_entries
 
     entries = list_entries()
-    rows = [entry.document() for entry in entries]
+    rows = [entry.to_json() for entry in entries]
 
     def human() -> None:
         table(
@@ -47,4 +47,4 @@ def prune(everything: bool, dry_run: bool) -> None:
             click.echo(f"{verb} {entry.path} ({entry.mib:.1f} MiB)")
         click.echo(f"{verb} {len(removed)} entries, {sum(e.mib for e in removed):.1f} MiB")
 
-    emit({"dry_run": dry_run, "removed": [entry.document() for entry in removed]}, human)
+    emit({"dry_run": dry_run, "removed": [entry.to_json() for entry in removed]}, human)

@@ -31,6 +31,6 @@ def command() -> None:
         table(["SETTING", "VALUE", "FROM"], [(s["key"], s["value"], s["origin"]) for s in settings])
 
     passed = all(check.state != "missing" for check in checks)
-    emit({"passed": passed, "checks": [c.document() for c in checks], "settings": settings}, human)
+    emit({"passed": passed, "checks": [c.to_json() for c in checks], "settings": settings}, human)
     if not passed:
         click.get_current_context().exit(MissingError.exit_code)

@@ -53,7 +53,7 @@ def start(names: tuple[str, ...], more: tuple[str, ...], port: int) -> None:
     boards = list(named.values()) or list_boards()
     note(f"starting servers on {', '.join(board.name for board in boards)}")
     status = lab.start(boards, port)
-    emit(status.as_json(), lambda: _show(status))
+    emit(status.to_json(), lambda: _show(status))
 
 
 @command.command()
@@ -71,7 +71,7 @@ def status() -> None:
         "leases": [],
         "pid": None,
     }
-    document = found.as_json() if found else nothing
+    document = found.to_json() if found else nothing
     emit(document, lambda: _show(found))
 
 

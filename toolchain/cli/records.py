@@ -25,10 +25,9 @@ def command() -> None:
 @output_options
 def list_records() -> None:
     """List every measured candidate, oldest first, failures included."""
-    from toolchain.config import data_dir
-    from toolchain.records.store import FILE_NAME, RecordStore
+    from toolchain.records.store import user_store
 
-    with RecordStore(data_dir() / FILE_NAME) as store:
+    with user_store() as store:
         records = store.all()
     _emit(records)
 
@@ -37,10 +36,9 @@ def list_records() -> None:
 @output_options
 def best() -> None:
     """List what a build applies: one record for each task, cpu and board class."""
-    from toolchain.config import data_dir
-    from toolchain.records.store import FILE_NAME, RecordStore
+    from toolchain.records.store import user_store
 
-    with RecordStore(data_dir() / FILE_NAME) as store:
+    with user_store() as store:
         keys = dict.fromkeys(record.key for record in store.all())
         records = [record for key in keys if (record := store.best(key))]
     _emit(records)

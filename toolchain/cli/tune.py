@@ -86,9 +86,8 @@ def command(
     build` applies what was found.
     """
     from toolchain.boards.inventory import find_boards
-    from toolchain.config import data_dir
     from toolchain.models.load import load_model
-    from toolchain.records.store import FILE_NAME, RecordStore
+    from toolchain.records.store import user_store
     from toolchain.tuning.options import TuneOptions
     from toolchain.tuning.run import plan, tune
 
@@ -102,7 +101,7 @@ def command(
         names = ", ".join(each.name for each in boards)
         emit([task.to_json() for task in planned], lambda: show_plan(planned, how.trials, names))
         return
-    with RecordStore(data_dir() / FILE_NAME) as store, trial_progress(how.trials) as listener:
+    with user_store() as store, trial_progress(how.trials) as listener:
         result = tune(network, boards, store, how, listener)
     emit(result.to_json(), lambda: show(result))
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolchain.boards.board import Board
-from toolchain.boards.install import version
 from toolchain.bundles.manifest import Manifest
 from toolchain.errors import UsageError
+from toolchain.linking.glibc import version_key
 
 
 def check_machine(manifest: Manifest, board: Board) -> None:
@@ -43,7 +43,7 @@ def check_facts(manifest: Manifest, board: Board, facts: Mapping[str, Any]) -> N
     missing = [feature for feature in manifest.requires if feature not in facts["cpu_features"]]
     if missing:
         raise lacks_features(manifest, board, missing)
-    if version(facts["glibc"]) < version(manifest.glibc):
+    if version_key(facts["glibc"]) < version_key(manifest.glibc):
         raise UsageError(
             f"bundle for another board: built for glibc {manifest.glibc} and later "
             f"({manifest.board_class}), board {board.name} has {facts['glibc']}",

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import Literal, get_args
+from typing import Literal
 
 from toolchain.records.key import RecordKey
 
 Failure = Literal["build", "link", "upload", "timeout", "runtime", "wrong result"]
-FAILURES: tuple[str, ...] = get_args(Failure)
 # These say something about the machines, not about the candidate: it may be tried again.
 PASSING_FAILURES = frozenset({"link", "upload"})
+
+
+# What a record's payload holds.
+METASCHEDULE = "metaschedule"  # a trace, see `traces`
+DEFAULT = "default"  # nothing: the schedule that a build chooses without a record won
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,7 @@ class Record:
     function
         What `RecordStore.add_function` gave for the function that was measured.
     kind
-        What `payload` holds: `metaschedule` (see `traces`) or `default` (the schedule a build
-        chooses without a record; empty).
+        `METASCHEDULE` or `DEFAULT`.
     digest
         Identifies the candidate among those of its workload.
     run_ms

@@ -15,7 +15,6 @@ _PROVENANCE = ("run", "board", "runtime", "tvm", "tvm_ffi", "tool", "trial", "go
 _NAMES = (*_KEY, *_OWN, *_PROVENANCE)
 COLUMNS = ", ".join(_NAMES)
 SELECT = f"SELECT {COLUMNS} FROM records"  # noqa: S608  # our own constants
-SELECT_BEST = f"SELECT {COLUMNS}, min(best_ms) FROM records"  # noqa: S608  # our own constants
 INSERT = f"INSERT INTO records ({COLUMNS}, best_ms) VALUES ({', '.join('?' * (len(_NAMES) + 1))})"  # noqa: S608
 
 

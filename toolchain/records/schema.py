@@ -47,7 +47,6 @@ CREATE TABLE records (
     CHECK ((best_ms IS NULL) = (failure IS NOT NULL))
 );
 CREATE INDEX by_key ON records (workload, triple, cpu, level, threads, board_class, best_ms);
-CREATE INDEX by_run ON records (run);
 """
 
 

@@ -15,10 +15,11 @@ from types import TracebackType
 from typing import Any
 
 from toolchain.atomic import cannot_write
+from toolchain.config import data_dir
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.records import rows, schema
 from toolchain.records.key import RecordKey
-from toolchain.records.record import PASSING_FAILURES, Record
+from toolchain.records.record import METASCHEDULE, PASSING_FAILURES, Record
 
 FILE_NAME = "records.sqlite"
 _BUSY_S = 30.0
@@ -29,6 +30,11 @@ _OF_KEY = "workload=? AND triple=? AND cpu=? AND level=? AND threads=? AND board
 _CHOICE_FIRST = (
     "AND best_ms IS NOT NULL ORDER BY confirmed DESC, CASE WHEN confirmed THEN -id ELSE best_ms END, id"
 )
+
+
+def user_store() -> RecordStore:
+    """Open the user's records, in the data folder."""
+    return RecordStore(data_dir() / FILE_NAME)
 
 
 class RecordStore:
@@ -114,10 +120,11 @@ class RecordStore:
     def top(self, key: RecordKey, count: int) -> list[Record]:
         """Return the `count` fastest MetaSchedule records of this key, fastest first."""
         query = (
-            f"{rows.SELECT} WHERE {_OF_KEY} AND best_ms IS NOT NULL AND kind='metaschedule'"
-            " ORDER BY best_ms, id LIMIT ?"
+            f"{rows.SELECT} WHERE {_OF_KEY} AND best_ms IS NOT NULL AND kind=? ORDER BY best_ms, id LIMIT ?"
         )
-        return [rows.record(found) for found in self._all(query, (*rows.key_values(key), count))]
+        return [
+            rows.record(found) for found in self._all(query, (*rows.key_values(key), METASCHEDULE, count))
+        ]
 
     def all(self, key: RecordKey | None = None) -> list[Record]:
         """Return every record (of one key), failures included, oldest first."""
@@ -131,15 +138,6 @@ class RecordStore:
         """Return the digests of candidates that need no second measurement on this key."""
         found = self._all(f"{_DIGESTS} WHERE {_OF_KEY}", rows.key_values(key))
         return {digest for digest, failure in found if failure not in PASSING_FAILURES}
-
-    def failures(self, run: str) -> dict[str, int]:
-        """Return how many candidates of one run failed, by class of failure."""
-        query = "SELECT failure, count(*) FROM records WHERE run=? AND failure IS NOT NULL GROUP BY failure"
-        return {str(failure): int(count) for failure, count in self._all(query, (run,))}
-
-    def count(self) -> int:
-        """Return the number of records."""
-        return int(self._all("SELECT count(*) FROM records", ())[0][0])
 
     def close(self) -> None:
         """Let go of the file."""

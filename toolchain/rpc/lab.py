@@ -67,7 +67,7 @@ class LabStatus:
     keys: dict[str, dict[str, int]]
     leases: tuple[dict[str, Any], ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the document of `--json`."""
         return {
             "tracker": f"{self.host}:{self.port}",

@@ -11,12 +11,11 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm.tirx import PrimFunc
 
-from toolchain.building.apply import DEFAULT
 from toolchain.building.defaults import default_schedule
 from toolchain.building.tasks import Task
 from toolchain.errors import ToolchainError
 from toolchain.records.key import RecordKey
-from toolchain.records.record import Provenance, Record
+from toolchain.records.record import DEFAULT, METASCHEDULE, Provenance, Record
 from toolchain.records.store import RecordStore
 from toolchain.records.traces import function_json, schedule_from, trace_digest, trace_payload
 from toolchain.tuning.compile import Compiled
@@ -25,8 +24,6 @@ from toolchain.tuning.events import Listener, Trial
 from toolchain.tuning.measure import Measured
 from toolchain.tuning.search import Search
 from toolchain.tuning.workbench import Workbench
-
-_METASCHEDULE = "metaschedule"
 
 
 @dataclass(frozen=True)
@@ -148,7 +145,7 @@ class TaskRun:
         for place, (compiled, result) in zip(new, measured, strict=True):
             answers[place] = result
             payload = trace_payload(search.record(candidates[place], result))
-            record = self._record(_METASCHEDULE, payload, digests[place], result)
+            record = self._record(METASCHEDULE, payload, digests[place], result)
             self.context.store.add(record)
             self._count(record, compiled, result)
         return [answers[place] for place in range(len(candidates))]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from toolchain.boards.install import version
 from toolchain.boards.provisioning.facts import Facts
 from toolchain.boards.provisioning.steps import Parcel, Wish, account_comment, account_is_finished
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.linking.glibc import version_key
 from toolchain.profiles import Profile
 from toolchain.runtime.fingerprint import GLIBC_FLOOR
 
@@ -60,14 +60,14 @@ def check_machine(board: str, profile: Profile, facts: Facts) -> None:
             "nothing was written",
             "give the board another class: `toolchain board list` shows them",
         )
-    floor = max(profile.glibc, GLIBC_FLOOR, key=version)
+    floor = max(profile.glibc, GLIBC_FLOOR, key=version_key)
     if facts.glibc is None:
         raise ToolchainError(
             f"board {board} has no glibc (musl?), its class {profile.name} needs {floor}; "
             "nothing was written",
             "use a system with glibc, such as Debian or Ubuntu",
         )
-    if version(facts.glibc) < version(floor):
+    if version_key(facts.glibc) < version_key(floor):
         lower = f"lower `glibc` in the board.toml of {profile.name}, or " if floor != GLIBC_FLOOR else ""
         raise ToolchainError(
             f"board {board} has glibc {facts.glibc}, its class {profile.name} needs {floor}; "
