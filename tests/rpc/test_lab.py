@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -53,7 +54,12 @@ def family(state: Path) -> list[psutil.Process]:
 
 def servers(state: Path) -> list[psutil.Process]:
     """Return the servers of the boards."""
-    return [process for process in family(state) if "serve" in process.cmdline()]
+    found = []
+    for process in family(state):
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            if "serve" in process.cmdline():
+                found.append(process)
+    return found
 
 
 def test_start_status_stop(state: Path) -> None:

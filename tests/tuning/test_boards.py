@@ -21,7 +21,7 @@ from toolchain.models.options import ModelOptions
 from toolchain.records.store import FILE_NAME, RecordStore
 from toolchain.rpc import lab
 from toolchain.tuning import workbench
-from toolchain.tuning.events import Event, Notice, Trial
+from toolchain.tuning.events import Event, Notice, Step, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run import tune
 
@@ -80,7 +80,7 @@ def test_one_that_hangs_is_left_out(
 
     def freeze_a_once(event: Event) -> None:
         events.append(event)
-        if isinstance(event, Trial) and not frozen:
+        if event == Step("searching"):  # from now on it is sure to be asked
             frozen.extend(processes_of("a", state))
             for process in frozen:
                 process.suspend()
