@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain import profiles
 from toolchain.config import FILE_NAME
 from toolchain.errors import UsageError
-from toolchain.profiles import X86_LEVELS, class_names, load_profile, read_profile, x86_level
+from toolchain.host import X86_LEVELS, host_profile, physical_cores, x86_level
+from toolchain.profiles import class_names, load_profile, read_profile
 
 GOOD = """
 description = "mine"
@@ -93,8 +93,8 @@ def test_an_unknown_class_lists_the_classes(name: str) -> None:
 
 
 def test_the_class_of_this_host_has_its_cpus() -> None:
-    host = profiles.host_profile()
-    assert host.clusters[0].cores == profiles.physical_cores() >= 1
+    host = host_profile()
+    assert host.clusters[0].cores == physical_cores() >= 1
     if host.arch == "x86_64":
         assert host.clusters[0].cpu in X86_LEVELS
 

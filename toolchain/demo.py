@@ -22,7 +22,8 @@ from toolchain.records.store import user_store
 from toolchain.reports.demo import DemoReport, write_demo_report
 from toolchain.tuning.events import Event, Listener, Trial
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.run import TuneResult, tune
+from toolchain.tuning.result import TuneResult
+from toolchain.tuning.run import tune
 
 CLASS = "rk3399"
 TRIALS = 32

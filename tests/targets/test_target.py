@@ -9,15 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.errors import UsageError
-from toolchain.profiles import (
-    X86_LEVELS,
-    Cluster,
-    Profile,
-    class_names,
-    host_cpu_flags,
-    host_profile,
-    load_profile,
-)
+from toolchain.host import X86_LEVELS, host_cpu_flags, host_profile
+from toolchain.profiles import Cluster, Profile, class_names, load_profile
 from toolchain.targets.features import LINUX_NAMES, linux_features
 from toolchain.targets.llvm import cpu_features, cpus
 from toolchain.targets.target import target_for

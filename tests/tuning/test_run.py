@@ -26,7 +26,8 @@ from toolchain.tuning import workbench
 from toolchain.tuning.compile import Compiled
 from toolchain.tuning.events import Event, Trial
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.run import TuneResult, plan, tune
+from toolchain.tuning.result import TuneResult
+from toolchain.tuning.run import plan, tune
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 QUICK = {"repeat": 2, "min_repeat_ms": 1}

@@ -10,7 +10,8 @@ from toolchain.boards.board import Board
 from toolchain.boards.local import LocalTransport
 from toolchain.config import configuration, state_dir
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.profiles import Profile, class_names, host_profile, load_profile
+from toolchain.host import host_profile
+from toolchain.profiles import Profile, class_names, load_profile
 
 LOCAL = "local"
 

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from toolchain import __version__, atomic
+from toolchain import atomic
 from toolchain.boards.inventory import BuildFor
 from toolchain.building.apply import Choice, schedule
 from toolchain.building.export import export_objects, write_object_tar
+from toolchain.building.manifest import manifest_of
 from toolchain.building.pipeline import compile_fused, fuse
 from toolchain.building.tasks import extract_tasks
-from toolchain.bundles.manifest import Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
 from toolchain.bundles.write import write_bundle
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.linking.choice import linker_named
 from toolchain.linking.gate import check_library
 from toolchain.models.load import Model
 from toolchain.models.reference import reference_outputs, sample_inputs
-from toolchain.models.spec import TensorSpec, check_inputs
+from toolchain.models.spec import check_inputs
 from toolchain.records.key import RecordKey
 from toolchain.records.lookup import SHIPPED, Hit, lookup
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget, target_for
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
-TOLERANCE = {"float32": 1e-3, "float16": 2e-2}  # largest max|y-r| / max|r| of an output
 SAMPLE_SEED = 0
 
 
@@ -148,7 +145,7 @@ def build(
         progress("computing the reference output")
         expected = reference_outputs(model, dict(sample))
         progress("writing the bundle")
-        manifest = _manifest(model, target, made_for, options, choices)
+        manifest = manifest_of(model, target, made_for, options.format, choices)
         with atomic.replacing(library) as temporary:
             if options.format == "tar":
                 write_object_tar(objects, temporary)
@@ -193,56 +190,3 @@ def _require_tuned(choices: list[Choice], model: Model, target: BuildFor) -> Non
             f"have no record for {board}: {listed}",
             f"toolchain tune {model.source} --board {board} --tasks {','.join(task.id for task in missing)}",
         )
-
-
-def _manifest(
-    model: Model, target: BuildFor, made_for: BoardTarget, options: BuildOptions, choices: list[Choice]
-) -> Manifest:
-    definition = json.loads(str(made_for.target))
-    return Manifest(
-        tool_version=__version__,
-        model=ModelFacts(
-            name=model.name,
-            source_name=Path(model.source).name,
-            sha256=model.sha256,
-            softmax_outputs=tuple(sorted(model.softmax_outputs)),
-            flops=sum(choice.task.weight * choice.task.flops for choice in choices),
-        ),
-        target=TargetFacts(
-            triple=made_for.triple,
-            mcpu=made_for.cpu,
-            mattr=target.profile.features,
-            definition=definition,
-        ),
-        requires=made_for.requires,
-        arch=target.profile.arch,
-        board_class=target.profile.name,
-        emulated=target.emulated,
-        board=target.board or target.profile.name,
-        cluster=made_for.cpu,
-        threads=made_for.threads,
-        glibc=target.profile.glibc,
-        inputs=_tensors(model.inputs),
-        outputs=_tensors(model.outputs),
-        tolerance=TOLERANCE[model.options.dtype],
-        tvm=version("apache-tvm"),
-        tvm_ffi=version("apache-tvm-ffi"),
-        layout=model.options.layout,
-        dtype=model.options.dtype,
-        format=options.format,
-        tasks=tuple(
-            TaskFacts(
-                id=choice.task.id,
-                name=choice.task.name,
-                weight=choice.task.weight,
-                tuned=choice.tuned,
-                improved=choice.improved,
-                source=choice.source,
-            )
-            for choice in choices
-        ),
-    )
-
-
-def _tensors(specs: tuple[TensorSpec, ...]) -> tuple[Tensor, ...]:
-    return tuple(Tensor.model_validate(asdict(spec)) for spec in specs)

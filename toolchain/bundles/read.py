@@ -13,17 +13,16 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
 
 from toolchain.bundles import layout
 from toolchain.bundles.manifest import SCHEMA_VERSION, Manifest, Tensor
+from toolchain.bundles.reader import Reader
 from toolchain.bundles.tensors import decode
-from toolchain.errors import CheckError, UsageError
-
-_REBUILD = "build or copy it again"
+from toolchain.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -70,83 +69,14 @@ def read_bundle(path: Path) -> Bundle:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise UsageError(f"{path} is not a file", "give the bundle that `toolchain build` wrote")
-            return _read(_Reader(path, file, status.st_size))
+            return _read(Reader(path, file, status.st_size))
     except OSError as error:
         raise UsageError(
             f"cannot read the bundle {path}: {error.strerror}", "give the bundle that `toolchain build` wrote"
         ) from error
 
 
-class _Reader:
-    """The file so far: what is left of it, and the sum of what was read."""
-
-    def __init__(self, path: Path, file: BinaryIO, size: int) -> None:
-        self.path = path
-        self.file = file
-        self.left = size
-        self.position = 0
-        self.digest = hashlib.sha256()
-
-    def refused(self, reason: str) -> CheckError:
-        return CheckError(f"bundle {self.path} fails its check: {reason}", _REBUILD)
-
-    def take(self, size: int) -> bytes:
-        # Compared before reading: a size that the file cannot hold costs no memory.
-        data = self.file.read(size) if size <= self.left else b""
-        if len(data) != size:
-            raise UsageError(
-                f"bundle {self.path} is truncated: {self.position + self.left} bytes, "
-                f"but at least {self.position + size} belong to it",
-                _REBUILD,
-            )
-        self.left -= size
-        self.position += size
-        self.digest.update(data)
-        return data
-
-    def first_size(self) -> int:
-        """Read the manifest's header, the only one whose size is not known beforehand."""
-        if self.left < layout.BLOCK:
-            raise UsageError(f"{self.path} is truncated or not a bundle: it has {self.left} bytes", _REBUILD)
-        block = self.take(layout.BLOCK)
-        found = layout.parse_header(block)
-        if found is None or not (found.hostile or found.path == layout.MANIFEST):
-            first = f", its first member is {found}" if found else ""
-            raise UsageError(
-                f"{self.path} is not a bundle{first}", "give the bundle that `toolchain build` wrote"
-            )
-        size = found.size
-        if size is None or block != layout.header(layout.MANIFEST, size):
-            raise self.refused(f"its first member is {found}, expected a plain {layout.MANIFEST}")
-        if problem := layout.limit_problem({layout.MANIFEST: size}):
-            raise self.refused(problem)
-        return size
-
-    def content(self, size: int) -> bytes:
-        data = self.take(size)
-        if any(self.take(-size % layout.BLOCK)):
-            raise self.refused(f"bytes before {self.position} are not zero")
-        return data
-
-    def member(self, name: str, size: int) -> bytes:
-        block = self.take(layout.BLOCK)
-        if block != layout.header(name, size):
-            found = layout.parse_header(block) or "a damaged header"
-            raise self.refused(f"it holds {found} where {name} of {size} bytes is expected")
-        return self.content(size)
-
-    def end(self) -> None:
-        block = self.take(layout.BLOCK)
-        if found := layout.parse_header(block):
-            raise self.refused(f"it holds {found}, which no bundle does")
-        rest = self.take(layout.BLOCK + -(self.position + layout.BLOCK) % layout.RECORD)
-        if any(block) or any(rest):
-            raise self.refused("bytes after its last member are not zero")
-        if self.left:
-            raise self.refused(f"{self.left} bytes follow its end")
-
-
-def _read(reader: _Reader) -> Bundle:
+def _read(reader: Reader) -> Bundle:
     text = reader.content(reader.first_size())
     line = layout.sum_line(hashlib.sha256(text).hexdigest())
     if reader.member(layout.MANIFEST_SHA256, len(line)) != line:
@@ -166,7 +96,7 @@ def _read(reader: _Reader) -> Bundle:
     return Bundle(reader.path, manifest, library, sample, expected, reader.digest.hexdigest())
 
 
-def _manifest(reader: _Reader, text: bytes) -> Manifest:
+def _manifest(reader: Reader, text: bytes) -> Manifest:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -198,7 +128,7 @@ def _explain(error: ValidationError | RecursionError) -> str:
 
 
 def _tensors(
-    reader: _Reader, folder: str, specs: tuple[Tensor, ...], content: dict[str, bytes]
+    reader: Reader, folder: str, specs: tuple[Tensor, ...], content: dict[str, bytes]
 ) -> dict[str, np.ndarray[Any, Any]]:
     arrays = {}
     for position, spec in enumerate(specs):

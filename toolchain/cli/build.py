@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from toolchain.cli.model_options import model_argument, model_options
 from toolchain.cli.options import (
     board_name,
     board_option,
     cluster_option,
     device_option,
     engine_option,
-    model_argument,
-    model_options,
     named_inputs,
 )
 from toolchain.cli.output import emit, note, output_options

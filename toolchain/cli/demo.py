@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.options import model_options, named_inputs
+from toolchain.cli.model_options import model_options
+from toolchain.cli.options import named_inputs
 from toolchain.cli.output import emit, note, output_options
 from toolchain.cli.progress import trial_progress
 

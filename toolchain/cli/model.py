@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolchain.cli.options import model_argument, model_options
+from toolchain.cli.model_options import model_argument, model_options
 from toolchain.cli.output import emit, output_options, table
 
 if TYPE_CHECKING:

@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolchain.cli.options import (
-    board_name,
-    board_option,
-    cluster_option,
-    device_option,
-    model_argument,
-    model_options,
-)
+from toolchain.cli.model_options import model_argument, model_options
+from toolchain.cli.options import board_name, board_option, cluster_option, device_option
 from toolchain.cli.output import emit, output_options, table
 
 if TYPE_CHECKING:

@@ -6,22 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolchain.cli.options import (
-    board_name,
-    board_option,
-    cluster_option,
-    device_option,
-    engine_option,
-    model_argument,
-    model_options,
-)
+from toolchain.cli.model_options import model_argument, model_options
+from toolchain.cli.options import board_name, board_option, cluster_option, device_option, engine_option
 from toolchain.cli.output import emit, output_options, table
 from toolchain.cli.progress import trial_progress
 
 if TYPE_CHECKING:
     from toolchain.building.tasks import Task
     from toolchain.models.options import ModelOptions
-    from toolchain.tuning.run import TuneResult
+    from toolchain.tuning.result import TuneResult
 
 
 @click.command()

@@ -11,7 +11,8 @@ from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
 from toolchain.measuring.deadlines import deadline
-from toolchain.measuring.execute import Placed, invoke, place
+from toolchain.measuring.execute import invoke
+from toolchain.measuring.place import Placed, place
 
 BUDGET_S = 10.0  # the default of --time
 _MOST_RUNS = 10_000  # within the budget; a network of 1 ms ends there

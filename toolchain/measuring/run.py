@@ -10,7 +10,8 @@ from toolchain.boards.board import Board
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import Bundle
 from toolchain.measuring.deadlines import deadline
-from toolchain.measuring.execute import fetched_outputs, place
+from toolchain.measuring.execute import fetched_outputs
+from toolchain.measuring.place import place
 from toolchain.models.spec import TensorSpec, check_inputs
 
 
@@ -37,7 +38,7 @@ def run_bundle(
     inputs
         All inputs by name, of the bundle's shapes and dtypes.
     threads, cluster
-        As in `measuring.execute.place`.
+        As in `measuring.place.place`.
     timeout
         Seconds; default from the network's FLOPs and the board.
     wait

@@ -9,8 +9,9 @@ from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.errors import CheckError
 from toolchain.measuring.deadlines import deadline
-from toolchain.measuring.execute import fetched_outputs, place
+from toolchain.measuring.execute import fetched_outputs
 from toolchain.measuring.numerics import Comparison, compare
+from toolchain.measuring.place import place
 
 
 @dataclass(frozen=True)

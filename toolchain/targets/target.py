@@ -9,7 +9,8 @@ from functools import cache
 import tvm
 
 from toolchain.errors import UsageError
-from toolchain.profiles import Profile, x86_level
+from toolchain.host import x86_level
+from toolchain.profiles import Profile
 from toolchain.targets.features import LINUX_NAMES, linux_features
 from toolchain.targets.llvm import cpu_features, cpus
 

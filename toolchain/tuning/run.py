@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from importlib.metadata import version
-from statistics import fmean
 
 from toolchain import __version__
 from toolchain.boards.board import Board
@@ -16,7 +14,7 @@ from toolchain.building.pipeline import fuse
 from toolchain.building.tasks import Task, extract_tasks, tasks_named
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model
-from toolchain.records.record import Provenance, Record
+from toolchain.records.record import Provenance
 from toolchain.records.store import RecordStore
 from toolchain.rpc.lab import joined
 from toolchain.runtime import expected_fingerprint
@@ -25,61 +23,12 @@ from toolchain.tuning.confirm import Confirmed, confirm
 from toolchain.tuning.cost_model import cost_model
 from toolchain.tuning.events import Listener, Step
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.result import TunedTask, TuneResult
 from toolchain.tuning.task import RunContext, TaskRun
 from toolchain.tuning.workbench import open_workbench
 
 # As many as a search proposes before it learns from them.
 _BATCH = 8
-
-
-@dataclass(frozen=True)
-class TunedTask:
-    """What came of one task."""
-
-    task: Task
-    trials: int
-    failed: int
-    default_ms: float
-    choice: Record
-
-    @property
-    def best_ms(self) -> float:
-        """Of the schedule that a build takes from now on."""
-        return fmean(self.choice.run_ms)
-
-
-@dataclass(frozen=True)
-class TuneResult:
-    """What came of a run; the milliseconds are sums over its tasks, each times its weight.
-
-    `boards` says how many trials each board measured.
-    """
-
-    tasks: list[TunedTask]
-    seconds: float
-    boards: dict[str, int] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the result as `toolchain tune --json` prints it."""
-        return {
-            "trials": sum(tuned.trials for tuned in self.tasks),
-            "failed": sum(tuned.failed for tuned in self.tasks),
-            "seconds": round(self.seconds, 1),
-            "estimated_ms_before": sum(tuned.task.weight * tuned.default_ms for tuned in self.tasks),
-            "estimated_ms_after": sum(tuned.task.weight * tuned.best_ms for tuned in self.tasks),
-            "boards": self.boards,
-            "tasks": [
-                {
-                    "id": tuned.task.id,
-                    "name": tuned.task.name,
-                    "trials": tuned.trials,
-                    "best_ms": tuned.best_ms,
-                    "default_ms": tuned.default_ms,
-                    "choice": tuned.choice.kind,
-                }
-                for tuned in self.tasks
-            ],
-        }
 
 
 def plan(model: Model, board: Board, options: TuneOptions) -> tuple[BoardTarget, list[Task]]:

@@ -1,0 +1,79 @@
+"""What a build says about itself, for the bundle."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+from toolchain import __version__
+from toolchain.boards.inventory import BuildFor
+from toolchain.building.apply import Choice
+from toolchain.bundles.manifest import Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
+from toolchain.models.load import Model
+from toolchain.models.spec import TensorSpec
+from toolchain.targets.target import BoardTarget
+
+TOLERANCE = {"float32": 1e-3, "float16": 2e-2}  # largest max|y-r| / max|r| of an output
+
+
+def manifest_of(
+    model: Model, target: BuildFor, made_for: BoardTarget, form: Literal["so", "tar"], choices: list[Choice]
+) -> Manifest:
+    """Return the manifest of a bundle, but for the list of its files.
+
+    Parameters
+    ----------
+    form
+        Whether it holds a library or a tar of its objects.
+    """
+    definition = json.loads(str(made_for.target))
+    return Manifest(
+        tool_version=__version__,
+        model=ModelFacts(
+            name=model.name,
+            source_name=Path(model.source).name,
+            sha256=model.sha256,
+            softmax_outputs=tuple(sorted(model.softmax_outputs)),
+            flops=sum(choice.task.weight * choice.task.flops for choice in choices),
+        ),
+        target=TargetFacts(
+            triple=made_for.triple,
+            mcpu=made_for.cpu,
+            mattr=target.profile.features,
+            definition=definition,
+        ),
+        requires=made_for.requires,
+        arch=target.profile.arch,
+        board_class=target.profile.name,
+        emulated=target.emulated,
+        board=target.board or target.profile.name,
+        cluster=made_for.cpu,
+        threads=made_for.threads,
+        glibc=target.profile.glibc,
+        inputs=_tensors(model.inputs),
+        outputs=_tensors(model.outputs),
+        tolerance=TOLERANCE[model.options.dtype],
+        tvm=version("apache-tvm"),
+        tvm_ffi=version("apache-tvm-ffi"),
+        layout=model.options.layout,
+        dtype=model.options.dtype,
+        format=form,
+        tasks=tuple(
+            TaskFacts(
+                id=choice.task.id,
+                name=choice.task.name,
+                weight=choice.task.weight,
+                tuned=choice.tuned,
+                improved=choice.improved,
+                source=choice.source,
+            )
+            for choice in choices
+        ),
+    )
+
+
+def _tensors(specs: tuple[TensorSpec, ...]) -> tuple[Tensor, ...]:
+    return tuple(Tensor.model_validate(asdict(spec)) for spec in specs)
