@@ -68,7 +68,7 @@ class Engine:
     """A connected Docker daemon; made by `connect`."""
 
     def __init__(self, api: Any, where: str) -> None:
-        self._api = api
+        self.api = api
         self.where = where
 
     @property
@@ -80,31 +80,31 @@ class Engine:
     @property
     def version(self) -> str:
         """The daemon's version."""
-        with self._asked("ask for its version"):
-            return str(self._api.version()["Version"])
+        with self.asked("ask for its version"):
+            return str(self.api.version()["Version"])
 
     def has_image(self, tag: str) -> bool:
         """Return whether the daemon has an image of that name."""
-        with self._asked(f"look for the image {tag}"):
-            return bool(self._api.images(tag))
+        with self.asked(f"look for the image {tag}"):
+            return bool(self.api.images(tag))
 
     def load_image(self, archive: Path) -> None:
         """Load a docker-archive."""
-        with self._asked(f"load the image {archive}"), archive.open("rb") as file:
-            for line in self._api.load_image(file):
+        with self.asked(f"load the image {archive}"), archive.open("rb") as file:
+            for line in self.api.load_image(file):
                 if "error" in line:
                     raise ToolchainError(f"Docker cannot load the image {archive}: {line['error']}")
 
     def remove_image(self, tag: str) -> None:
         """Remove an image of ours; it need not be there."""
-        with self._asked(f"remove the image {tag}"):
-            if self._api.images(tag, filters={"label": IMAGE_LABEL}):
-                self._api.remove_image(tag)
+        with self.asked(f"remove the image {tag}"):
+            if self.api.images(tag, filters={"label": IMAGE_LABEL}):
+                self.api.remove_image(tag)
 
     def create(self, wanted: Wanted) -> str:
         """Create a container that is not started yet; return its id."""
-        with self._asked(f"create the container {wanted.name}"):
-            limits = self._api.create_host_config(
+        with self.asked(f"create the container {wanted.name}"):
+            limits = self.api.create_host_config(
                 port_bindings={inside: ("127.0.0.1", outside) for inside, outside in wanted.ports.items()},
                 init=True,
                 mem_limit=f"{wanted.memory_mib}m",
@@ -113,7 +113,7 @@ class Engine:
                 cap_drop=["ALL"],
                 cap_add=list(wanted.capabilities),
             )
-            made = self._api.create_container(
+            made = self.api.create_container(
                 wanted.image,
                 name=wanted.name,
                 hostname=wanted.hostname,
@@ -127,40 +127,40 @@ class Engine:
     def start(self, container: str) -> None:
         """Start a container of ours."""
         self._ours(container)
-        with self._asked(f"start the container {container[:12]}"):
-            self._api.start(container)
+        with self.asked(f"start the container {container[:12]}"):
+            self.api.start(container)
 
     def stop(self, container: str, seconds: int = 5) -> None:
         """Stop a container of ours; it is killed after `seconds`."""
         self._ours(container)
-        with self._asked(f"stop the container {container[:12]}"):
-            self._api.stop(container, timeout=seconds)
+        with self.asked(f"stop the container {container[:12]}"):
+            self.api.stop(container, timeout=seconds)
 
     def kill(self, container: str, signal: str = "SIGKILL") -> None:
         """Signal a container's first process: a power cut."""
         self._ours(container)
-        with self._asked(f"kill the container {container[:12]}"):
-            self._api.kill(container, signal)
+        with self.asked(f"kill the container {container[:12]}"):
+            self.api.kill(container, signal)
 
     def pause(self, container: str) -> None:
         """Suspend all processes of a container of ours."""
         self._ours(container)
-        with self._asked(f"pause the container {container[:12]}"):
-            self._api.pause(container)
+        with self.asked(f"pause the container {container[:12]}"):
+            self.api.pause(container)
 
     def unpause(self, container: str) -> None:
         """Let a paused container go on."""
         self._ours(container)
-        with self._asked(f"unpause the container {container[:12]}"):
-            self._api.unpause(container)
+        with self.asked(f"unpause the container {container[:12]}"):
+            self.api.unpause(container)
 
     def remove(self, container: str) -> None:
         """Remove a container of ours, running or not; it need not be there."""
         if self.state(container) is None:
             return
         self._ours(container)
-        with self._asked(f"remove the container {container[:12]}", gone_is_fine=True):
-            self._api.remove_container(container, force=True, v=True)
+        with self.asked(f"remove the container {container[:12]}", gone_is_fine=True):
+            self.api.remove_container(container, force=True, v=True)
 
     def state(self, container: str) -> str | None:
         """Return a container's state in Docker's words, None if it is not there."""
@@ -174,38 +174,38 @@ class Engine:
 
     def containers(self, purpose: str) -> list[Container]:
         """Return our containers for a purpose, stopped ones included."""
-        with self._asked("list the containers"):
-            found = self._api.containers(all=True, filters={"label": f"{LABEL}={purpose}"})
+        with self.asked("list the containers"):
+            found = self.api.containers(all=True, filters={"label": f"{LABEL}={purpose}"})
         return [Container(c["Id"], c["Names"][0].lstrip("/"), c["State"], c["Labels"] or {}) for c in found]
 
     def programs(self, container: str) -> list[str]:
         """Return the command lines of a running container's processes."""
-        with self._asked(f"list the processes of {container[:12]}"):
-            listed = self._api.top(container, "-eo pid,args")
+        with self.asked(f"list the processes of {container[:12]}"):
+            listed = self.api.top(container, "-eo pid,args")
         return [" ".join(row[1:]) for row in listed["Processes"] or []]
 
     def run(self, container: str, argv: Sequence[str], user: str = "root") -> tuple[int, bytes]:
         """Run a command in a running container; return its exit code and what it printed."""
-        with self._asked(f"run {argv[0]} in {container[:12]}"):
-            made = self._api.exec_create(container, list(argv), user=user)
-            printed = self._api.exec_start(made["Id"])
-            return int(self._api.exec_inspect(made["Id"])["ExitCode"]), bytes(printed)
+        with self.asked(f"run {argv[0]} in {container[:12]}"):
+            made = self.api.exec_create(container, list(argv), user=user)
+            printed = self.api.exec_start(made["Id"])
+            return int(self.api.exec_inspect(made["Id"])["ExitCode"]), bytes(printed)
 
     def log(self, container: str, lines: int = 5) -> str:
         """Return the last lines that a container printed."""
-        with self._asked(f"read the log of {container[:12]}"):
-            return bytes(self._api.logs(container, tail=lines)).decode(errors="replace").strip()
+        with self.asked(f"read the log of {container[:12]}"):
+            return bytes(self.api.logs(container, tail=lines)).decode(errors="replace").strip()
 
     def put(self, container: str, archive: bytes) -> None:
         """Unpack a tar at the container's root; it need not run."""
         self._ours(container)
-        with self._asked(f"write into {container[:12]}"):
-            self._api.put_archive(container, "/", archive)
+        with self.asked(f"write into {container[:12]}"):
+            self.api.put_archive(container, "/", archive)
 
     def read(self, container: str, path: str) -> bytes:
         """Return a file of a container."""
-        with self._asked(f"read {path} of {container[:12]}"):
-            chunks, _ = self._api.get_archive(container, path)
+        with self.asked(f"read {path} of {container[:12]}"):
+            chunks, _ = self.api.get_archive(container, path)
             with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
                 member = archive.extractfile(archive.getmembers()[0])
                 return member.read() if member else b""
@@ -213,9 +213,9 @@ class Engine:
     def _inspect(self, container: str) -> dict[str, Any] | None:
         import docker.errors
 
-        with self._asked(f"look at the container {container[:12]}"):
+        with self.asked(f"look at the container {container[:12]}"):
             try:
-                found: dict[str, Any] = self._api.inspect_container(container)
+                found: dict[str, Any] = self.api.inspect_container(container)
             except docker.errors.NotFound:
                 return None
         return found
@@ -228,7 +228,7 @@ class Engine:
             raise ToolchainError(f"the container {container[:12]} is not one of this toolchain's: left alone")
 
     @contextmanager
-    def _asked(self, what: str, gone_is_fine: bool = False) -> Iterator[None]:
+    def asked(self, what: str, gone_is_fine: bool = False) -> Iterator[None]:
         import docker.errors
         import requests.exceptions
 
