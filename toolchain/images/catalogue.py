@@ -1,0 +1,111 @@
+"""`docker/images.toml`: the one table of images."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from toolchain.errors import UsageError
+
+REPOSITORY = "edge-toolchain"
+TABLE = "images.toml"
+
+
+class Image(BaseModel):
+    """One entry of the table.
+
+    Attributes
+    ----------
+    folder
+        Its folder beside the table, with Dockerfile and smoke test; empty for a `system`.
+    stands_on
+        The image that its Dockerfile begins with; empty: Debian's own files.
+    system
+        Debian's name of the architecture whose root file system the image is: an emulated board.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    description: str = Field(min_length=1)
+    folder: str = ""
+    stands_on: str = ""
+    system: Literal["", "arm64", "armhf", "amd64"] = ""
+
+    @property
+    def tag(self) -> str:
+        """What the engine calls it."""
+        return f"{REPOSITORY}/{self.name}:latest"
+
+    @property
+    def path(self) -> Path:
+        """Its folder on this machine."""
+        return docker_folder() / self.folder
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> Self:
+        if bool(self.folder) == bool(self.system):
+            raise ValueError("either folder or system is wanted")
+        return self
+
+
+def docker_folder() -> Path:
+    """Return the folder of `images.toml`: in a wheel beside this package's modules, else in the checkout."""
+    package = Path(__file__).parent.parent
+    shipped = package / "docker_shipped"
+    return shipped if shipped.is_dir() else package.parent / "docker"
+
+
+@lru_cache(maxsize=1)
+def catalogue() -> dict[str, Image]:
+    """Return every image by name, in the table's order: what one stands on comes before it.
+
+    Raises
+    ------
+    UsageError
+        The table is not what it should be.
+    """
+    file = docker_folder() / TABLE
+    try:
+        images = {name: Image(name=name, **entry) for name, entry in tomllib.loads(file.read_text()).items()}
+    except (OSError, tomllib.TOMLDecodeError, ValidationError, TypeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
+    seen: set[str] = set()
+    for image in images.values():
+        if image.stands_on and image.stands_on not in seen:
+            raise UsageError(
+                f"{file}: {image.name} stands on {image.stands_on!r}, which does not come before it"
+            )
+        seen.add(image.name)
+    return images
+
+
+def image_named(name: str) -> Image:
+    """Return one image.
+
+    Raises
+    ------
+    UsageError
+        The table has none of that name.
+    """
+    found = catalogue().get(name)
+    if found is None:
+        raise UsageError(f"no image {name!r}", f"the images are: {', '.join(catalogue())}")
+    return found
+
+
+def with_foundations(names: Iterable[str]) -> list[Image]:
+    """Return the named images and all that they stand on, in an order to build them in."""
+    wanted = set()
+    for name in names:
+        image = image_named(name)
+        wanted.add(name)
+        while image.stands_on:
+            wanted.add(image.stands_on)
+            image = image_named(image.stands_on)
+    return [image for name, image in catalogue().items() if name in wanted]
