@@ -259,6 +259,18 @@ def test_a_network_that_computes_nothing_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_sample_that_makes_an_output_nan_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    model = small(tmp_path, [onnx.helper.make_node("Log", ["x"], ["y"])], [tensor_info("y", (1, 8))])
+    said: list[str] = []
+    with pytest.raises(UsageError, match=r"small\.onnx: the sample input makes output 'y' NaN") as refused:
+        build(model, find_target("local"), None, tmp_path / "out", progress=said.append)
+    assert "--sample x=FILE.npy" in refused.value.hint
+    assert said == ["computing the reference output"] and not (tmp_path / "out").exists()
+    options = BuildOptions(sample={"x": np.ones((1, 8), np.float32)})
+    check = build(model, find_target("local"), None, tmp_path / "out", options)
+    assert check.bundle.is_file()
+
+
 def test_a_shape_that_depends_on_the_data_is_refused(tmp_path: Path) -> None:
     nodes = [
         onnx.helper.make_node("Reshape", ["x", "row"], ["scores"]),

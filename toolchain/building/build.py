@@ -112,13 +112,16 @@ def build(
     Raises
     ------
     UsageError
-        An option or the sample does not fit the model or the board; the network computes nothing.
+        An option or the sample does not fit the model or the board; the network computes nothing,
+        or on the sample nothing finite.
     ToolchainError
         `require_tuned` and a task has no record; TVM, the linker, the gate or the disk failed.
     """
     options = options or BuildOptions()
     sample = options.sample if options.sample is not None else sample_inputs(model, SAMPLE_SEED)
     check_inputs(model.inputs, sample)
+    progress("computing the reference output")  # first: a sample that is no use shows here
+    expected = reference_outputs(model, dict(sample))
     made_for = target_for(target.profile, options.cluster, options.threads)
     progress("lowering the network")
     fused = fuse(model.module, made_for.target, model.options.layout)
@@ -142,8 +145,6 @@ def build(
         linked = Path(folder) / "library.so"
         linker_named(options.linker).link(objects, linked, target.profile)
         check_library(linked, target.profile, objects)
-        progress("computing the reference output")
-        expected = reference_outputs(model, dict(sample))
         progress("writing the bundle")
         manifest = manifest_of(model, target, made_for, options.format, choices)
         with atomic.replacing(library) as temporary:

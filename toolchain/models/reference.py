@@ -42,7 +42,8 @@ def reference_outputs(model: Model, inputs: dict[str, np.ndarray]) -> dict[str, 
     Raises
     ------
     UsageError
-        The inputs don't fit, or onnxruntime cannot run the graph.
+        The inputs don't fit, onnxruntime cannot run the graph, or an output is NaN or infinite,
+        which nothing can be compared with.
     """
     check_inputs(model.inputs, inputs)
     options = onnxruntime.SessionOptions()
@@ -59,4 +60,18 @@ def reference_outputs(model: Model, inputs: dict[str, np.ndarray]) -> dict[str, 
         raise UsageError(
             f"{model.source}: onnxruntime, which gives the reference, cannot run it: {first_line(error)}"
         ) from error
-    return dict(zip(names, results, strict=True))
+    outputs = dict(zip(names, results, strict=True))
+    _check_finite(model, outputs)
+    return outputs
+
+
+def _check_finite(model: Model, outputs: dict[str, np.ndarray]) -> None:
+    for name, array in outputs.items():
+        if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+            raise UsageError(
+                f"{model.source}: the sample input makes output {name!r} NaN or infinite in "
+                f"{np.count_nonzero(~np.isfinite(array))} of {array.size} places, so that nothing can be "
+                "verified with it",
+                "hand over inputs that the network is made for: "
+                + " ".join(f"--sample {spec.name}=FILE.npy" for spec in model.inputs),
+            )
