@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from toolchain.boards.rootfs import cached_name
 from toolchain.cache import list_entries, prune
 from toolchain.errors import ToolchainError
+from toolchain.images.catalogue import image_named
+from toolchain.images.system import cached_name
 from toolchain.runtime import expected_fingerprint
 
 OLD = [".4567-aarch64.killed", "0123-aarch64", "armhf-0123.tar"]
@@ -28,7 +29,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "runtime/.4567-aarch64.killed/edge-rt.o",
         "runtime/.89ab-aarch64.compiling/edge-rt.o",
         "stubs/x86_64-linux-gnu-2.27-00/libc.so.6",
-        f"rootfs/{cached_name('arm64')}",
+        f"rootfs/{cached_name(image_named('board-arm64'))}",
         "rootfs/armhf-0123.tar",
         "zig/o/00/libc++.a",
         "mine/letter.txt",

@@ -13,9 +13,10 @@ from typing import Any, Literal, get_args
 
 from filelock import FileLock, Timeout
 
-from toolchain.boards.rootfs import DEBIAN, cached_name
 from toolchain.config import cache_dir
 from toolchain.errors import ToolchainError
+from toolchain.images.catalogue import catalogue
+from toolchain.images.system import cached_name
 from toolchain.runtime import Arch, expected_fingerprint
 
 Kind = Literal["runtime", "stubs", "rootfs", "zig"]
@@ -110,7 +111,7 @@ def _is_current(kind: Kind, path: Path) -> bool:
     if kind == "runtime":
         return path.name in {f"{expected_fingerprint()}-{arch}" for arch in get_args(Arch)}
     if kind == "rootfs":
-        return path.name in {cached_name(architecture) for architecture in DEBIAN.values()}
+        return path.name in {cached_name(image) for image in catalogue().values() if image.system}
     return True
 
 

@@ -18,13 +18,14 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from toolchain.boards import rootfs
 from toolchain.boards.hostkeys import checked_host_key
 from toolchain.boards.ssh import SshAddress
 from toolchain.config import state_dir
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.archive import add_file
 from toolchain.images.engine import LABEL, Engine, Wanted
+from toolchain.images.system import DEBIAN, ensure_image
+from toolchain.images.system_files import HOST_KEY, USER, USER_ID
 from toolchain.profiles import Profile
 
 IDENTITY = "identity"  # in the board's folder: the private key that opens it
@@ -58,7 +59,7 @@ class ContainerBoard(BaseModel):
         return SshAddress(
             host="127.0.0.1",
             port=self.port,
-            user=rootfs.USER,
+            user=USER,
             host_key=self.host_key,
             identity=folder / IDENTITY,
             name=name,
@@ -74,19 +75,19 @@ def prepare(engine: Engine, profile: Profile, progress: Callable[[str], None]) -
     UsageError
         There is no Debian for the class, or Docker runs on another machine.
     MissingError, ToolchainError
-        See `rootfs.ensure_image`.
+        See `ensure_system`.
     """
     if not engine.is_local:
         raise UsageError(
             f"DOCKER_HOST={engine.where}: emulated boards need a Docker daemon on this machine",
             "unset DOCKER_HOST, or use --kind process",
         )
-    if profile.arch not in rootfs.DEBIAN:
+    if profile.arch not in DEBIAN:
         raise UsageError(
             f"board class {profile.name}: there is no system for {profile.arch} container boards",
-            f"use a class for {', '.join(rootfs.DEBIAN)}",
+            f"use a class for {', '.join(DEBIAN)}",
         )
-    return rootfs.ensure_image(engine, profile.arch, progress)
+    return ensure_image(engine, profile.arch, progress)
 
 
 def start(
@@ -198,14 +199,14 @@ def _board_files(profile: Profile, authorized: str, sudo: bool) -> bytes:
     """Return a tar of what differs from board to board."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        home = f"home/{rootfs.USER}"
+        home = f"home/{USER}"
         ssh = tarfile.TarInfo(f"{home}/.ssh")
-        ssh.type, ssh.mode, ssh.uid, ssh.gid = tarfile.DIRTYPE, 0o700, rootfs.USER_ID, rootfs.USER_ID
+        ssh.type, ssh.mode, ssh.uid, ssh.gid = tarfile.DIRTYPE, 0o700, USER_ID, USER_ID
         archive.addfile(ssh)
-        add_file(archive, f"{home}/.ssh/authorized_keys", authorized.encode(), 0o600, rootfs.USER_ID)
+        add_file(archive, f"{home}/.ssh/authorized_keys", authorized.encode(), 0o600, USER_ID)
         if sudo:
-            rule = f"{rootfs.USER} ALL=(ALL) NOPASSWD: ALL\n"
-            add_file(archive, f"etc/sudoers.d/{rootfs.USER}", rule.encode(), 0o440)
+            rule = f"{USER} ALL=(ALL) NOPASSWD: ALL\n"
+            add_file(archive, f"etc/sudoers.d/{USER}", rule.encode(), 0o440)
         if profile.arch != "x86_64":
             # The emulator reads it: programs see this core's features and no others.
             line = f"SetEnv QEMU_CPU={profile.clusters[0].cpu}\n"
@@ -237,7 +238,7 @@ def _free_port() -> int:
 
 
 def _host_key(engine: Engine, container: str) -> str:
-    return checked_host_key(engine.read(container, f"{rootfs.HOST_KEY}.pub").decode())
+    return checked_host_key(engine.read(container, f"{HOST_KEY}.pub").decode())
 
 
 def _wait_for_banner(engine: Engine, container: str, port: int, profile: Profile, name: str) -> None:

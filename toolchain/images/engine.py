@@ -10,7 +10,7 @@ import io
 import os
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ LABEL = "edge-toolchain"  # on every container of ours; its value says what it i
 # On every image of ours. Another label, as containers inherit those of their image: one that a user
 # makes of it is the user's.
 IMAGE_LABEL = f"{LABEL}.image"
+SOURCES_LABEL = f"{LABEL}.sources"  # on images: a digest of all that one was made of
 _ANSWER_SECONDS = 60.0  # for one request; loading an image on a busy machine takes 10 s
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -94,6 +95,28 @@ class Engine:
             for line in self.api.load_image(file):
                 if "error" in line:
                     raise ToolchainError(f"Docker cannot load the image {archive}: {line['error']}")
+
+    def image_labels(self, tag: str) -> dict[str, str] | None:
+        """Return an image's labels, None if the daemon has no such image."""
+        import docker.errors
+
+        with self.asked(f"look at the image {tag}"):
+            try:
+                return dict(self.api.inspect_image(tag)["Config"]["Labels"] or {})
+            except docker.errors.ImageNotFound:
+                return None
+
+    def remove_superseded(self, name: str, tag: str) -> None:
+        """Remove the images of ours that had a name before the image `tag` got it.
+
+        One stays that a container uses, or that someone gave a name of their own.
+        """
+        import docker.errors
+
+        with self.asked(f"remove what was {tag} before"):
+            for found in self.api.images(filters={"label": f"{IMAGE_LABEL}={name}", "dangling": True}):
+                with suppress(docker.errors.APIError):  # in use, or removed by another process
+                    self.api.remove_image(found["Id"])
 
     def remove_image(self, tag: str) -> None:
         """Remove an image of ours; it need not be there."""

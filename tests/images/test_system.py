@@ -1,0 +1,177 @@
+"""The systems of emulated boards: what is in one, when it is made anew, what is said when it cannot be."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from toolchain.config import cache_dir
+from toolchain.errors import MissingError, ToolchainError
+from toolchain.images import system, system_files
+from toolchain.images.catalogue import Image, image_named
+from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, Wanted
+from toolchain.images.system import build, cached_name, ensure_image, ensure_system, system_digest
+
+ARM64 = image_named("board-arm64")
+
+
+def test_the_cache_tells_images_and_recipes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = cached_name(ARM64)
+    assert before == cached_name(ARM64) != cached_name(image_named("board-armhf"))
+    monkeypatch.setitem(system_files.FILES, "etc/motd", (0o644, "new\n"))
+    assert cached_name(ARM64) != before
+
+
+@pytest.mark.slow
+def test_the_image_holds_nothing_of_this_host_and_no_secret(engine: Engine) -> None:
+    assert ensure_image(engine, "aarch64", print) == ARM64.tag
+    assert (engine.image_labels(ARM64.tag) or {})[SOURCES_LABEL] == system_digest(ARM64)
+    file = cache_dir() / system.FOLDER / cached_name(ARM64)
+    if not file.exists():  # the engine had the image from before
+        build(file, ARM64)
+    with tarfile.open(file) as image:
+        with tarfile.open(fileobj=image.extractfile("layer.tar")) as layer:
+            entries = {entry.name: entry for entry in layer}
+        program = _read(image, "usr/sbin/sshd")
+    assert program[18:20] == b"\xb7\x00", "an aarch64 program"
+    assert not [name for name in entries if name.startswith(("dev/", "var/cache/apt")) or "host_key" in name]
+    assert not {"etc/resolv.conf", "etc/hostname", "usr/bin/gcc"} & set(entries)
+    assert entries["usr/bin/sudo"].mode & 0o4000 and entries["usr/bin/sudo"].uid == 0
+    assert {entry.mtime for entry in entries.values()} == {system_files.CHANGED}
+    assert sum(entry.size for entry in entries.values()) < 150 << 20
+
+
+def _read(image: tarfile.TarFile, name: str) -> bytes:
+    with tarfile.open(fileobj=image.extractfile("layer.tar")) as layer:
+        found = layer.extractfile(name)
+        assert found is not None
+        return found.read()
+
+
+def test_an_image_of_an_older_recipe_is_made_anew_and_removed(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(tmp_path / "cache"))
+    tool = tmp_path / "bin" / "mmdebstrap"  # a system of no packages is made in no time
+    tool.parent.mkdir()
+    tarfile.open(tmp_path / "none.tar", "w").close()
+    tool.write_text(f"#!/bin/sh\ncat {tmp_path}/none.tar\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
+    image = Image(name=f"test-{os.getpid()}", description="a test", system="arm64")
+    users: list[str] = []
+    made = []
+
+    def remake(content: str) -> str:
+        monkeypatch.setitem(system_files.FILES, "etc/motd", (0o644, content))
+        assert ensure_system(engine, image, print) == image.tag
+        made.append(str(engine.api.inspect_image(image.tag)["Id"]))
+        return made[-1]
+
+    try:
+        first = remake("one\n")
+        assert remake("one\n") == first, "nothing to do"
+        second = remake("two\n")
+        assert second != first and _images(engine, image) == {second}
+        wanted = Wanted(image.tag, image.name, "h", "test", {}, {}, {}, (), 16, 16)
+        users.append(engine.create(wanted))
+        third = remake("three\n")
+        assert _images(engine, image) == {second, third}, "a container uses it"
+    finally:
+        for container in users:
+            engine.remove(container)
+        engine.remove_superseded(image.name, image.tag)
+        engine.remove_image(image.tag)
+    assert _images(engine, image) == set()
+
+
+def _images(engine: Engine, image: Image) -> set[str]:
+    return {i["Id"] for i in engine.api.images(filters={"label": f"{IMAGE_LABEL}={image.name}"})}
+
+
+@pytest.mark.slow
+def test_a_mirror_that_does_not_answer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLCHAIN_DEBIAN_MIRROR", "http://127.0.0.1:1/debian")
+    with pytest.raises(ToolchainError, match="mmdebstrap cannot unpack Debian bookworm for arm64") as raised:
+        build(tmp_path / "image.tar", ARM64)
+    assert "http://127.0.0.1:1/debian" in raised.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_machine_without_mmdebstrap_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingError, match=r"no 'mmdebstrap'.*apt-get install mmdebstrap"):
+        build(tmp_path / "image.tar", ARM64)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_build_ends_its_children(tmp_path: Path, number: signal.Signals) -> None:
+    tool = tmp_path / "bin" / "mmdebstrap"
+    tool.parent.mkdir()
+    tool.write_text(
+        f"#!/bin/sh\necho $$ > {tmp_path}/new\nmv {tmp_path}/new {tmp_path}/pid\nexec sleep 600\n"
+    )
+    tool.chmod(0o755)
+    (tmp_path / "out").mkdir()
+    code = (
+        "import signal, sys; from pathlib import Path\n"
+        "from toolchain.images.catalogue import image_named; from toolchain.images.system import build\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\n"
+        f"build(Path({str(tmp_path / 'out' / 'image')!r}), image_named('board-arm64'))"
+    )
+    environment = {**os.environ, "PATH": f"{tool.parent}{os.pathsep}{os.environ['PATH']}"}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE) as owner:
+        _until((tmp_path / "pid").is_file)
+        owner.send_signal(number)
+        owner.communicate(timeout=120)
+    child = int((tmp_path / "pid").read_text())
+    _until(lambda: not psutil.pid_exists(child))
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def _until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120  # a busy machine
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a tar at all" * 100])
+def test_what_is_no_tar_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    tool = tmp_path / "bin" / "mmdebstrap"
+    tool.parent.mkdir()
+    (tmp_path / "content").write_bytes(content)
+    tool.write_text(f"#!/bin/sh\ncat {tmp_path}/content; echo 'E: out of luck' >&2; exit 25\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(ToolchainError, match=r"for arm64: E: out of luck"):
+        build(tmp_path / "image.tar", ARM64)
+    assert not (tmp_path / "image.tar").exists()
+
+
+def test_the_layer_keeps_links_and_drops_what_is_of_no_use(tmp_path: Path) -> None:
+    packages = io.BytesIO()
+    with tarfile.open(fileobj=packages, mode="w") as source:
+        for name in ("./usr/bin/x", "./dev/null", "./var/run", "./var/runner", "./usr/share/doc/x/copyright"):
+            source.addfile(tarfile.TarInfo(name))
+        hard = tarfile.TarInfo("./usr/bin/y")
+        hard.type, hard.linkname = tarfile.LNKTYPE, "./usr/bin/x"
+        source.addfile(hard)
+    packages.seek(0)
+    system._write_layer(packages, tmp_path / "layer")
+    with tarfile.open(tmp_path / "layer") as layer:
+        assert {"usr/bin/x", "usr/bin/y", "var/runner", "run/sshd"} <= set(layer.getnames())
+        assert not {"dev/null", "usr/share/doc/x/copyright"} & set(layer.getnames())
+        assert layer.getmember("usr/bin/y").linkname == "usr/bin/x"
+        assert layer.getmember("var/run").issym() and layer.getnames().count("var/run") == 1

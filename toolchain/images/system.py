@@ -1,0 +1,143 @@
+"""The `system` images: file systems of emulated boards, from Debian's packages; made once and cached."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+import filelock
+
+from toolchain import atomic
+from toolchain.config import cache_dir
+from toolchain.errors import ToolchainError
+from toolchain.images import system_files as files
+from toolchain.images.archive import add_file, write_archive
+from toolchain.images.catalogue import Image, catalogue
+from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine
+from toolchain.images.unpacking import unpacked
+
+FOLDER = "rootfs"  # in the cache
+DEBIAN = {"aarch64": "arm64", "armv7": "armhf", "armv7a": "armhf", "x86_64": "amd64"}
+
+_GO = {"arm64": "arm64", "armhf": "arm", "amd64": "amd64"}  # what Docker calls them
+_LOCK_SECONDS = 1200.0
+
+
+def system_digest(image: Image) -> str:
+    """Return a digest of all that a `system` image is made of, save the versions of its packages."""
+    recipe = {name: value for name, value in vars(files).items() if name.isupper()}
+    content = json.dumps([recipe, _annotations(image), image.system, image.tag], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def cached_name(image: Image) -> str:
+    """Return the name of an image's file in the cache."""
+    return f"{image.system}-{system_digest(image)[:16]}.tar"
+
+
+def ensure_image(engine: Engine, machine: str, progress: Callable[[str], None]) -> str:
+    """Make sure that the engine has the image of a board of that machine; return its tag.
+
+    Parameters
+    ----------
+    machine
+        A profile's architecture, such as aarch64; one of `DEBIAN`.
+    """
+    wanted = DEBIAN[machine]
+    return ensure_system(engine, next(i for i in catalogue().values() if i.system == wanted), progress)
+
+
+def ensure_system(engine: Engine, image: Image, progress: Callable[[str], None]) -> str:
+    """Make sure that the engine has a `system` image as it is made now; return its tag.
+
+    An older one of ours is removed, unless a container still uses it.
+
+    Raises
+    ------
+    MissingError
+        `mmdebstrap` is not installed.
+    ToolchainError
+        The packages cannot be fetched, or the image cannot be loaded; nothing is left of it.
+    """
+    if _is_current(engine, image):
+        return image.tag
+    file = cache_dir() / FOLDER / cached_name(image)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with filelock.FileLock(f"{file}.lock", timeout=_LOCK_SECONDS):
+            if _is_current(engine, image):
+                return image.tag
+            if not file.exists():
+                progress(f"unpacking Debian {files.SUITE} for {image.name}, once (under a minute)")
+                build(file, image)
+            progress(f"loading {image.tag} into Docker")
+            engine.load_image(file)
+            engine.remove_superseded(image.name, image.tag)
+    except filelock.Timeout as error:
+        raise ToolchainError(
+            f"another process has been making {file} for {_LOCK_SECONDS:g} s",
+            "wait for it to end, or end it; then try again",
+        ) from error
+    return image.tag
+
+
+def _is_current(engine: Engine, image: Image) -> bool:
+    labels = engine.image_labels(image.tag) or {}
+    return labels.get(SOURCES_LABEL) == system_digest(image)
+
+
+def build(target: Path, image: Image) -> None:
+    """Write a `system` image as a docker-archive; see `ensure_system` for what can go wrong."""
+    with (
+        atomic.replacing(target) as archive,
+        tempfile.TemporaryDirectory(dir=target.parent, prefix=".rootfs.") as folder,
+    ):
+        layer = Path(folder) / "layer.tar"
+        with unpacked(files.SUITE, image.system, files.PACKAGES, Path(folder) / "log") as packages:
+            _write_layer(packages, layer)
+        labels = {**_annotations(image), SOURCES_LABEL: system_digest(image)}
+        write_archive(archive, layer, image.tag, _GO[image.system], files.COMMAND, labels)
+
+
+def _annotations(image: Image) -> Mapping[str, str]:
+    return {
+        IMAGE_LABEL: image.name,
+        "org.opencontainers.image.title": image.name,
+        "org.opencontainers.image.description": image.description,
+    }
+
+
+def _write_layer(packages: IO[bytes], layer: Path) -> None:
+    made = {*files.LINKS, *files.FILES}
+    with (
+        tarfile.open(fileobj=packages, mode="r|") as source,
+        tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as target,
+    ):
+        for entry in source:
+            entry.name = entry.name.removeprefix("./").rstrip("/")
+            if not entry.name or entry.name == "." or entry.name in made or _is_dropped(entry.name):
+                continue
+            entry.linkname = entry.linkname.removeprefix("./") if entry.islnk() else entry.linkname
+            entry.mtime, entry.uname, entry.gname = files.CHANGED, "", ""
+            entry.pax_headers = {}
+            target.addfile(entry, source.extractfile(entry) if entry.isreg() else None)
+        for name, (mode, owner) in files.FOLDERS.items():
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode, folder.uid, folder.gid = tarfile.DIRTYPE, mode, owner, owner
+            folder.mtime = files.CHANGED
+            target.addfile(folder)
+        for name, content in files.LINKS.items():
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname, link.mtime = tarfile.SYMTYPE, content, files.CHANGED
+            target.addfile(link)
+        for name, (mode, text) in files.FILES.items():
+            add_file(target, name, text.encode(), mode, changed=files.CHANGED)
+
+
+def _is_dropped(name: str) -> bool:
+    return any(name == d.rstrip("/") or (d.endswith("/") and name.startswith(d)) for d in files.DROPPED)

@@ -1,0 +1,99 @@
+"""Debian's packages for any architecture, unpacked: what `mmdebstrap` writes, as one tar stream."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tarfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from toolchain.config import settings
+from toolchain.errors import MissingError, ToolchainError
+
+_SECONDS = 900.0  # 12 s here; the rest is for a slow mirror
+
+
+@contextmanager
+def unpacked(suite: str, architecture: str, packages: Sequence[str], log: Path) -> Iterator[IO[bytes]]:
+    """Yield the packages with all they depend on as one tar stream; none of their scripts has run.
+
+    Parameters
+    ----------
+    architecture
+        Debian's name of it.
+    log
+        The file for what the program says.
+
+    Raises
+    ------
+    MissingError
+        `mmdebstrap` is not installed.
+    ToolchainError
+        The packages cannot be fetched, or what comes is no tar.
+    """
+    mirror = settings().debian_mirror
+    command = [
+        *("mmdebstrap", "--variant=extract", "--format=tar", f"--architectures={architecture}"),
+        "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
+        f"--include={','.join(packages)}",
+        '--aptopt=Acquire::Languages "none"',
+        '--aptopt=Acquire::Retries "3"',
+        *(suite, "-", f"deb {mirror} {suite} main"),
+    ]
+    try:
+        with log.open("wb") as errors:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+    except FileNotFoundError as error:
+        raise MissingError(
+            "no 'mmdebstrap' on this machine: it makes the file systems of boards and images",
+            "apt-get install mmdebstrap, or `make deps`; boards without it: --kind process",
+        ) from error
+    late = threading.Timer(_SECONDS, _end, [child])
+    late.start()
+    failed = ToolchainError("")
+    try:
+        assert child.stdout is not None  # noqa: S101 - PIPE above
+        try:
+            yield child.stdout
+            while child.stdout.read(1 << 16):  # padding after the end of the tar
+                pass
+        except tarfile.TarError as error:
+            failed.__cause__ = error
+        code = child.wait()
+    except BaseException:
+        _end(child)
+        raise
+    finally:
+        late.cancel()
+        if child.stdout:
+            child.stdout.close()
+    if code != 0 or failed.__cause__:
+        lines = log.read_text(errors="replace").strip().splitlines()
+        said = [line for line in lines if line.startswith("E:")] or lines[-1:] or ["it said nothing"]
+        raise ToolchainError(
+            f"mmdebstrap cannot unpack Debian {suite} for {architecture}: {said[0]}",
+            f"does {mirror} answer? Another mirror: set TOOLCHAIN_DEBIAN_MIRROR; "
+            "boards go without: --kind process",
+        ) from failed.__cause__
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End mmdebstrap, which cleans up after itself if it is let."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if child.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(10)
