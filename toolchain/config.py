@@ -29,7 +29,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     board: str = Field("local", description="Board or board class used when `--board` is not given.")
-    engine: Literal["auto", "host"] = Field("auto", description="Where a step runs.")
+    engine: Literal["auto", "docker", "host"] = Field(
+        "auto", description="Where `build` and `tune` run; auto: in a container if its image is there."
+    )
     cache_dir: Path = Field(
         Path(platformdirs.user_cache_dir("edge-toolchain")),
         description="Compiled runtimes and zig's cache; `toolchain cache prune` empties it.",
