@@ -36,7 +36,7 @@ provision-%: venv ## make board % ready to run networks, such as provision-rk339
 build-%: venv ## compile MODEL into a bundle for board or class %, such as build-rk3399
 	@$(BIN)/toolchain build $(MODEL) --board $* -o $(OUT)
 
-test: venv sshd ## what CI runs: linters, types, layers and the tests
+test: venv servers ## what CI runs: linters, types, layers and the tests
 	@$(MAKE) lint
 	@$(BIN)/python -m tests.compile_runtimes
 	$(BIN)/python -m pytest --cache-clear $(WORKERS) -m "not full" $(PYTEST) || { [ $$? = 1 ] && $(MAKE) again; }
@@ -47,18 +47,18 @@ test: venv sshd ## what CI runs: linters, types, layers and the tests
 again:
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST)
 
-test-all: venv sshd ## the tests and every network on every class; the result goes to docs/test-all.md
+test-all: venv servers ## the tests and every network on every class; the result goes to docs/test-all.md
 	@$(MAKE) lint
 	@$(BIN)/python -m tests.compile_runtimes
 	$(BIN)/python -m pytest $(WORKERS) -p tests.result_table --result-table docs/test-all.md $(PYTEST)
 
-check: venv sshd ## linters, types, layers and the fast tests; under a minute
+check: venv servers ## linters, types, layers and the fast tests; under a minute
 	@$(MAKE) lint
 	$(BIN)/python -m pytest $(WORKERS) -q -m "not slow and not full" $(PYTEST)
 
-.PHONY: lint sshd
-sshd: venv
-	@tools/sshd.sh
+.PHONY: lint servers
+servers: venv
+	@tools/servers.sh
 
 lint:
 	$(BIN)/ruff check .

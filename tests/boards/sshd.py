@@ -18,7 +18,7 @@ import psutil
 
 from toolchain.boards.address import SshAddress
 
-_UNPACKED = Path(__file__).parents[2] / ".venv" / "sshd"  # by tools/sshd.sh, where the system has none
+_UNPACKED = Path(__file__).parents[2] / ".venv" / "sshd"  # by tools/servers.sh, where the system has none
 
 
 def free_port() -> int:
@@ -83,7 +83,7 @@ def _helper_programs() -> list[str]:
 def sshd(folder: Path, *options: str, port: int | None = None) -> Iterator[Sshd]:
     """Run a server below `folder`; `options` are lines for its sshd_config, which go first."""
     program = shutil.which("sshd", path=os.environ["PATH"] + f":/usr/sbin:/sbin:{_UNPACKED}/usr/sbin")
-    assert program, "no sshd here: tools/sshd.sh unpacks one"
+    assert program, "no sshd here: tools/servers.sh unpacks one"
     folder.mkdir(parents=True, exist_ok=True)
     host_key = make_key(folder / "host")
     key = make_key(folder / "id")
