@@ -10,6 +10,7 @@ from onnx import checker, numpy_helper
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.fold import fold_batch_norms
+from toolchain.models.resizing import with_new_resizes
 from toolchain.models.shapes import dtype_of
 from toolchain.models.spec import TensorSpec
 from toolchain.models.walk import all_nodes, all_tensors, input_values, node_name, opset_of
@@ -85,7 +86,7 @@ def check_valid(model: onnx.ModelProto, origin: str) -> None:
 def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
     """Import a static, checked model to Relax; the i-th parameter of `main` is the i-th true input.
 
-    Batch norms are folded into the convolutions before them.
+    Batch norms are folded into the convolutions before them; old ways to resize are brought up to date.
 
     Raises
     ------
@@ -94,8 +95,9 @@ def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
     """
     from toolchain import tvm_compat
 
+    readable = with_new_resizes(model, origin)
     try:
-        return tvm_compat.import_onnx(fold_batch_norms(model).graph, opset_of(model))
+        return tvm_compat.import_onnx(fold_batch_norms(readable).graph, opset_of(model))
     except tvm_compat.NodeImportError as error:
         raise UsageError(
             f"{origin}: unsupported use of {error.operator} (node {error.node!r}): {first_line(error)}",

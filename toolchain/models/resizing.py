@@ -1,0 +1,77 @@
+"""`Upsample`, and `Resize` as it was in operator set 10, as the `Resize` of set 11.
+
+TVM reads nothing older, or reads it wrongly: it takes the scales of set 10 for the region, and rounds
+`Upsample` to the nearest pixel where ONNX means the one before. onnx's own version converter keeps
+the default of the new operator, half pixels, which gives other numbers too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from toolchain.errors import UsageError
+from toolchain.models.walk import all_nodes, node_name, opset_of
+
+HINT = "export it again, with operator set 11 or newer"
+
+
+def with_new_resizes(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
+    """Return `model` (shapes inferred) with old nodes replaced; its other nodes, and its set, stay.
+
+    onnxruntime computes the old operators from coordinates `i / scale`, and takes the pixel before
+    when it enlarges and the one after when it shrinks.
+
+    Raises
+    ------
+    UsageError
+        Scales that are no constants, that fit no whole number of pixels, or not spatial; names the node.
+    """
+    old = {"Upsample", "Resize"} if opset_of(model) == 10 else {"Upsample"}
+    if not any(node.op_type in old for node in all_nodes(model.graph)):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph = copy.graph
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    values = (*graph.input, *graph.value_info, *graph.output)
+    shapes = {value.name: [d.dim_value for d in value.type.tensor_type.shape.dim] for value in values}
+    for node in all_nodes(graph):
+        attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        if node.op_type == "Constant" and "value" in attributes:
+            constants[node.output[0]] = numpy_helper.to_array(attributes["value"])
+        if node.op_type not in old:
+            continue
+        scales = attributes.get("scales", constants.get(node.input[1]) if len(node.input) > 1 else None)
+        problem = _problem(scales, shapes.get(node.input[0], []))
+        if scales is None or problem:
+            raise UsageError(
+                f"{origin}: unsupported use of {node.op_type} (node {node_name(node)!r}): {problem}", HINT
+            )
+        name = f"{node.output[0]}/scales"
+        graph.initializer.append(numpy_helper.from_array(np.asarray(scales, np.float32), name))
+        node.op_type = "Resize"
+        node.input[1:] = ["", name]
+        del node.attribute[:]
+        new = {
+            "mode": attributes.get("mode", b"nearest").decode(),
+            "coordinate_transformation_mode": "asymmetric",
+            "nearest_mode": "ceil" if min(scales) < 1 else "floor",
+        }
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in new.items())
+    return copy
+
+
+def _problem(scales: np.ndarray | list[float] | None, shape: list[int]) -> str:
+    if scales is None:
+        return "its scales are computed by the network; they must be constants"
+    told = [round(float(scale), 6) for scale in scales]
+    sizes = np.asarray(shape) * np.asarray(scales, np.float64) if len(shape) == len(told) else np.array([0.5])
+    if told[:2] != [1, 1] or not 3 <= len(told) <= 5:
+        return f"its scales {told} change more than one to three spatial dimensions behind batch and channels"
+    if min(told) < 1 < max(told):
+        return f"its scales {told} enlarge and shrink at once"
+    if not np.allclose(sizes, np.round(sizes), rtol=0, atol=1e-3):
+        return f"its scales {told} make no whole number of pixels of the shape {shape}"
+    return ""
