@@ -86,7 +86,12 @@ def test_fractions_lines_and_shrinking(
     ("opset", "scales", "stored", "reason"),
     [
         (9, [1, 1, 2, 2], "computed", "its scales are computed by the network"),
-        (9, [1, 1, 1.3, 1], "initializer", r"its scales \[1.0, 1.0, 1.3, 1.0\] make no whole number of pixels"),
+        (
+            9,
+            [1, 1, 1.3, 1],
+            "initializer",
+            r"its scales \[1.0, 1.0, 1.3, 1.0\] make no whole number of pixels",
+        ),
         (9, [1, 2, 2, 2], "initializer", "change more than one to three spatial dimensions"),
         (10, [1, 1, 0.5, 2], "initializer", "enlarge and shrink at once"),
     ],
