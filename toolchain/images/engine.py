@@ -74,9 +74,8 @@ class Engine:
 
     @property
     def is_local(self) -> bool:
-        """Whether the daemon publishes ports on this machine."""
-        parts = urlsplit(self.where)
-        return parts.scheme in ("unix", "http+unix") or parts.hostname in _LOOPBACK
+        """Whether the daemon runs on this machine: it sees its files and publishes ports on it."""
+        return is_local(self.where)
 
     @property
     def version(self) -> str:
@@ -269,6 +268,17 @@ class Engine:
             ) from error
 
 
+def address() -> str:
+    """Return where the Docker daemon is to be found: DOCKER_HOST, else the usual socket."""
+    return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+
+
+def is_local(where: str) -> bool:
+    """Return whether a daemon's address is one of this machine; nothing is connected."""
+    parts = urlsplit(where)
+    return parts.scheme in ("unix", "http+unix") or parts.hostname in _LOOPBACK
+
+
 @contextmanager
 def connect() -> Iterator[Engine]:
     """Connect to the Docker daemon, the one of DOCKER_HOST if that is set; closed at the end.
@@ -284,7 +294,7 @@ def connect() -> Iterator[Engine]:
     import docker.errors
     import requests.exceptions
 
-    where = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    where = address()
     try:
         docker.utils.parse_host(where)
         options = docker.utils.kwargs_from_env()
