@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.building.network import written
+from tests.rpc.peers import until
 from toolchain.boards import emulated
 from toolchain.boards.board import Board
 from toolchain.boards.inventory import find_board
@@ -81,6 +82,8 @@ def test_one_that_hangs_is_left_out(
     def freeze_a_once(event: Event) -> None:
         events.append(event)
         if event == Step("searching"):  # from now on it is sure to be asked
+            # One that hangs before it offers itself anew is waited for, until the lab starts it again.
+            until(lambda: all(counts["free"] == 2 for counts in lab.status().keys.values()))
             frozen.extend(processes_of("a", state))
             for process in frozen:
                 process.suspend()

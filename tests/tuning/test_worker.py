@@ -54,6 +54,15 @@ def test_suspended_process_is_killed_at_the_deadline(worker: Worker) -> None:
     assert worker.call(20, _add, 1, 1) == 2
 
 
+def test_suspended_process_that_reads_nothing_is_killed_at_the_deadline(worker: Worker) -> None:
+    os.kill(worker.call(20, _pid), signal.SIGSTOP)
+    begun = time.monotonic()
+    with pytest.raises(TimeoutError):
+        worker.call(0.5, len, bytes(8 << 20))  # far more than a pipe takes
+    assert time.monotonic() - begun < 10
+    assert worker.call(20, len, bytes(8 << 20)) == 8 << 20
+
+
 def test_crash_says_the_signal(worker: Worker) -> None:
     with pytest.raises(WorkerDiedError, match="-11"):
         worker.call(20, _die)

@@ -106,9 +106,13 @@ class Script:
         self.channel.status_event.wait(seconds)
         return self.code()
 
+    def settle(self) -> None:
+        """Wait, not for long, for the end of its standard error, which comes after that of its watcher."""
+        self._drain.join(_JOIN_S)
+
     def errors(self) -> bytes:
         """Return what it printed on its standard error until it ended."""
-        self._drain.join(_JOIN_S)
+        self.settle()
         return b"".join(self._errors)
 
     def last_words(self) -> str:

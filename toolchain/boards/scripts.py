@@ -21,6 +21,7 @@ export LC_ALL
 # is gone, it ends the command with all its children: sshd made the command the leader of a process
 # group, the watcher is in that group, and so the group's number cannot be given to others meanwhile.
 # GRACE 0: at once. Else each of: by itself, by SIGTERM within so many tenths of a second.
+# It keeps the channel's standard error open, as handle 4: when that ends, nothing of ours runs there.
 _WATCH = r"""
 watch() {
     trap '' HUP INT TERM PIPE
@@ -58,12 +59,12 @@ ulimit -c 0
 exec 3<&0
 if [ "$size" -gt 0 ]; then
     pipe=$(mktemp -d) && mkfifo "$pipe/in" || { say pipe; exit 0; }
-    { head -c "$size" <&3 >"$pipe/in"; watch <&3; } >/dev/null 2>&1 &
+    { head -c "$size" <&3 >"$pipe/in"; watch <&3; } 4>&2 >/dev/null 2>&1 &
     exec <"$pipe/in"
     rm -r -- "$pipe"
 else
     [ "$grace" -gt 0 ] || exec </dev/null
-    watch <&3 >/dev/null 2>&1 &
+    watch <&3 4>&2 >/dev/null 2>&1 &
 fi
 exec 3<&-
 say "ready $$"

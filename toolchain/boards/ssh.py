@@ -249,6 +249,7 @@ class SshProcess:
             with contextlib.suppress(LostError):  # its watcher ends it all the same
                 if self._script.wait(self._CLOSE_S) is None:
                     self._transport._kill(self._script)
+                self._script.settle()
         finally:
             self._script.close()
 

@@ -7,8 +7,9 @@ native code that never returns also holds the lock that the worker's clock needs
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
@@ -43,16 +44,19 @@ class Worker:
         """
         connection = self._connection or self._start()
         try:
-            connection.send((function, arguments))
-            if not connection.poll(deadline_s):
-                raise TimeoutError(f"no answer within {deadline_s:.0f} s")
-            failed, value = connection.recv()
-        except (EOFError, ConnectionError) as error:
+            with _killed_after(deadline_s, self._process) as late:
+                connection.send((function, arguments))
+                failed, value = connection.recv()
+        except (EOFError, OSError) as error:
             code = self.close()
+            if late.is_set():
+                raise TimeoutError(f"no answer within {deadline_s:.0f} s") from error
             raise WorkerDiedError(f"the process ended with exit code {code}") from error
         except BaseException:  # Ctrl-C included: an answer that comes too late must not be read later
             self.close()
             raise
+        if late.is_set():  # it answered at the last moment
+            self.close()
         if failed:
             raise value
         result: Result = value
@@ -78,6 +82,27 @@ class Worker:
         self._process.start()
         theirs.close()
         return self._connection
+
+
+@contextmanager
+def _killed_after(seconds: float, process: Any) -> Iterator[threading.Event]:
+    """Kill a process unless the block ends in time; yield what says whether that was done.
+
+    Its end frees whoever talks to it, also in the middle of a message, where a `poll` does not help.
+    """
+    late = threading.Event()
+
+    def kill() -> None:
+        late.set()
+        process.kill()
+
+    clock = threading.Timer(seconds, kill)
+    clock.start()
+    try:
+        yield late
+    finally:
+        clock.cancel()
+        clock.join()
 
 
 def _serve(connection: Connection) -> None:
