@@ -148,6 +148,21 @@ def test_configuration(invoke: Toolchain, folder: Path, text: str, says: list[st
     refused(invoke, folder, 2, [str(folder / "toolchain.toml"), *says], "board", "list")
 
 
+def test_a_bad_board_is_reported_with_the_place_it_came_from(
+    invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (files / "toolchain.toml").write_text('board = "from-file"\n')
+    said = f"{files / 'toolchain.toml'}: board = 'from-file': there is no such board"
+    refused(invoke, files, 2, [said], "tasks", "good.onnx")
+    monkeypatch.setenv("TOOLCHAIN_BOARD", "from-shell")
+    refused(invoke, files, 2, ["TOOLCHAIN_BOARD=from-shell: there is no such board"], "tasks", "good.onnx")
+    monkeypatch.setenv("TOOLCHAIN_BOARD", "rk3399")
+    with_class = ("tune", "good.onnx", "--trials", 1)
+    refused(invoke, files, 2, ["TOOLCHAIN_BOARD=rk3399: that is a board class"], *with_class)
+    typed = ("tasks", "good.onnx", "--board", "typed")
+    refused(invoke, files, 2, ["--board typed: there is no such board"], *typed)
+
+
 def test_a_broken_board_class_names_file_and_key(invoke: Toolchain, folder: Path) -> None:
     (folder / "toolchain.toml").touch()
     file = folder / "boards" / "mine" / "board.toml"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from toolchain.cli import complete
+from toolchain.errors import UsageError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_BOARD_VARIABLE = "TOOLCHAIN_BOARD"
 
 bundle_argument = click.argument("bundle", type=click.Path(path_type=Path))
 cluster_option = click.option(
@@ -38,15 +43,46 @@ engine_option = click.option(
 
 
 def board_option(help_text: str) -> Callable[[Function], Function]:
-    """Add `--board`; a command gets None when neither the option nor its variable is given."""
-    return click.option(
+    """Add `--board`; a command gets None when neither the option nor its variable is given.
+
+    A name that cannot be used is reported with the place it came from.
+    """
+    option = click.option(
         "--board",
         metavar="B",
-        envvar="TOOLCHAIN_BOARD",
+        envvar=_BOARD_VARIABLE,
         show_envvar=True,
         shell_complete=complete.boards,
         help=f"{help_text} Default: `board` of toolchain.toml, else local.",
     )
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def called(*args: Any, board: str | None, **options: Any) -> Any:
+            try:
+                return function(*args, board=board, **options)
+            except UsageError as error:
+                said = f"--board {board_name(board)}:"
+                if not error.message.startswith(said):
+                    raise
+                where = _board_origin(board_name(board)) + error.message.removeprefix(said)
+                raise UsageError(where, error.hint) from error
+
+        return option(cast(Function, called))
+
+    return decorate
+
+
+def _board_origin(name: str) -> str:
+    """Return which option, variable or key of this call says `name`, as a message begins with it."""
+    from toolchain.config import configuration
+
+    source = click.get_current_context().get_parameter_source("board")
+    if source is ParameterSource.COMMANDLINE:
+        return f"--board {name}:"
+    if source is ParameterSource.ENVIRONMENT:
+        return f"{_BOARD_VARIABLE}={name}:"
+    return f"{configuration().origins['board']}: board = {name!r}:"
 
 
 def board_name(board: str | None) -> str:
