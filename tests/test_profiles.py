@@ -32,8 +32,11 @@ def test_the_shipped_classes_are_what_they_are() -> None:
     for name in class_names():
         profile = load_profile(name)
         assert profile.name == name
-        major, minor = map(int, profile.glibc.split("."))
-        assert (major, minor) <= (2, 27), "vendor images are as old as Ubuntu 18.04"
+        if profile.android:
+            assert profile.glibc is None and profile.triple.endswith("-android")
+        else:
+            major, minor = map(int, (profile.glibc or "").split("."))
+            assert (major, minor) <= (2, 27), "vendor images are as old as Ubuntu 18.04"
 
 
 def test_the_first_cluster_is_the_default_and_unknown_ones_are_refused() -> None:
@@ -70,6 +73,9 @@ def test_a_class_of_ones_own_stands_in_boards_beside_the_settings(
         ("aarch64-unknown-linux-gnu", "armv7a-linux-gnueabihf", "a triple has four parts"),
         ("aarch64-unknown-linux-gnu", "armv7a-unknown-linux-gnueabi", "only those with hard float"),
         ('"2.28"', '"new"', "glibc: 'new'"),
+        ('glibc = "2.28"', "", "glibc: is missing"),
+        ("unknown-linux-gnu", "unknown-linux-android", "glibc: '2.28': Value error, Android has another C"),
+        ("unknown-linux-gnu", "unknown-linux-android21", "of Android's systems one is known: aarch64-unk"),
         ("cores = 4", "cores = 0", "clusters.0.cores: 0"),
         ('description = "mine"', '[[devices]]\nkind = "gpu"', "devices.0.kind: 'gpu': Input should be 'cpu'"),
         ("[[clusters]]", "[[clusters", "cannot be read"),

@@ -7,13 +7,15 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic_core import PydanticKnownError
 
 from toolchain.errors import UsageError
 
 PROFILE_FILE = "board.toml"
 _TRIPLE_PARTS = 4
 ARMV7 = "armv7a-unknown-linux-gnueabihf"
+ANDROID = "aarch64-unknown-linux-android"
 
 
 def _four_parts(triple: str) -> str:
@@ -22,7 +24,18 @@ def _four_parts(triple: str) -> str:
         raise ValueError("a triple has four parts, such as aarch64-unknown-linux-gnu")
     if triple.startswith("arm") and triple != ARMV7:
         raise ValueError(f"of the 32-bit Arm systems only those with hard float are known: {ARMV7}")
+    if "android" in triple and triple != ANDROID:
+        raise ValueError(f"of Android's systems one is known: {ANDROID}")
     return triple
+
+
+def _has_glibc(glibc: str | None, info: ValidationInfo) -> str | None:
+    triple = info.data.get("triple", "")  # none where it is wrong itself
+    if triple == ANDROID and glibc is not None:
+        raise ValueError("Android has another C library: leave this line out")
+    if triple not in ("", ANDROID) and glibc is None:
+        raise PydanticKnownError("missing")
+    return glibc
 
 
 class _Strict(BaseModel):
@@ -53,7 +66,12 @@ class Profile(_Strict):
     triple: Annotated[str, AfterValidator(_four_parts)]
     clusters: tuple[Cluster, ...] = Field(min_length=1)
     features: tuple[str, ...] = Field((), description="LLVM features beyond the cpu's, e.g. +neon")
-    glibc: str = Field(pattern=r"^\d+\.\d+$", description="the oldest C library on such boards")
+    glibc: Annotated[str | None, AfterValidator(_has_glibc)] = Field(
+        None,
+        pattern=r"^\d+\.\d+$",
+        validate_default=True,
+        description="the oldest C library on such boards; none on Android",
+    )
     memory_mib: int = Field(ge=1)
     devices: tuple[Device, ...] = (Device(),)
 
@@ -61,6 +79,11 @@ class Profile(_Strict):
     def arch(self) -> str:
         """First part of the triple: x86_64, aarch64, armv7a."""
         return self.triple.split("-")[0]
+
+    @property
+    def android(self) -> bool:
+        """Whether such boards run Android: networks are built for them, and run by an app there."""
+        return self.triple == ANDROID
 
     def cluster(self, cpu: str | None) -> Cluster:
         """Return the cluster of that cpu, the first one for None.

@@ -104,7 +104,7 @@ def _check(board: Board, facts: dict[str, Any], fingerprint: str) -> None:
             f"board {board.name} is a {facts['machine']} machine, its class {profile.name} is {profile.arch}",
             "give the board another class",
         )
-    if version_key(facts["glibc"]) < version_key(profile.glibc):
+    if profile.glibc and version_key(facts["glibc"]) < version_key(profile.glibc):
         raise ToolchainError(
             f"board {board.name} has glibc {facts['glibc']}, its class {profile.name} says {profile.glibc}",
             f"lower `glibc` in the board.toml of {profile.name}",

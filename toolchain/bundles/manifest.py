@@ -98,7 +98,9 @@ class Manifest(_Strict):
     board: str
     cluster: str = Field(description="cpu of the cores that it was built for")
     threads: int = Field(ge=1)
-    glibc: str = Field(pattern=r"^\d+\.\d+$", description="the oldest C library that loads the library")
+    glibc: str | None = Field(
+        pattern=r"^\d+\.\d+$", description="the oldest C library that loads the library; none on Android"
+    )
     inputs: tuple[Tensor, ...] = Field(min_length=1)
     outputs: tuple[Tensor, ...] = Field(min_length=1)
     tolerance: float = Field(gt=0, description="largest max|y-r| / max|r| of any output")
@@ -120,7 +122,14 @@ class Manifest(_Strict):
             raise ValueError(f"model.softmax_outputs: {sorted(strangers)} are no outputs")
         if self.target.triple.split("-")[0] != self.arch:
             raise ValueError(f"arch is {self.arch}, but target.triple is {self.target.triple}")
+        if (self.glibc is None) != self.android:
+            raise ValueError(f"glibc is {self.glibc}, but target.triple is {self.target.triple}")
         return self
+
+    @property
+    def android(self) -> bool:
+        """Whether it was built for Android, whose C library has no versions."""
+        return self.target.triple.endswith("-android")
 
     @property
     def library_member(self) -> str:

@@ -25,6 +25,12 @@ def check_machine(manifest: Manifest, board: Board) -> None:
             f"board {board.name} is {board.profile.arch} ({board.profile.name})",
             _build_for(manifest, board),
         )
+    if manifest.android and not board.profile.android:
+        raise UsageError(
+            f"bundle for another board: built for Android ({manifest.board_class}), "
+            f"board {board.name} is {board.profile.triple} ({board.profile.name})",
+            _build_for(manifest, board),
+        )
 
 
 def check_facts(manifest: Manifest, board: Board, facts: Mapping[str, Any]) -> None:
@@ -43,7 +49,7 @@ def check_facts(manifest: Manifest, board: Board, facts: Mapping[str, Any]) -> N
     missing = [feature for feature in manifest.requires if feature not in facts["cpu_features"]]
     if missing:
         raise lacks_features(manifest, board, missing)
-    if version_key(facts["glibc"]) < version_key(manifest.glibc):
+    if manifest.glibc and version_key(facts["glibc"]) < version_key(manifest.glibc):
         raise UsageError(
             f"bundle for another board: built for glibc {manifest.glibc} and later "
             f"({manifest.board_class}), board {board.name} has {facts['glibc']}",

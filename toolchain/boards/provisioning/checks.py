@@ -60,7 +60,7 @@ def check_machine(board: str, profile: Profile, facts: Facts) -> None:
             "nothing was written",
             "give the board another class: `toolchain board list` shows them",
         )
-    floor = max(profile.glibc, GLIBC_FLOOR, key=version_key)
+    floor = max(profile.glibc or GLIBC_FLOOR, GLIBC_FLOOR, key=version_key)
     if facts.glibc is None:
         raise ToolchainError(
             f"board {board} has no glibc (musl?), its class {profile.name} needs {floor}; "
