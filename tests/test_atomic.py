@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -67,6 +68,34 @@ def test_a_full_disk_leaves_the_old_file_and_says_so(tmp_path: Path) -> None:
     assert f"cannot write {file}" in ended.stdout
     assert file.read_text() == "old"
     assert names(tmp_path) == ["x"]
+
+
+def test_a_folder_of_someone_else_is_no_full_disk(tmp_path: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from toolchain import atomic\n"
+        "from toolchain.errors import ToolchainError\n"
+        "os.geteuid() or os.seteuid(65534)\n"  # root may write everywhere
+        "try: atomic.write_text(Path(sys.argv[1]), 'x')\n"
+        "except ToolchainError as error: print(error)\n"
+    )
+    for folder in (*tmp_path.parents[:2], tmp_path):
+        folder.chmod(0o755)
+    tmp_path.chmod(0o555)
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "x")], capture_output=True, text=True, timeout=60
+    )
+    assert "Permission denied" in ended.stdout and "that you may write to" in ended.stdout, ended.stderr
+    assert "space" not in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("number", "way_out"), [(errno.ENOSPC, "free some space"), (errno.EROFS, "can only be read")]
+)
+def test_the_way_out_follows_the_reason(number: int, way_out: str) -> None:
+    error = atomic.cannot_write(Path("/x"), OSError(number, os.strerror(number)))
+    assert os.strerror(number) in error.message and way_out in error.hint
 
 
 @pytest.mark.parametrize("where", ["file/x", "."])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -14,6 +15,17 @@ from toolchain.errors import ToolchainError
 # It can be read only by setting it, which other threads would notice later on.
 _UMASK = os.umask(0)
 os.umask(_UMASK)
+
+_FREE = "free some space or choose another folder"
+_PERMIT = "choose a folder that you may write to, or change the permissions of this one"
+_WAYS_OUT = {
+    errno.ENOSPC: _FREE,
+    errno.EDQUOT: _FREE,
+    errno.EFBIG: _FREE,
+    errno.EACCES: _PERMIT,
+    errno.EPERM: _PERMIT,
+    errno.EROFS: "choose a folder on another file system: this one can only be read",
+}
 
 
 def sync_folder(folder: Path) -> None:
@@ -109,7 +121,8 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 def cannot_write(path: Path, error: OSError) -> ToolchainError:
     """Say that `path` could not be written, and why."""
     reason = error.strerror or str(error)
+    way_out = _WAYS_OUT.get(error.errno or 0, "choose another folder")
     return ToolchainError(
         f"cannot write {path}: {reason}; nothing was left half-written",
-        "free some space or choose another folder, then run the same command again",
+        f"{way_out}, then run the same command again",
     )

@@ -5,6 +5,7 @@ Several processes may read and write at once. A record is on the disk when `add`
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from toolchain.records.record import METASCHEDULE, PASSING_FAILURES, Record
 FILE_NAME = "records.sqlite"
 _BUSY_S = 30.0
 _DAMAGED = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"})
+_REFUSED = {"SQLITE_FULL": errno.ENOSPC, "SQLITE_READONLY": errno.EACCES, "SQLITE_PERM": errno.EACCES}
 _LOCKED = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
 _DIGESTS = "SELECT DISTINCT digest, failure FROM records"
 _OF_KEY = "workload=? AND triple=? AND cpu=? AND level=? AND threads=? AND board_class=?"
@@ -177,4 +179,5 @@ class RecordStore:
                 f"{self.path} has been locked by another process for {_BUSY_S:.0f} s",
                 "end the other program that writes to it (`fuser` names it), then try again",
             )
-        return cannot_write(self.path, OSError(0, str(error)))
+        number = next((n for code, n in _REFUSED.items() if name.startswith(code)), 0)
+        return cannot_write(self.path, OSError(number, str(error)))
