@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.boards.test_address import KEY
-from toolchain.boards import inventory, register
+from toolchain.boards import emulated, inventory, register
 from toolchain.boards.ssh import SshTransport
 from toolchain.config import FILE_NAME, BoardEntry, configuration
 from toolchain.errors import ToolchainError, UsageError
@@ -109,6 +109,15 @@ def test_names_that_are_taken_or_none_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match=name[:60]) as raised:
         register.free_name(name, "host")
     assert "--name" in raised.value.hint
+
+
+def test_a_name_belongs_to_one_board_of_the_file_or_emulated(file: Path, state: Path) -> None:
+    with pytest.raises(UsageError, match=f"--name old: taken by a board of {file}") as raised:
+        emulated.start("rk3399", "process", name="old")
+    assert "--name old-emulated" in raised.value.hint
+    (state / "emulated" / "mine").mkdir(parents=True)
+    with pytest.raises(UsageError, match="--name mine: taken by an emulated board"):
+        register.free_name(None, "mine.lan")
 
 
 def test_what_is_wrong_with_a_board_is_said_and_others_are_not_touched(file: Path) -> None:

@@ -31,7 +31,7 @@ from toolchain.boards.provisioning import provision
 from toolchain.boards.qemu import emulator, user_modes
 from toolchain.boards.ssh import SshTransport
 from toolchain.boards.transport import Transport
-from toolchain.config import state_dir
+from toolchain.config import configuration, state_dir
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images import engine as docker
 from toolchain.profiles import Profile, class_names, load_profile
@@ -362,6 +362,11 @@ def _checked_name(name: str) -> str:
         raise UsageError(
             f"--name {name}: taken by {'this host' if name == 'local' else 'a board class'}",
             f"use another, such as {default_name(name)}",
+        )
+    if name in configuration().boards:
+        raise UsageError(
+            f"--name {name}: taken by a board of {configuration().file}",
+            f"use another, such as --name {default_name(name)}",
         )
     return name
 
