@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.cli.conftest import Toolchain
+from toolchain.rpc.client import TrackerClient
 
 
 def listening(pid: int) -> set[tuple[str, int]]:
@@ -43,6 +44,9 @@ def test_nothing_runs_at_first(invoke: Toolchain) -> None:
     assert invoke("lab", "status", "--json").document["tracker"] is None
     assert "lab start" in invoke("lab", "status").out
     assert invoke("lab", "stop", "--json").document == {"stopped": False}
+    assert invoke("board", "show", "local", "--json").document["lab"] == "no"
+    assert "lab no" in invoke("board", "status", "local").out
+    assert "lab" not in invoke("board", "show", "rk3399", "--json").document
 
 
 @pytest.mark.slow
@@ -56,7 +60,13 @@ def test_start_status_stop(toolchain: Toolchain) -> None:
         assert status["keys"] == {"local": {"total": 1, "free": 1, "pending": 0}}
         assert status["states"] == {"local": {"key": "local", "state": "serving", "reason": None}}
         assert "local" in toolchain("lab", "status").out
-        assert toolchain("lab", "release", "local", "--json").document == {"released": []}
+        with TrackerClient("127.0.0.1", int(status["tracker"].partition(":")[2])) as tracker:
+            assert toolchain("board", "status", "local", "--json").document[0]["lab"] == "free"
+            assert tracker.request("local", wait_s=10)
+            shown = toolchain("board", "show", "local", "--json").document
+            assert (shown["lab"], shown["lab_user"]) == ("leased", f"process {os.getpid()}")
+            assert f"lab leased to process {os.getpid()}" in toolchain("board", "status", "local").out
+        assert toolchain("lab", "release", "local", "--json").document == {"released": ["local"]}
         unknown = toolchain("lab", "release", "rk3399")
         assert unknown.code == 2
         assert "its keys are: local" in unknown.err

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli import board_ssh, complete
+from toolchain.cli.in_lab import lab_places
 from toolchain.cli.output import emit, note, output_options, table
 from toolchain.cli.provision import provision
 
@@ -51,7 +52,7 @@ def list_boards() -> None:
 @click.argument("board", shell_complete=complete.boards)
 @output_options
 def show(board: str) -> None:
-    """Show what is known of a board or a class."""
+    """Show what is known of a board or a class, and whether the board is in the running lab."""
     from toolchain.boards.inventory import find_target
 
     found = find_target(board)
@@ -61,6 +62,7 @@ def show(board: str) -> None:
         "is_board": found.board is not None,
         "emulated": found.emulated,
         "record_class": found.record_class,
+        **(lab_places()(found.board) if found.board else {}),
         **_reach(found.board),
         **found.profile.model_dump(mode="json", exclude={"name"}),
     }

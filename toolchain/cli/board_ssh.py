@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli import complete
+from toolchain.cli.in_lab import lab_places
 from toolchain.cli.output import emit, note, output_options, wants_json
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def remove(name: str) -> None:
 @click.argument("boards", metavar="[BOARD]…", nargs=-1, shell_complete=complete.boards)
 @output_options
 def status(boards: tuple[str, ...]) -> None:
-    """Ask boards how they are: load, temperature, governor, free space, edge-rt, devices.
+    """Ask boards how they are: load, temperature, governor, free space, edge-rt, devices, lab.
 
     Without a name, all of them. Each is shown as soon as it answers. Ends with 1 if one did not.
     """
@@ -123,19 +124,20 @@ def status(boards: tuple[str, ...]) -> None:
     from toolchain.boards.status import statuses
 
     found = [board for name in boards for board in find_boards(name)] if boards else list_boards()
+    place = lab_places()
     answers = []
     for answer in statuses(found):
         answers.append(answer)
         if not wants_json():
-            click.echo(_line(answer))
+            click.echo(_line(answer, place(answer.name)))
     order = [board.name for board in found]
     answers.sort(key=lambda answer: order.index(answer.name))
-    emit([answer.to_json() for answer in answers], lambda: None)
+    emit([answer.to_json() | place(answer.name) for answer in answers], lambda: None)
     if any(answer.error for answer in answers):
         click.get_current_context().exit(1)
 
 
-def _line(answer: Status) -> str:
+def _line(answer: Status, place: dict[str, str | None]) -> str:
     if answer.error:
         return f"{answer.name:<20} {answer.error}" + (f" ({answer.hint})" if answer.hint else "")
     facts = {
@@ -146,6 +148,7 @@ def _line(answer: Status) -> str:
         "disk free": answer.disk_free_mib and f"{answer.disk_free_mib} MiB",
         "edge-rt": answer.edge_rt or "none",
         "devices": " ".join(answer.devices),
+        "lab": f"{place['lab']} to {place['lab_user']}" if place["lab_user"] else place["lab"],
     }
     said = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
     return f"{answer.name:<20} {said}"
