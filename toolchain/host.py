@@ -31,6 +31,7 @@ def host_profile() -> Profile:
             "description": "this host",
             "clusters": (Cluster(cpu=cpu, cores=cores),),
             "memory_mib": memory,
+            "image": "base",
         }
     )
 

@@ -74,6 +74,7 @@ class Profile(_Strict):
     )
     memory_mib: int = Field(ge=1)
     devices: tuple[Device, ...] = (Device(),)
+    image: str = Field("base", description="of docker/images.toml: in which its networks are built and tuned")
 
     @property
     def arch(self) -> str:
