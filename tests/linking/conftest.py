@@ -12,7 +12,13 @@ from toolchain.linking.architectures import ARCHITECTURES, Architecture
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.profiles import Profile, load_profile
 
-CLASSES = {"aarch64": "rk3399", "armv7a": "pynq", "x86_64": "x86_64"}
+CLASSES = {
+    "aarch64": "rk3399",
+    "aarch64-android": "android-arm64",
+    "armv7a": "pynq",
+    "x86_64": "x86_64",
+}
+GLIBC = [name for name in CLASSES if "android" not in name]
 CALL = {"aarch64": "bl {}", "armv7a": "bl {}", "x86_64": "call {}@PLT"}
 RETURN = {"aarch64": "ret", "armv7a": "bx lr", "x86_64": "ret"}
 # What says that floats are passed in VFP registers.
@@ -72,6 +78,16 @@ def workshop_for(tmp_path: Path) -> Callable[[str], Workshop]:
         return Workshop(folder, load_profile(CLASSES[arch]), ARCHITECTURES[arch])
 
     return make
+
+
+@pytest.fixture(params=GLIBC)
+def glibc_workshop(request: pytest.FixtureRequest, workshop_for: Callable[[str], Workshop]) -> Workshop:
+    return workshop_for(request.param)
+
+
+@pytest.fixture
+def android(workshop_for: Callable[[str], Workshop]) -> Workshop:
+    return workshop_for("aarch64-android")
 
 
 @pytest.fixture(params=CLASSES)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from toolchain.errors import ToolchainError
 from toolchain.linking import ZigLinker, check_library
-from toolchain.linking.linker import COMMON_FLAGS
+from toolchain.linking.architectures import ARCHITECTURES
+from toolchain.linking.linker import flags_for
 from toolchain.linking.stubs import stub_libraries
 from toolchain.profiles import load_profile
 
@@ -22,7 +23,7 @@ class Case:
         self.workshop = workshop
         self.objects = workshop.objects(*called)
         self.stubs = stub_libraries(workshop.arch, workshop.profile.glibc)
-        self.flags = ["-z", f"max-page-size={workshop.arch.page}", *COMMON_FLAGS[1:]]
+        self.flags = flags_for(workshop.profile, self.objects)[1:]
 
     def with_text(self, text):
         self.objects.append(self.workshop.assemble(text, "more.o"))
@@ -69,11 +70,11 @@ def test_executable_stack(case):
     assert "executable stack" in case.refusal(case.link("-z", "execstack"))
 
 
-def test_glibc_above_the_floor(workshop):
-    case = Case(workshop, called=("exp", "expf"))
-    message = case.refusal(case.link(stubs=stub_libraries(workshop.arch, "2.29")))
+def test_glibc_above_the_floor(glibc_workshop):
+    case = Case(glibc_workshop, called=("exp", "expf"))
+    message = case.refusal(case.link(stubs=stub_libraries(glibc_workshop.arch, "2.29")))
     assert "needs GLIBC_2.29 of libm.so.6 for exp, expected GLIBC_2.27 at most" in message
-    check_library(case.link(), workshop.profile, case.objects)
+    check_library(case.link(), glibc_workshop.profile, case.objects)
 
 
 def test_c_plus_plus(case):
@@ -81,7 +82,7 @@ def test_c_plus_plus(case):
     text = case.workshop.assemble(case.workshop.function("_Znwm"), "cxx.o")
     library = case.workshop.lld(text, "-soname", "libstdc++.so.6", name="libstdc++.so.6")
     message = case.refusal(case.link(library))
-    assert "it needs libstdc++.so.6, expected none but libm.so.6, libc.so.6" in message
+    assert f"it needs libstdc++.so.6, expected none but {', '.join(s.name for s in case.stubs)}" in message
     assert "it calls _Znwm, expected symbols of the runtime" in message
 
 
@@ -106,9 +107,11 @@ def test_constructors(case):
 def test_plain_lld(case):
     message = case.refusal(case.link(flags=[], stubs=[]))
     assert "bound at the first call" in message
-    assert "it calls expf but does not need libm.so.6" in message
-    assert "it calls memcpy but does not need libc.so.6" in message
-    assert "it calls expf, memcpy of any version" in message
+    libm, libc = (stub.name for stub in case.stubs)
+    assert f"it calls expf but does not need {libm}" in message
+    assert f"it calls memcpy but does not need {libc}" in message
+    assert ("it calls expf, memcpy of any version" in message) == (libc == "libc.so.6")
+    assert ("it has no DT_SONAME" in message) == (libc == "libc.so")
 
 
 def test_a_captured_function(case):
@@ -165,6 +168,71 @@ def test_all_of_it_at_once(case):
     case.with_text(case.workshop.function("main"))
     message = case.refusal(case.link("-z", "execstack", "-rpath", "/opt/lib", "-z", "lazy"))
     assert message.count("\n  - ") == 4
+
+
+def glibc_stubs(_case):
+    return stub_libraries(ARCHITECTURES["aarch64"], "2.27")
+
+
+def versioned_stubs(case):
+    """Stubs as an NDK has them: Android's names, with versions."""
+    script = case.workshop.folder / "libc.map"
+    script.write_text("LIBC { memcpy; };\n")
+    text = case.workshop.assemble(case.workshop.function("memcpy"), "libc.o")
+    versioned = case.workshop.lld(text, "-soname", "libc.so", "--version-script", script, name="libc.so")
+    return case.stubs[0], versioned
+
+
+@pytest.mark.parametrize(
+    ("flags", "stubs", "says"),
+    [
+        (["-z", "max-page-size=4096"], None, ["is aligned to 0x1000, expected 0x4000"]),
+        (
+            [],
+            glibc_stubs,
+            [
+                "it needs libm.so.6, expected none but libm.so, libc.so",
+                "it needs GLIBC_2.27 of libm.so.6 for expf, expected no versions on Android",
+                "it needs GLIBC_2.17 of libc.so.6 for memcpy, expected no versions on Android",
+                "it calls expf but does not need libm.so, expected it as NEEDED",
+            ],
+        ),
+        ([], versioned_stubs, ["it needs LIBC of libc.so for memcpy, expected no versions on Android"]),
+    ],
+    ids=["pages of 4 KiB", "glibc", "versions"],
+)
+def test_what_android_does_not_load(android, flags, stubs, says):
+    case = Case(android)
+    library = case.link(*flags, stubs=stubs and stubs(case))
+    message = case.refusal(library)
+    assert all(words in message for words in says), message
+
+
+def test_android_loads_no_library_without_a_name(android):
+    case = Case(android)
+    flags = [flag for flag in case.flags if flag != "-soname" and not flag.endswith(".so")]
+    assert "it has no DT_SONAME, expected one" in case.refusal(case.link(flags=flags))
+
+
+def test_what_only_glibc_has_is_nothing_to_call_on_android(android):
+    case = Case(android, called=("roundevenf",))
+    named = android.lld(
+        android.assemble(android.function("roundevenf"), "m.o"), "-soname", "libm.so", name="libm.so"
+    )
+    assert "it calls roundevenf, expected symbols of the runtime" in case.refusal(case.link(stubs=[named]))
+    with pytest.raises(
+        ToolchainError, match="roundevenf; neither the C library of board class android-arm64"
+    ):
+        ZigLinker().link(case.objects, android.folder / "lib.so", android.profile)
+
+
+def test_a_library_for_linux_on_android_and_the_other_way_round(android):
+    case = Case(android)
+    linux = load_profile("rk3399")
+    assert "aligned to 0x4000, expected 0x10000" in case.refusal(case.link(), linux)
+    out = android.folder / "linux.so"
+    ZigLinker().link(case.objects, out, linux)
+    assert "it needs libc.so.6, expected none but libm.so, libc.so" in case.refusal(out)
 
 
 @pytest.fixture

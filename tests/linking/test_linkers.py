@@ -21,6 +21,7 @@ from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.linking import ZigLinker, check_library, linker_named
 from toolchain.linking.architectures import ARCHITECTURES
 from toolchain.linking.glibc import LIBC, LIBM, version_key, versions_for
+from toolchain.linking.ndk import NdkLinker
 from toolchain.linking.process import run
 from toolchain.linking.stubs import stub_libraries
 from toolchain.linking.zig import zig_program
@@ -42,7 +43,8 @@ def test_a_library_that_this_host_loads_and_calls(workshop_for):
     assert function(1.0) == pytest.approx(2.718281828, rel=1e-6)
 
 
-def test_it_asks_for_versions_that_the_floor_has(workshop):
+def test_it_asks_for_versions_that_the_floor_has(glibc_workshop):
+    workshop = glibc_workshop
     objects = workshop.objects("exp", "expf", "memcpy", "fmodf")
     out = workshop.folder / "lib.so"
     ZigLinker().link(objects, out, workshop.profile)
@@ -52,6 +54,28 @@ def test_it_asks_for_versions_that_the_floor_has(workshop):
     base = f"GLIBC_{workshop.arch.glibc_base}"
     memcpy = "GLIBC_2.14" if workshop.profile.arch == "x86_64" else base
     assert found == {LIBM: {base, "GLIBC_2.27"}, LIBC: {memcpy}}
+
+
+def test_android_gets_names_without_versions_and_one_of_its_own(android):
+    objects = android.objects("exp", "expf", "ldexp", "memcpy")
+    out = android.folder / "lib.so"
+    ZigLinker().link(objects, out, android.profile)
+    with out.open("rb") as file:
+        elf = ELFFile(file)
+        dynamic = elf.get_section_by_name(".dynamic")
+        assert [tag.needed for tag in dynamic.iter_tags("DT_NEEDED")] == ["libm.so", "libc.so"]
+        (name,) = (tag.soname for tag in dynamic.iter_tags("DT_SONAME"))
+        assert not any(isinstance(s, GNUVerNeedSection | GNUVerSymSection) for s in elf.iter_sections())
+        assert elf.get_section_by_name(".hash") and elf.get_section_by_name(".gnu.hash")
+        pages = {s["p_align"] for s in elf.iter_segments("PT_LOAD")}
+        # The relocated part is made read-only: it must end with a page of the largest size.
+        (relro,) = elf.iter_segments("PT_GNU_RELRO")
+    assert pages == {0x4000}
+    assert (relro["p_vaddr"] + relro["p_memsz"]) % 0x4000 == 0
+    other = android.folder / "other.so"
+    ZigLinker().link(android.objects("exp"), other, android.profile)
+    with other.open("rb") as file:
+        assert next(ELFFile(file).get_section_by_name(".dynamic").iter_tags("DT_SONAME")).soname != name
 
 
 def test_bytes_do_not_depend_on_folder_name_process_or_linker_run(workshop):
@@ -72,7 +96,8 @@ def test_bytes_do_not_depend_on_folder_name_process_or_linker_run(workshop):
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_stubs_are_made_once(workshop, tmp_path, monkeypatch):
+def test_stubs_are_made_once(glibc_workshop, tmp_path, monkeypatch):
+    workshop = glibc_workshop
     monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(tmp_path / "cache"))
     config.configuration.cache_clear()
     first = stub_libraries(workshop.arch, "2.27")
@@ -190,8 +215,7 @@ def test_zig_is_missing(workshop, monkeypatch):
 
 def test_names_of_linkers():
     assert isinstance(linker_named("zig"), ZigLinker)
-    with pytest.raises(UsageError, match="Android"):
-        linker_named("ndk")
+    assert isinstance(linker_named("ndk"), NdkLinker)
     with pytest.raises(UsageError, match="--linker mold") as caught:
         linker_named("mold")
     assert "zig, gcc, ndk" in caught.value.hint
@@ -202,7 +226,7 @@ def test_an_architecture_that_is_not_known(workshop_for):
     other = workshop.profile.model_copy(update={"triple": "riscv64-unknown-linux-gnu"})
     with pytest.raises(UsageError, match="riscv64") as caught:
         ZigLinker().link(workshop.objects(), workshop.folder / "lib.so", other)
-    assert "aarch64, armv7a, x86_64" in caught.value.hint
+    assert "aarch64, aarch64-android, armv7a, x86_64" in caught.value.hint
 
 
 def test_gcc_is_missing(workshop, monkeypatch, tmp_path):
@@ -216,8 +240,9 @@ def test_gcc_is_missing(workshop, monkeypatch, tmp_path):
 def test_a_gcc_makes_a_library_that_passes(workshop, monkeypatch, tmp_path):
     """A compiler driver of gcc's name and options is on the PATH: zig's, which every host has."""
     objects = workshop.objects(*CALLED)
+    target = workshop.arch.zig_target.replace("android", "gnu")  # zig links for Android by lld alone
     driver = tmp_path / workshop.arch.gcc
-    driver.write_text(f'#!/bin/sh\nexec {zig_program()} cc -O2 -target {workshop.arch.zig_target} "$@"\n')
+    driver.write_text(f'#!/bin/sh\nexec {zig_program()} cc -O2 -target {target} "$@"\n')
     driver.chmod(0o755)
     cache = str(config.cache_dir() / "zig")
     for name, value in {

@@ -24,10 +24,12 @@ class Architecture:
     machine, bits, flags
         `e_machine`, in pyelftools' words, the file's class, and `e_flags`.
     page
-        Alignment in bytes that load segments must have: the largest page of such Linux kernels.
+        Alignment in bytes that load segments must have: the largest page of such Linux kernels
+        (Android: 16 KiB, https://developer.android.com/guide/practices/page-sizes).
     glibc_base
         Version node of the first glibc of this architecture
-        (glibc, `sysdeps/unix/sysv/linux/*/shlib-versions`).
+        (glibc, `sysdeps/unix/sysv/linux/*/shlib-versions`); None for Android, whose symbols a
+        library names without versions.
     gcc
         The C compiler that drives GNU ld for it on a host of another architecture.
     helpers
@@ -40,7 +42,7 @@ class Architecture:
     bits: int
     flags: int
     page: int
-    glibc_base: str
+    glibc_base: str | None
     gcc: str
     helpers: bool = False
 
@@ -49,10 +51,18 @@ class Architecture:
         """Whether objects and libraries must say that they pass floats in VFP registers."""
         return bool(self.flags & _EF_ARM_ABI_FLOAT_HARD)
 
+    @property
+    def android(self) -> bool:
+        """Whether it is Android on that architecture."""
+        return self.glibc_base is None
+
 
 ARCHITECTURES = {
     "aarch64": Architecture(
         "aarch64linux", "aarch64-linux-gnu", "EM_AARCH64", 64, 0, 0x10000, "2.17", "aarch64-linux-gnu-gcc"
+    ),
+    "aarch64-android": Architecture(
+        "aarch64linux", "aarch64-linux-android", "EM_AARCH64", 64, 0, 0x4000, None, "aarch64-linux-gnu-gcc"
     ),
     "armv7a": Architecture(
         "armelf_linux_eabi",
@@ -79,7 +89,7 @@ def architecture_of(profile: Profile) -> Architecture:
     UsageError
         Nothing is known about linking for it.
     """
-    found = ARCHITECTURES.get(profile.arch)
+    found = ARCHITECTURES.get(profile.arch + "-android" * profile.android)
     if found is None:
         raise UsageError(
             f"board class {profile.name}: nothing is known about linking for {profile.triple}",

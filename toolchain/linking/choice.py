@@ -6,8 +6,9 @@ from toolchain.errors import UsageError
 from toolchain.linking.gcc import GccLinker
 from toolchain.linking.linker import Linker
 from toolchain.linking.lld import ZigLinker
+from toolchain.linking.ndk import NdkLinker
 
-LINKERS = ("zig", "gcc", "ndk")
+_LINKERS: dict[str, type[Linker]] = {"zig": ZigLinker, "gcc": GccLinker, "ndk": NdkLinker}
 
 
 def linker_named(name: str) -> Linker:
@@ -16,12 +17,10 @@ def linker_named(name: str) -> Linker:
     Raises
     ------
     UsageError
-        There is no linker of that name, or it comes with a board class that is not there yet.
+        There is no linker of that name.
     """
-    if name == "zig":
-        return ZigLinker()
-    if name == "gcc":
-        return GccLinker()
-    if name == "ndk":
-        raise UsageError("--linker ndk: it comes with the Android board class", "use --linker zig")
-    raise UsageError(f"--linker {name}: there is no such linker", f"the linkers are: {', '.join(LINKERS)}")
+    if name not in _LINKERS:
+        raise UsageError(
+            f"--linker {name}: there is no such linker", f"the linkers are: {', '.join(_LINKERS)}"
+        )
+    return _LINKERS[name]()

@@ -11,9 +11,10 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
 
 from toolchain.errors import ToolchainError
-from toolchain.linking.architectures import architecture_of
-from toolchain.linking.glibc import SYMBOLS, version_key
-from toolchain.linking.symbols import HELPER_PREFIX, Symbols, is_offered, object_symbols, split_symbols
+from toolchain.linking.architectures import Architecture, architecture_of
+from toolchain.linking.c_library import CLibrary, c_library
+from toolchain.linking.glibc import version_key
+from toolchain.linking.symbols import HELPER_PREFIX, RUNTIME_PREFIXES, Symbols, object_symbols, split_symbols
 from toolchain.profiles import Profile
 
 # Kernels, and the pointers to its C functions that the runtime sets when it has loaded a library.
@@ -119,15 +120,18 @@ def _read(elf: ELFFile, path: Path) -> _Facts:
 
 
 def _violations(facts: _Facts, profile: Profile, expected: Symbols) -> Iterator[str]:
-    yield from _header(facts.elf, profile)
-    yield from _segments(facts.elf, architecture_of(profile).page)
-    yield from _dynamic(facts)
-    yield from _versions(facts, profile.glibc)
-    yield from _symbols(facts, expected)
-
-
-def _header(elf: ELFFile, profile: Profile) -> Iterator[str]:
     arch = architecture_of(profile)
+    libraries = c_library(arch, profile.glibc)
+    yield from _header(facts.elf, arch)
+    yield from _segments(facts.elf, arch.page)
+    yield from _dynamic(facts, libraries)
+    if arch.android and "DT_SONAME" not in facts.tags:
+        yield "it has no DT_SONAME, expected one, as Android's loader does"
+    yield from _unversioned(facts) if profile.glibc is None else _versions(facts, libraries, profile.glibc)
+    yield from _symbols(facts, libraries, expected)
+
+
+def _header(elf: ELFFile, arch: Architecture) -> Iterator[str]:
     wanted = {"e_machine": arch.machine, "e_type": "ET_DYN"}
     for field, value in wanted.items():
         if elf[field] != value:
@@ -173,7 +177,7 @@ def _segments(elf: ELFFile, page: int) -> Iterator[str]:
         yield "it asks for an executable stack, expected PT_GNU_STACK without execution"
 
 
-def _dynamic(facts: _Facts) -> Iterator[str]:
+def _dynamic(facts: _Facts, libraries: CLibrary) -> Iterator[str]:
     flags = facts.tags.get("DT_FLAGS", 0)
     for tag, what in _FORBIDDEN_TAGS.items():
         if tag in facts.tags or (tag == "DT_TEXTREL" and flags & _DF_TEXTREL):
@@ -182,30 +186,40 @@ def _dynamic(facts: _Facts) -> Iterator[str]:
     if not now:
         yield "its symbols are bound at the first call, expected at load time (-z now)"
     for name in facts.needed:
-        if name not in SYMBOLS:
-            yield f"it needs {name}, expected none but {', '.join(SYMBOLS)}"
-    for library, names in SYMBOLS.items():
+        if name not in libraries:
+            yield f"it needs {name}, expected none but {', '.join(libraries)}"
+    for library, names in libraries.items():
         used = sorted(facts.symbols.undefined.intersection(names))
         if used and library not in facts.needed:
             yield f"it calls {', '.join(used)} but does not need {library}, expected it as NEEDED"
 
 
-def _versions(facts: _Facts, floor: str) -> Iterator[str]:
+def _users(facts: _Facts, node: str) -> str:
+    return ", ".join(sorted(name for name, version in facts.versions.items() if version == node))
+
+
+def _unversioned(facts: _Facts) -> Iterator[str]:
+    # Older releases of Android know no versions, and none has glibc's.
+    for library, node in facts.version_nodes:
+        yield f"it needs {node} of {library} for {_users(facts, node)}, expected no versions on Android"
+
+
+def _versions(facts: _Facts, libraries: CLibrary, floor: str) -> Iterator[str]:
     newest = version_key(floor)
     for library, node in facts.version_nodes:
         number = node.removeprefix("GLIBC_")
         known = number != node and number.replace(".", "").isdigit()
         if not known or version_key(number) > newest:
-            users = sorted(name for name, version in facts.versions.items() if version == node)
-            yield f"it needs {node} of {library} for {', '.join(users)}, expected GLIBC_{floor} at most"
-    of_glibc = facts.symbols.undefined.intersection(n for names in SYMBOLS.values() for n in names)
+            yield f"it needs {node} of {library} for {_users(facts, node)}, expected GLIBC_{floor} at most"
+    of_glibc = facts.symbols.undefined.intersection(n for names in libraries.values() for n in names)
     if unversioned := sorted(name for name in of_glibc if facts.versions[name] is None):
         yield f"it calls {', '.join(unversioned)} of any version, expected versions of glibc"
 
 
-def _symbols(facts: _Facts, expected: Symbols) -> Iterator[str]:
+def _symbols(facts: _Facts, libraries: CLibrary, expected: Symbols) -> Iterator[str]:
     mine = facts.symbols
-    foreign = sorted(name for name in mine.undefined if not is_offered(name))
+    wanted = mine.undefined.difference(*libraries.values())
+    foreign = sorted(name for name in wanted if not name.startswith(RUNTIME_PREFIXES))
     if foreign:
         yield f"it calls {', '.join(foreign)}, expected symbols of the runtime, libm and mem* alone"
     exports = sorted(n for n in mine.defined if not n.startswith(_EXPORTS) and n not in _EXPORTED_HELPERS)

@@ -9,10 +9,7 @@ from pathlib import Path
 
 from toolchain.errors import MissingError
 from toolchain.linking.architectures import Architecture, architecture_of
-from toolchain.linking.helpers import helper_objects
-from toolchain.linking.linker import COMMON_FLAGS, DEADLINE_S, check_wanted, report
-from toolchain.linking.process import run
-from toolchain.linking.stubs import stub_libraries
+from toolchain.linking.driver import link_by
 from toolchain.profiles import Profile
 
 
@@ -38,6 +35,10 @@ def gcc_program(arch: Architecture, name: str) -> str:
 class GccLinker:
     """`gcc -nostdlib -shared` with our stub libraries: no start-up code, no host's glibc."""
 
+    def check(self, profile: Profile) -> None:
+        """Refuse to link where there is no gcc for the architecture."""
+        gcc_program(architecture_of(profile), profile.arch)
+
     def link(self, objects: Sequence[Path], out: Path, profile: Profile) -> None:
         """Link `objects`, in this order, to the library `out` for boards of `profile`.
 
@@ -48,11 +49,4 @@ class GccLinker:
         MissingError
             There is no gcc for that architecture.
         """
-        arch = architecture_of(profile)
-        program = gcc_program(arch, profile.arch)
-        check_wanted(objects, profile)
-        flags = [*COMMON_FLAGS[1:], "-z", f"max-page-size={arch.page}"]
-        passed = [part for flag in flags for part in ("-Xlinker", flag)]
-        helpers = helper_objects(arch, objects)
-        files = map(str, (out, *objects, *helpers, *stub_libraries(arch, profile.glibc)))
-        report(out, run([program, "-nostdlib", "-shared", *passed, "-o", *files], DEADLINE_S))
+        link_by(gcc_program(architecture_of(profile), profile.arch), objects, out, profile)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from toolchain.errors import ToolchainError
 from toolchain.linking.architectures import architecture_of
-from toolchain.linking.glibc import LIBC, LIBM, versions_for
+from toolchain.linking.c_library import c_library
 from toolchain.linking.helpers import helper_objects
 from toolchain.linking.process import Ended
 from toolchain.linking.symbols import RUNTIME_PREFIXES, object_symbols
@@ -17,9 +18,8 @@ from toolchain.profiles import Profile
 DEADLINE_S = 120.0  # 0.02 s is usual; libraries with 100 MB of constants on a busy disk take seconds
 
 
-# No SONAME: it would be the file's name, and the library's bytes must not depend on that.
 # Bound at once: a symbol that the board lacks shows when the library is loaded, not in mid-inference.
-COMMON_FLAGS = (
+_FLAGS = (
     *("-shared", "-s", "--as-needed", "--build-id=none", "--hash-style=gnu", "--eh-frame-hdr"),
     *("-z", "now", "-z", "relro", "-z", "noexecstack"),
 )
@@ -27,6 +27,17 @@ COMMON_FLAGS = (
 
 class Linker(Protocol):
     """What turns objects into a library."""
+
+    def check(self, profile: Profile) -> None:
+        """Refuse, before anything is compiled, to link for boards of `profile`.
+
+        Raises
+        ------
+        UsageError
+            It does not link for such boards.
+        MissingError
+            It is not on this machine.
+        """
 
     def link(self, objects: Sequence[Path], out: Path, profile: Profile) -> None:
         """Link `objects`, in this order, to the library `out` for boards of `profile`.
@@ -38,6 +49,25 @@ class Linker(Protocol):
         """
 
 
+def flags_for(profile: Profile, objects: Sequence[Path]) -> tuple[str, ...]:
+    """Return what ld or lld are told for boards of `profile`.
+
+    No SONAME for Linux: it would be the file's name, and the library's bytes must not depend on that.
+    Android's loader wants one, which no other library may have: it is made of the objects. Its releases
+    before API level 23 know the older hash tables alone (bionic, `android-changes-for-ndk-developers.md`).
+    It makes whole pages read-only: none may hold what is written later (bionic, `linker/linker_phdr.cpp`).
+    """
+    arch = architecture_of(profile)
+    flags = (*_FLAGS, "-z", f"max-page-size={arch.page}")
+    if not arch.android:
+        return flags
+    digest = hashlib.sha256()
+    for path in objects:
+        digest.update(path.read_bytes())
+    naming = ("-soname", f"{digest.hexdigest()[:16]}.so")
+    return (*flags, "-z", f"common-page-size={arch.page}", "--hash-style=both", *naming)
+
+
 def check_wanted(objects: Sequence[Path], profile: Profile) -> None:
     """Refuse objects that want symbols which no board of `profile` has.
 
@@ -47,14 +77,14 @@ def check_wanted(objects: Sequence[Path], profile: Profile) -> None:
         Lists those symbols.
     """
     arch = architecture_of(profile)
-    libraries = (versions_for(library, arch.glibc_base, profile.glibc) for library in (LIBM, LIBC))
-    offered = {name for library in libraries for name in library}
+    offered = {name for symbols in c_library(arch, profile.glibc).values() for name in symbols}
     wanted = object_symbols([*objects, *helper_objects(arch, objects)]).undefined - offered
     lacking = sorted(name for name in wanted if not name.startswith(RUNTIME_PREFIXES))
     if lacking:
+        library = f"glibc {profile.glibc}" if profile.glibc else "the C library"
         raise ToolchainError(
-            f"undefined symbols in {', '.join(map(str, objects))}: {', '.join(lacking)}; neither glibc "
-            f"{profile.glibc} of board class {profile.name} nor the runtime offers them",
+            f"undefined symbols in {', '.join(map(str, objects))}: {', '.join(lacking)}; neither {library} "
+            f"of board class {profile.name} nor the runtime offers them",
             "name the operator that needs them by `toolchain tasks MODEL --show ID`",
         )
 

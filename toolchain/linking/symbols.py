@@ -10,7 +10,6 @@ from typing import Any
 from elftools.elf.elffile import ELFFile
 
 from toolchain.errors import ToolchainError
-from toolchain.linking.glibc import SYMBOLS
 
 # The board's program offers these to every library that it opens.
 RUNTIME_PREFIXES = ("TVMFFI", "TVMBackend")
@@ -64,8 +63,3 @@ def object_symbols(objects: Sequence[Path]) -> Symbols:
         defined |= found.defined
         undefined |= found.undefined
     return Symbols(defined, undefined - defined)
-
-
-def is_offered(name: str) -> bool:
-    """Tell whether the board has the symbol: its C library's, or its runtime's."""
-    return name.startswith(RUNTIME_PREFIXES) or any(name in names for names in SYMBOLS.values())
