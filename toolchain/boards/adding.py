@@ -12,6 +12,7 @@ from toolchain.boards.hostkeys import fingerprint
 from toolchain.config import BoardEntry
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.profiles import load_profile
+from toolchain.runtime import arch_of
 
 _INSTALL_S = 30.0
 
@@ -59,7 +60,7 @@ def add_board(
     from toolchain.boards.connection import ask_host_key
 
     user, host, port = parse_address(wanted.address)
-    load_profile(wanted.board_class)
+    arch_of(load_profile(wanted.board_class))
     name = register.free_name(wanted.name, host)
     identity = wanted.identity.expanduser().absolute() if wanted.identity else None
     if identity and not identity.is_file():

@@ -161,6 +161,7 @@ def start(
         The board does not work; nothing is left of it.
     """
     profile = load_profile(class_name)
+    arch_of(profile)  # refuses a class whose boards run nothing of ours
     name = _checked_name(name or default_name(class_name))
     told = progress or (lambda _: None)
     _check_kind(kind)

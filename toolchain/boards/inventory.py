@@ -12,6 +12,7 @@ from toolchain.config import configuration, state_dir
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.host import host_profile
 from toolchain.profiles import Profile, class_names, load_profile
+from toolchain.runtime import arch_of
 
 LOCAL = "local"
 
@@ -109,6 +110,7 @@ def find_boards(name: str) -> list[Board]:
     entries = configuration().boards
     if found := [register.load(each) for each in register.names() if entries[each].board_class == name]:
         return found
+    arch_of(load_profile(name))  # refuses a class whose boards run nothing of ours
     raise UsageError(
         f"--board {name}: that is a board class, and this step needs a board; there are: "
         + ", ".join(_board_names()),

@@ -57,6 +57,12 @@ def arch_of(profile: Profile) -> Arch:
     UsageError
         There is none for its architecture.
     """
+    if profile.android:
+        raise UsageError(
+            f"board class {profile.name}: networks for Android are built and checked here, and run by an "
+            "app of one's own; edge-rt does not run there",
+            f"toolchain build MODEL --board {profile.name} -o DIR",
+        )
     if profile.arch not in _ARCHES:
         raise UsageError(
             f"board class {profile.name}: edge-rt cannot be compiled for {profile.triple}",

@@ -1,0 +1,34 @@
+"""Linkers behind a compiler driver: of gcc's kind, or an NDK's clang."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from toolchain.linking.architectures import architecture_of
+from toolchain.linking.helpers import helper_objects
+from toolchain.linking.linker import DEADLINE_S, check_wanted, flags_for, report
+from toolchain.linking.process import run
+from toolchain.linking.stubs import stub_libraries
+from toolchain.profiles import Profile
+
+
+def link_by(program: str, objects: Sequence[Path], out: Path, profile: Profile) -> None:
+    """Link with `-nostdlib` and our stub libraries: no start-up code, no C library of the driver's.
+
+    Parameters
+    ----------
+    program
+        The driver; it takes `-Xlinker`.
+
+    Raises
+    ------
+    ToolchainError
+        They cannot be linked; says why, in the linker's own words.
+    """
+    arch = architecture_of(profile)
+    check_wanted(objects, profile)
+    passed = [part for flag in flags_for(profile, objects)[1:] for part in ("-Xlinker", flag)]
+    stubs = stub_libraries(arch, profile.glibc)
+    files = map(str, (out, *objects, *helper_objects(arch, objects), *stubs))
+    report(out, run([program, "-nostdlib", "-shared", *passed, "-o", *files], DEADLINE_S))
