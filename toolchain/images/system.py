@@ -23,8 +23,8 @@ from toolchain.images.unpacking import unpacked
 
 FOLDER = "rootfs"  # in the cache
 DEBIAN = {"aarch64": "arm64", "armv7": "armhf", "armv7a": "armhf", "x86_64": "amd64"}
+GO = {"arm64": "arm64", "armhf": "arm", "amd64": "amd64"}  # what Docker calls Debian's architectures
 
-_GO = {"arm64": "arm64", "armhf": "arm", "amd64": "amd64"}  # what Docker calls them
 _LOCK_SECONDS = 1200.0
 
 
@@ -101,7 +101,7 @@ def build(target: Path, image: Image) -> None:
         with unpacked(files.SUITE, image.system, files.PACKAGES, Path(folder) / "log") as packages:
             _write_layer(packages, layer)
         labels = {**_annotations(image), SOURCES_LABEL: system_digest(image)}
-        write_archive(archive, layer, image.tag, _GO[image.system], files.COMMAND, labels)
+        write_archive(archive, layer, image.tag, GO[image.system], files.COMMAND, labels)
 
 
 def _annotations(image: Image) -> Mapping[str, str]:

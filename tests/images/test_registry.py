@@ -1,0 +1,273 @@
+"""Images that go to a registry and come back, and registries that have none or let nobody in."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tarfile
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import bcrypt
+import docker.errors
+import pytest
+
+from tests.images.docker_registry import docker_registry
+from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.images.archive import write_archive
+from toolchain.images.catalogue import Image
+from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, connect
+from toolchain.images.registry import checked_registry, pull, push
+
+IMAGE = Image(name=f"test-{os.getpid()}", description="a test", folder="none")
+SYSTEM = IMAGE.model_copy(update={"folder": "", "system": "arm64"})
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with docker_registry(tmp_path_factory.mktemp("registry")) as port:
+        yield f"127.0.0.1:{port}"
+
+
+@pytest.fixture
+def load(engine: Engine, tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Yield a function that puts an image of a few bytes into the engine; it returns the ID."""
+
+    def put(content: str = "", architecture: str = "amd64", tag: str = IMAGE.tag, **labels: str) -> str:
+        tarfile.open(tmp_path / "layer", "w").close()
+        labels = {IMAGE_LABEL: IMAGE.name, SOURCES_LABEL: content, **labels}
+        write_archive(tmp_path / "image", tmp_path / "layer", tag, architecture, ["/none"], labels)
+        engine.load_image(tmp_path / "image")
+        return str(engine.api.inspect_image(tag)["Id"])
+
+    yield put
+    for found in engine.api.images(filters={"label": f"{IMAGE_LABEL}={IMAGE.name}"}):
+        engine.api.remove_image(found["Id"], force=True)
+
+
+def names(engine: Engine) -> set[str]:
+    found = engine.api.images(filters={"label": f"{IMAGE_LABEL}={IMAGE.name}"})
+    return {name for image in found for name in image["RepoTags"] or ()}
+
+
+def test_what_was_pushed_is_pulled_with_its_labels(
+    engine: Engine, load: Callable[..., str], registry: str
+) -> None:
+    first = load("one")
+    sent = push(engine, IMAGE, f"{registry}/team", print)
+    assert sent.id == first
+    assert sent.reference == f"{registry}/team/edge-toolchain/{IMAGE.name}@{sent.digest}"
+    assert sent.digest.startswith("sha256:") and len(sent.digest) == 71
+    assert names(engine) == {IMAGE.tag}, "the registry's name is not left behind"
+
+    second = load("two")
+    assert second != first
+    got = pull(engine, IMAGE, f"{registry}/team", print)
+    assert got == sent
+    assert (engine.image_labels(IMAGE.tag) or {})[SOURCES_LABEL] == "one"
+    assert names(engine) == {IMAGE.tag}
+    with pytest.raises(docker.errors.ImageNotFound):  # what was here before is gone
+        engine.api.inspect_image(second)
+
+
+@pytest.mark.parametrize(
+    ("labels", "architecture", "says"),
+    [
+        ({IMAGE_LABEL: "other"}, "amd64", r"is the image 'other', not test-\d+: not taken"),
+        ({IMAGE_LABEL: ""}, "amd64", r"is the image '', not"),
+        ({}, "arm64", r"is for arm64 machines, not for amd64: not taken"),
+    ],
+)
+def test_what_is_another_image_is_not_taken(
+    engine: Engine,
+    load: Callable[..., str],
+    registry: str,
+    labels: dict[str, str],
+    architecture: str,
+    says: str,
+) -> None:
+    remote = f"{registry}/other/edge-toolchain/{IMAGE.name}:latest"
+    wrong = load("", architecture, remote, **labels)
+    for _ in engine.api.push(remote, stream=True):
+        pass
+    engine.api.remove_image(remote)
+    mine = load("mine")
+    with pytest.raises(ToolchainError, match=says):
+        pull(engine, IMAGE, f"{registry}/other", print)
+    assert engine.api.inspect_image(IMAGE.tag)["Id"] == mine
+    with pytest.raises(docker.errors.ImageNotFound):
+        engine.api.inspect_image(wrong)
+
+
+def test_a_foreign_image_is_not_taken_and_keeps_its_name(
+    engine: Engine, registry: str, tmp_path: Path
+) -> None:
+    remote = f"{registry}/foreign/edge-toolchain/{IMAGE.name}:latest"
+    tarfile.open(tmp_path / "layer", "w").close()
+    write_archive(tmp_path / "image", tmp_path / "layer", remote, "amd64", ["/theirs"], {})
+    engine.load_image(tmp_path / "image")
+    try:
+        for _ in engine.api.push(remote, stream=True):
+            pass
+        with pytest.raises(ToolchainError, match="none of this toolchain's images"):
+            pull(engine, IMAGE, f"{registry}/foreign", print)
+        assert engine.has_image(remote), "the user's"
+        assert not engine.has_image(IMAGE.tag)
+    finally:
+        engine.api.remove_image(remote)
+
+
+def test_a_board_for_another_machine_is_taken(
+    engine: Engine, load: Callable[..., str], registry: str
+) -> None:
+    made = load("board", "arm64")
+    push(engine, SYSTEM, registry, print)
+    assert pull(engine, SYSTEM, registry, print).id == made
+
+
+def test_a_registry_without_the_image_is_told(engine: Engine, registry: str) -> None:
+    with pytest.raises(ToolchainError, match=rf"cannot pull {IMAGE.name}: .*manifest unknown") as raised:
+        pull(engine, IMAGE, f"{registry}/nothing", print)
+    assert raised.value.hint.endswith(f"toolchain image push {IMAGE.name} --registry {registry}/nothing`")
+
+
+def test_an_image_that_is_not_here_cannot_be_pushed(engine: Engine, registry: str) -> None:
+    with pytest.raises(MissingError, match=rf"{IMAGE.name} is not here \(toolchain image build"):
+        push(engine, IMAGE, registry, print)
+
+
+def test_what_only_has_our_name_is_not_pushed(
+    engine: Engine, load: Callable[..., str], registry: str
+) -> None:
+    load("", **{IMAGE_LABEL: "other"})
+    try:
+        with pytest.raises(ToolchainError, match=r"is not the image .* of this toolchain: not pushed"):
+            push(engine, IMAGE, registry, print)
+    finally:
+        engine.api.remove_image(IMAGE.tag)
+
+
+@pytest.mark.parametrize("act", [push, pull])
+def test_nobody_listening_is_told(
+    engine: Engine, load: Callable[..., str], act: Callable[..., object]
+) -> None:
+    load()
+    with pytest.raises(ToolchainError, match="connection refused") as raised:
+        act(engine, IMAGE, "127.0.0.1:1", print)
+    assert "127.0.0.1:1" in raised.value.hint and names(engine) == {IMAGE.tag}
+
+
+@pytest.mark.parametrize("act", [push, pull])
+def test_plain_http_is_taken_from_loopback_alone(
+    engine: Engine, load: Callable[..., str], act: Callable[..., object], registry: str
+) -> None:
+    load()
+    # This machine too, but none of 127.0.0.0/8, from which alone Docker takes http unasked.
+    elsewhere = registry.replace("127.0.0.1", "0.0.0.0")  # noqa: S104 - an address to ask
+    with pytest.raises(ToolchainError, match="HTTP response to HTTPS client") as raised:
+        act(engine, IMAGE, elsewhere, print)
+    assert "insecure-registries" in raised.value.hint
+
+
+def test_a_certificate_that_nobody_vouches_for_is_told(
+    engine: Engine, load: Callable[..., str], tmp_path: Path
+) -> None:
+    load()
+    request = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=test")
+    names = ("-addext", "subjectAltName=IP:0.0.0.0", "-keyout", tmp_path / "key", "-out", tmp_path / "crt")
+    subprocess.run(["openssl", *request, *names], check=True, capture_output=True, timeout=60)
+    with docker_registry(
+        tmp_path / "registry", tls=f"{{certificate: {tmp_path}/crt, key: {tmp_path}/key}}"
+    ) as port:
+        with pytest.raises(ToolchainError, match="x509") as raised:
+            push(engine, IMAGE, f"0.0.0.0:{port}", print)
+        assert f"/etc/docker/certs.d/0.0.0.0:{port}/ca.crt" in raised.value.hint
+        push(engine, IMAGE, f"127.0.0.1:{port}", print)
+
+
+def test_credentials_are_those_of_docker(
+    load: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load()
+    (tmp_path / "users").write_bytes(b"anna:" + bcrypt.hashpw(b"secret", bcrypt.gensalt(4)) + b"\n")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setattr("docker.utils.config.home_dir", lambda: str(tmp_path / "none"))
+    with docker_registry(
+        tmp_path / "registry", auth=f"{{htpasswd: {{realm: test, path: {tmp_path}/users}}}}"
+    ) as port:
+        host = f"127.0.0.1:{port}"
+        for act in (push, pull):
+            with connect() as engine, pytest.raises(ToolchainError, match="no basic auth") as raised:
+                act(engine, IMAGE, host, print)
+            assert raised.value.hint == f"log in: `docker login {host}`"
+
+        def log_in(password: bytes) -> None:
+            entry = {"auth": b64encode(b"anna:" + password).decode()}
+            (tmp_path / "config.json").write_text(json.dumps({"auths": {host: entry}}))
+
+        log_in(b"wrong")
+        with connect() as engine, pytest.raises(ToolchainError, match="unauthorized") as raised:
+            push(engine, IMAGE, host, print)
+        assert "wrong" not in str(raised.value)
+        log_in(b"secret")
+        with connect() as engine:
+            assert push(engine, IMAGE, host, print) == pull(engine, IMAGE, host, print)
+
+
+def test_a_broken_credential_helper_is_told(
+    load: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: str
+) -> None:
+    load()
+    (tmp_path / "config.json").write_text(json.dumps({"credsStore": "nowhere"}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    with connect() as engine, pytest.raises(ToolchainError, match="docker-credential-nowhere") as raised:
+        push(engine, IMAGE, registry, print)
+    assert "credsStore" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        "localhost",
+        "localhost:5000",
+        "registry.example.org/team/edge",
+        "10.0.0.1:5000",
+        "box:5000/a-b_c",
+        "a.b/c/",
+    ],
+)
+def test_a_registry_is_a_host_with_a_prefix(good: str) -> None:
+    assert checked_registry(good) == good.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "",
+        "https://a.b",
+        "team",
+        "team/edge",
+        "a.b/Team",
+        "a.b:port",
+        "a.b//c",
+        "a.b/c:tag",
+        "a.b@sha256:0",
+        "-a b",
+    ],
+)
+def test_what_is_no_registry_is_refused(bad: str) -> None:
+    with pytest.raises(UsageError, match="HOST"):
+        checked_registry(bad)
+
+
+def test_names_of_the_registry_that_were_here_stay(
+    engine: Engine, load: Callable[..., str], registry: str
+) -> None:
+    made = load()
+    remote = f"{registry}/edge-toolchain/{IMAGE.name}"
+    engine.api.tag(made, remote, "latest")
+    push(engine, IMAGE, registry, print)
+    pull(engine, IMAGE, registry, print)
+    assert names(engine) == {IMAGE.tag, f"{remote}:latest"}
