@@ -118,6 +118,8 @@ def build(
         `require_tuned` and a task has no record; TVM, the linker, the gate or the disk failed.
     """
     options = options or BuildOptions()
+    linker = linker_named(options.linker)
+    linker.check(target.profile)
     sample = options.sample if options.sample is not None else sample_inputs(model, SAMPLE_SEED)
     check_inputs(model.inputs, sample)
     progress("computing the reference output")  # first: a sample that is no use shows here
@@ -143,7 +145,7 @@ def build(
         objects = export_objects(compile_fused(scheduled, made_for.target), Path(folder))
         progress("linking")
         linked = Path(folder) / "library.so"
-        linker_named(options.linker).link(objects, linked, target.profile)
+        linker.link(objects, linked, target.profile)
         check_library(linked, target.profile, objects)
         progress("writing the bundle")
         manifest = manifest_of(model, target, made_for, options.format, choices)

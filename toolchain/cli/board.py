@@ -185,4 +185,4 @@ def _text(value: Any) -> str:
         return " ".join(f"{key}={_text(item)}" for key, item in value.items())
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)
+    return "-" if value is None else str(value)
