@@ -36,7 +36,7 @@ def test_folders_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
         ("bord = 'local'", "'bord'", "board"),
         ("jobs = 0", "jobs = 0", "edit"),
         ("jobs = 'many'", "'many'", "edit"),
-        ("engine = 'dokcer'", "'auto' or 'host'", "edit"),
+        ("engine = 'dokcer'", "'auto', 'docker' or 'host'", "edit"),
         ("[board]\nname = 'x'", "board", "edit"),
         ("board = ", "cannot be read", "edit"),
         ("board = '\udc80'", "cannot be read", "edit"),

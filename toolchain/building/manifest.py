@@ -11,7 +11,8 @@ from typing import Literal
 from toolchain import __version__
 from toolchain.boards.inventory import BuildFor
 from toolchain.building.apply import Choice
-from toolchain.bundles.manifest import Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
+from toolchain.bundles.manifest import EngineFacts, Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
+from toolchain.images.inside import image_here, lock_here
 from toolchain.models.load import Model
 from toolchain.models.spec import TensorSpec
 from toolchain.targets.target import BoardTarget
@@ -58,6 +59,7 @@ def manifest_of(
         tolerance=TOLERANCE[model.options.dtype],
         tvm=version("apache-tvm"),
         tvm_ffi=version("apache-tvm-ffi"),
+        engine=_engine(),
         layout=model.options.layout,
         dtype=model.options.dtype,
         format=form,
@@ -73,6 +75,11 @@ def manifest_of(
             for choice in choices
         ),
     )
+
+
+def _engine() -> EngineFacts:
+    image = image_here()
+    return EngineFacts(kind="docker", image=image, lock=lock_here()) if image else EngineFacts()
 
 
 def _tensors(specs: tuple[TensorSpec, ...]) -> tuple[Tensor, ...]:

@@ -77,6 +77,20 @@ class TaskFacts(_Strict):
     source: str = Field("", description="which records decided it; empty when untuned")
 
 
+class EngineFacts(_Strict):
+    """Where it was built: on a host, or in a container of an image."""
+
+    kind: Literal["host", "docker"] = "host"
+    image: str | None = Field(None, min_length=1, description="id of the image")
+    lock: str | None = Field(None, min_length=1, description="sha256 of the lock file it was made from")
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        if (self.kind == "docker") != (self.image is not None) or (self.lock is not None and not self.image):
+            raise ValueError("image and lock are those of a container; a host has neither")
+        return self
+
+
 class File(_Strict):
     """What a member must be, byte for byte."""
 
@@ -106,6 +120,7 @@ class Manifest(_Strict):
     tolerance: float = Field(gt=0, description="largest max|y-r| / max|r| of any output")
     tvm: str
     tvm_ffi: str
+    engine: EngineFacts = EngineFacts()
     layout: str
     dtype: str
     format: Literal["so", "tar"] = Field("so", description="library.so, or library.tar with its objects")
