@@ -1,12 +1,12 @@
-"""`python kernels.py sm_87`: the kernels of a network, as TVM writes them, as PTX and cubins of both compilers."""
+"""`python kernels.py sm_87`: a network's kernels as TVM writes them, compiled by NVRTC and by nvcc."""
 
 import sys
 from pathlib import Path
 
+import tvm
 from tvm import relax, target
 from tvm.s_tir import dlight
 from tvm.support import nvcc
-import tvm
 
 arch = sys.argv[1]
 gpu = target.Target({"kind": "cuda", "arch": arch, "max_threads_per_block": 1024, "host": {"kind": "llvm"}})
