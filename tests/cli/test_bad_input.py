@@ -143,7 +143,10 @@ CONFIGURATIONS = [
 
 
 @pytest.mark.parametrize(("text", "says"), CONFIGURATIONS, ids=[row[0] for row in CONFIGURATIONS])
-def test_configuration(invoke: Toolchain, folder: Path, text: str, says: list[str]) -> None:
+def test_configuration(
+    invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: list[str]
+) -> None:
+    monkeypatch.delenv("TOOLCHAIN_ENGINE")
     (folder / "toolchain.toml").write_text(text)
     refused(invoke, folder, 2, [str(folder / "toolchain.toml"), *says], "board", "list")
 
