@@ -25,6 +25,8 @@ class Image(BaseModel):
         Its folder beside the table, with Dockerfile and smoke test; empty for a `system`.
     stands_on
         The image that its Dockerfile begins with; empty: Debian's own files.
+    lock
+        A file in `folder` with requirements of its own, with hashes: their wheels come into its context.
     system
         Debian's name of the architecture whose root file system the image is: an emulated board.
     """
@@ -35,6 +37,7 @@ class Image(BaseModel):
     description: str = Field(min_length=1)
     folder: str = ""
     stands_on: str = ""
+    lock: str = ""
     system: Literal["", "arm64", "armhf", "amd64"] = ""
 
     @property
