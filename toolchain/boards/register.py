@@ -20,6 +20,7 @@ from toolchain.boards.ssh import SshTransport
 from toolchain.config import FILE_NAME, NAME, BoardEntry, configuration, state_dir
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.profiles import class_names, load_profile
+from toolchain.runtime import arch_of
 from toolchain.starter import starter_text
 
 _LOCK_SECONDS = 20.0
@@ -42,6 +43,7 @@ def load(name: str) -> Board:
     entry = configuration().boards[name]
     try:
         profile = load_profile(entry.board_class)
+        arch_of(profile)  # refuses a class whose boards run nothing of ours
         address = address_of(name, entry)
     except UsageError as error:
         where = f"{configuration().file}: [boards.{name}]"
