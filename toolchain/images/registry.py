@@ -11,7 +11,7 @@ from typing import Any
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import REPOSITORY, Image
 from toolchain.images.engine import IMAGE_LABEL, Engine
-from toolchain.images.streaming import listen
+from toolchain.images.transfer import listen
 from toolchain.images.system import GO
 
 _TAG = "latest"

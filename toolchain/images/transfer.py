@@ -1,4 +1,4 @@
-"""What the engine reports while it works for long: followed, put into words, given up on silence."""
+"""What the engine reports of a push or pull: followed, put into words, given up on silence."""
 
 from __future__ import annotations
 
