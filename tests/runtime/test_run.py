@@ -277,3 +277,16 @@ def test_a_link_in_the_place_of_the_new_file_is_not_followed(
     subprocess.run(["sh", "-c", script, *command], stdout=subprocess.DEVNULL, timeout=60, check=True)
     assert victim.read_text() == "precious"
     assert len(np.load(out)) == 2
+
+
+def test_what_killed_writers_left_is_swept(native: Edge, dense: Case, tmp_path: Path) -> None:
+    out = tmp_path / "o.npz"
+    with subprocess.Popen(["sleep", "60"]) as lives:
+        kept = [f"o.npz.tmp{lives.pid}", "o.npz.tmp", "o.npz.tmp1x", "other.npz.tmp4194304", "mine"]
+        swept = ["o.npz.tmp4194304", "o.npz.tmp4194305"]  # beyond the kernel's largest number
+        for name in (*kept, *swept):
+            (tmp_path / name).touch()
+        assert native("run", *dense.arguments, "--output", out)[0] == 0
+        lives.kill()
+    there = {path.name for path in tmp_path.iterdir()}
+    assert there >= {*kept, "o.npz"} and not there & set(swept)

@@ -321,6 +321,47 @@ def test_strangers_do_no_harm(server: subprocess.Popen[bytes], tracker: int) -> 
     assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
 
 
+def test_an_announced_message_costs_no_memory_and_has_a_limit(
+    server: subprocess.Popen[bytes], tracker: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for length in (2**30, 2**30 + 1):
+        with TrackerClient(HOST, tracker) as client:
+            grant = client.request("board", wait_s=10)
+        assert grant
+        with (
+            socket.create_connection((grant.host, grant.port), timeout=10) as peer,
+            peer.makefile("rb") as said,
+        ):
+            key = f"client:{grant.match_key}".encode()
+            peer.sendall(struct.pack("<ii", 0xFF271, len(key)) + key)
+            expected = struct.pack("<ii", 0xFF271, len(b"server:board")) + b"server:board"
+            assert said.read(len(expected)) == expected
+            peer.sendall(struct.pack("<Q", length) + b"x" * 1000)
+            if length == 2**30:
+                time.sleep(0.3)  # for the memory to be written to, if it were
+                (session,) = psutil.Process(server.pid).children()
+                assert session.memory_info().rss < 64e6
+            else:
+                with contextlib.suppress(ConnectionResetError):
+                    said.read()  # a farewell, then the end
+    assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
+    assert "a message of 1073741825 bytes; the most is 1073741824" in capfd.readouterr().err
+
+
+def test_a_tracker_at_an_ipv6_address(native: Edge, state: Path) -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
+        listener.settimeout(10)
+        there = f"[::1]:{listener.getsockname()[1]}"
+        arguments = ["serve", "--tracker", there, "--key", "board", "--state", str(state)]
+        with subprocess.Popen([*native.command, *arguments], stdin=subprocess.PIPE) as process:
+            try:
+                connection, _ = listener.accept()
+                with connection:
+                    assert connection.recv(4) == struct.pack("<i", 0x2F271)
+            finally:
+                process.kill()
+
+
 def test_without_a_standard_input_it_ends(native: Edge, state: Path, tracker: int) -> None:
     arguments = ["serve", "--tracker", f"{HOST}:{tracker}", "--key", "board", "--state", str(state)]
     command = ["sh", "-c", 'exec "$0" "$@" <&-', *native.command, *arguments]

@@ -1,9 +1,13 @@
 #include "npy.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -188,10 +192,31 @@ std::string ZipFields(uint32_t crc, uint32_t size, size_t name) {
   return out;
 }
 
+// Files PATH.tmpPID that processes which were killed left behind.
+void RemoveStale(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == path.npos ? "./" : path.substr(0, slash + 1);
+  const std::string start = path.substr(slash == path.npos ? 0 : slash + 1) + ".tmp";
+  DIR* opened = opendir(folder.c_str());
+  if (opened == nullptr) return;
+  while (const dirent* entry = readdir(opened)) {
+    if (std::strncmp(entry->d_name, start.c_str(), start.size()) != 0) continue;
+    const char* number = entry->d_name + start.size();
+    char* end = nullptr;
+    const long pid = std::strtol(number, &end, 10);
+    if (pid <= 0 || pid > INT_MAX || *end != '\0') continue;
+    if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) {
+      unlink((folder + entry->d_name).c_str());
+    }
+  }
+  closedir(opened);
+}
+
 class NewFile {
  public:
   explicit NewFile(const std::string& path)
       : path_(path), temp_(path + ".tmp" + std::to_string(getpid())) {
+    RemoveStale(path_);
     // Whatever else has that name, a link in a shared folder perhaps, is not written to.
     unlink(temp_.c_str());
     fd_ = open(temp_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);

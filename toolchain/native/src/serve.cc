@@ -386,7 +386,11 @@ int ServeCommand(const Options& options) {
   if (key.empty() || key.find_first_of(" \t\n") != key.npos) {
     throw Usage("--key " + Quote(key) + ": give one word");
   }
-  Server(options, tracker.substr(0, colon), static_cast<int>(port)).Loop();
+  std::string host = tracker.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);  // an IPv6 address
+  }
+  Server(options, host, static_cast<int>(port)).Loop();
   return EDGE_OK;
 }
 

@@ -14,7 +14,10 @@ class Tracker {
   Tracker(const Tracker&) = delete;
   Tracker& operator=(const Tracker&) = delete;
 
-  std::string address() const { return host_ + ":" + std::to_string(port_); }
+  std::string address() const {
+    const bool v6 = host_.find(':') != host_.npos;
+    return (v6 ? "[" + host_ + "]" : host_) + ":" + std::to_string(port_);
+  }
   int fd() const { return fd_; }
   bool connected() const { return fd_ >= 0; }
   void Drop();

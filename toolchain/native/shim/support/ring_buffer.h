@@ -3,21 +3,34 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
-#include <vector>
+#include <string>
+#include <utility>
 
 namespace tvm::support {
 
 class RingBuffer {
  public:
+  // The other side announces how long its message will be. A library or a tensor is one message; boards
+  // have 0.5 to 8 GiB of memory, in which it must fit twice: here, and where it is put.
+  static constexpr size_t kMostBytes = size_t{1} << 30;
+
   size_t bytes_available() const { return size_; }
 
+  // The new memory is not written to: what was announced and never comes costs addresses alone.
   void Reserve(size_t capacity) {
-    if (capacity <= ring_.size()) return;
-    std::vector<char> larger(std::max(capacity, 2 * ring_.size()));
-    size_t size = size_;
-    Read(larger.data(), size);
-    ring_.swap(larger);
+    if (capacity <= capacity_) return;
+    if (capacity > kMostBytes) {
+      throw std::length_error("a message of " + std::to_string(capacity) + " bytes; the most is " +
+                              std::to_string(kMostBytes));
+    }
+    const size_t larger = std::min(std::max(capacity, 2 * capacity_), kMostBytes);
+    auto ring = std::make_unique_for_overwrite<char[]>(larger);
+    const size_t size = size_;
+    Read(ring.get(), size);
+    ring_ = std::move(ring);
+    capacity_ = larger;
     head_ = 0;
     size_ = size;
   }
@@ -25,9 +38,9 @@ class RingBuffer {
   void Read(void* data, size_t size) {
     if (size > size_) throw std::out_of_range("more bytes asked for than there are");
     if (size == 0) return;
-    size_t first = std::min(size, ring_.size() - head_);
-    std::memcpy(data, ring_.data() + head_, first);
-    std::memcpy(static_cast<char*>(data) + first, ring_.data(), size - first);
+    size_t first = std::min(size, capacity_ - head_);
+    std::memcpy(data, ring_.get() + head_, first);
+    std::memcpy(static_cast<char*>(data) + first, ring_.get(), size - first);
     Drop(size);
   }
 
@@ -35,17 +48,17 @@ class RingBuffer {
     if (size == 0) return;
     Reserve(size_ + size);
     size_t tail = Tail();
-    size_t first = std::min(size, ring_.size() - tail);
-    std::memcpy(ring_.data() + tail, data, first);
-    std::memcpy(ring_.data(), static_cast<const char*>(data) + first, size - first);
+    size_t first = std::min(size, capacity_ - tail);
+    std::memcpy(ring_.get() + tail, data, first);
+    std::memcpy(ring_.get(), static_cast<const char*>(data) + first, size - first);
     size_ += size;
   }
 
   // send(pointer, size) says how many bytes it took.
   template <typename Send>
   size_t ReadWithCallback(Send send, size_t most) {
-    size_t size = std::min({most, size_, ring_.size() - head_});
-    size_t sent = size == 0 ? 0 : send(ring_.data() + head_, size);
+    size_t size = std::min({most, size_, capacity_ - head_});
+    size_t sent = size == 0 ? 0 : send(ring_.get() + head_, size);
     Drop(sent);
     return sent;
   }
@@ -55,19 +68,20 @@ class RingBuffer {
   size_t WriteWithCallback(Receive receive, size_t most) {
     Reserve(size_ + most);
     size_t tail = Tail();
-    size_t got = receive(ring_.data() + tail, std::min(most, ring_.size() - tail));
+    size_t got = receive(ring_.get() + tail, std::min(most, capacity_ - tail));
     size_ += got;
     return got;
   }
 
  private:
-  size_t Tail() const { return (head_ + size_) % ring_.size(); }
+  size_t Tail() const { return (head_ + size_) % capacity_; }
   void Drop(size_t size) {
     size_ -= size;
-    head_ = size_ == 0 ? 0 : (head_ + size) % ring_.size();
+    head_ = size_ == 0 ? 0 : (head_ + size) % capacity_;
   }
 
-  std::vector<char> ring_ = std::vector<char>(4096);
+  size_t capacity_ = 4096;
+  std::unique_ptr<char[]> ring_ = std::make_unique_for_overwrite<char[]>(capacity_);
   size_t head_ = 0;
   size_t size_ = 0;
 };
