@@ -20,7 +20,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "command",
     [
         "verify {bundle} --board android-arm64",
-        "run {bundle} --board android-arm64 --input {sample} -o out.npz",
+        "run {bundle} --board android-arm64 --input gpu_0/data_0={sample} -o out.npz",
         "bench {bundle} --board android-arm64",
         "tune {model} --board android-arm64",
         "demo {model} --board android-arm64",
