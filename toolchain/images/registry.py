@@ -11,8 +11,8 @@ from typing import Any
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import REPOSITORY, Image
 from toolchain.images.engine import IMAGE_LABEL, Engine
-from toolchain.images.transfer import listen
 from toolchain.images.system import GO
+from toolchain.images.transfer import listen
 
 _TAG = "latest"
 # A first part with neither dot nor port means a user of Docker's own registry (its reference grammar:

@@ -117,7 +117,6 @@ class _Running:
         self._started = threading.Event()
         self._signalled = threading.Event()
         self._removed = threading.Event()  # Thread.is_alive lies after an interrupted join (bpo-45274)
-        self._memory = 0
 
     def follow(self) -> BaseException | None:
         """Wait for the end; return the exception that a signal raised meanwhile, if one did."""
@@ -163,7 +162,7 @@ class _Running:
     def _work(self) -> None:
         engine, api = self._engine, self._engine.api
         try:
-            self._container = self._create()
+            self._container = create(engine, self._step)
             # Before the start, or its first lines are lost.
             with engine.asked("read what a container prints"):
                 stream = api.attach(self._container, stream=True, demux=True)
@@ -194,57 +193,16 @@ class _Running:
         with self._engine.asked("read what a container prints"):
             yield from stream
 
-    def _create(self) -> str:
-        api, step = self._engine.api, self._step
-        with self._engine.asked(f"create a container of {step.image}"):
-            machine = api.info()
-            self._memory = step.memory_mib or int(machine["MemTotal"] * _MEMORY_SHARE) >> 20
-            limits = api.create_host_config(
-                init=True,
-                network_mode=step.network,
-                read_only=True,
-                cap_drop=["ALL"],
-                security_opt=["no-new-privileges"],
-                tmpfs={"/tmp": "exec,mode=1777"},  # noqa: S108
-                mounts=[_bind(mount) for mount in step.mounts],
-                group_add=[str(group) for group in step.groups],
-                mem_limit=f"{self._memory}m",
-                memswap_limit=f"{self._memory}m",
-                pids_limit=_PROCESSES_PER_CORE * machine["NCPU"],
-                log_config={"Type": "none"},
-            )
-        try:
-            with self._engine.asked(f"create a container of {step.image}"):
-                made = api.create_container(
-                    step.image,
-                    entrypoint=list(step.argv),
-                    command=[],
-                    user=":".join(map(str, step.user)),
-                    working_dir=str(step.folder),
-                    tty=step.terminal,
-                    labels={LABEL: PURPOSE, _STATE_LABEL: _state(), _OWNER_LABEL: _owner(os.getpid())},
-                    environment=dict(step.environment),
-                    host_config=limits,
-                )
-        except ToolchainError as error:
-            if "bind source path does not exist" not in error.message:
-                raise
-            raise UsageError(
-                f"the Docker daemon at {self._engine.where} does not see this machine's folders, "
-                f"so a bind mount cannot work there: {error.message.rpartition(': ')[2]}",
-                "use a daemon of this machine, or --engine host",
-            ) from error
-        return str(made["Id"])
-
     def _ended(self) -> int:
         """Return the exit code of a command that ended by itself."""
         name = f"the container of {self._step.image}"
         with self._engine.asked("wait for a container", gone_is_fine=True):
             code = int(self._engine.api.wait(self._container, timeout=_WAIT_S)["StatusCode"])
-            state = self._engine.api.inspect_container(self._container)["State"]
+            facts = self._engine.api.inspect_container(self._container)
+            state, memory = facts["State"], facts["HostConfig"]["Memory"] >> 20
             if state["OOMKilled"] and code == _KILLED:
                 raise ToolchainError(
-                    f"{name} ran out of memory: it may have {self._memory} MiB",
+                    f"{name} ran out of memory: it may have {memory} MiB",
                     "use a smaller --batch or --shape, or set TOOLCHAIN_JOBS=1; with --engine host "
                     "there is no limit",
                 )
@@ -255,6 +213,57 @@ class _Running:
                 )
             return code
         raise ToolchainError(f"{name} was removed by somebody else while it ran", "run it again")
+
+
+def create(engine: Engine, step: Step, *, interactive: bool = False) -> str:
+    """Make the container of a step, not started yet; return its id. Who makes one removes it.
+
+    Parameters
+    ----------
+    interactive
+        It reads what is typed.
+    """
+    api = engine.api
+    with engine.asked(f"create a container of {step.image}"):
+        machine = api.info()
+        memory = step.memory_mib or int(machine["MemTotal"] * _MEMORY_SHARE) >> 20
+        limits = api.create_host_config(
+            init=True,
+            network_mode=step.network,
+            read_only=True,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            tmpfs={"/tmp": "exec,mode=1777"},  # noqa: S108
+            mounts=[_bind(mount) for mount in step.mounts],
+            group_add=[str(group) for group in step.groups],
+            mem_limit=f"{memory}m",
+            memswap_limit=f"{memory}m",
+            pids_limit=_PROCESSES_PER_CORE * machine["NCPU"],
+            log_config={"Type": "none"},
+        )
+    try:
+        with engine.asked(f"create a container of {step.image}"):
+            made = api.create_container(
+                step.image,
+                entrypoint=list(step.argv),
+                command=[],
+                user=":".join(map(str, step.user)),
+                working_dir=str(step.folder),
+                tty=step.terminal,
+                stdin_open=interactive,
+                labels={LABEL: PURPOSE, _STATE_LABEL: _state(), _OWNER_LABEL: _owner(os.getpid())},
+                environment=dict(step.environment),
+                host_config=limits,
+            )
+    except ToolchainError as error:
+        if "bind source path does not exist" not in error.message:
+            raise
+        raise UsageError(
+            f"the Docker daemon at {engine.where} does not see this machine's folders, "
+            f"so a bind mount cannot work there: {error.message.rpartition(': ')[2]}",
+            "use a daemon of this machine, or --engine host",
+        ) from error
+    return str(made["Id"])
 
 
 def _bind(mount: Mount) -> Any:
