@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import signal
-import threading
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import tvm
@@ -92,28 +89,3 @@ def train_cost_model() -> float:
     model = XGBModel()
     model._train(features, scores / scores.max())
     return float(np.corrcoef(model._predict(features), scores)[0, 1])
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Put signals off until TVM is done: code of ours that it calls back must not raise them.
-
-    An interrupt that arises in such a callback becomes an unnamed RuntimeError, or, in a callback
-    that TVM does not expect to fail, ends the process.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Python runs handlers in the main thread alone
-        return
-    came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    handlers = {number: signal.getsignal(number) for number in numbers}
-    ours = [number for number, handler in handlers.items() if callable(handler)]
-    for number in ours:
-        signal.signal(number, lambda number, _frame: came.append(number))
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, handlers[number])
-        if came:
-            signal.raise_signal(came[0])

@@ -13,11 +13,11 @@ from tvm.s_tir import meta_schedule as ms
 from tests.building.network import written
 from toolchain.boards.inventory import find_target
 from toolchain.building.tasks import tasks_for
+from toolchain.interrupts import uninterrupted
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.targets.target import target_for
 from toolchain.tuning.search import Search
-from toolchain.tvm_compat import uninterrupted
 
 
 @derived_object

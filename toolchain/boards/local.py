@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from toolchain import atomic
-from toolchain.boards.process import LocalProcess, kill_group, no_core_dump
+from toolchain.boards.process import LocalProcess, end_group, no_core_dump
 from toolchain.boards.transport import Completed, DeadlineError, RemoteFile, checked_path
 from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.interrupts import uninterrupted
 
 
 class LocalTransport:
@@ -36,30 +37,17 @@ class LocalTransport:
 
     def run(self, argv: Sequence[str], input: bytes | None = None, timeout: float = 60.0) -> Completed:
         """Run a command to its end; see `Transport.run`."""
+        child: subprocess.Popen[bytes] | None = None
         try:
-            child = subprocess.Popen(
-                self._command(argv),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=self.root,
-                env=self._environment(),
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise self._not_started(argv, error) from error
-        with child:
+            with uninterrupted():
+                child = self._started(argv)
             no_core_dump(child)
-            try:
-                stdout, stderr = child.communicate(input or b"", timeout)
-            except subprocess.TimeoutExpired as error:
-                kill_group(child)
-                child.wait()
-                raise DeadlineError(f"{argv[0]} did not end within {timeout:g} s and was killed") from error
-            except BaseException:
-                kill_group(child)
-                child.wait()
-                raise
+            stdout, stderr = child.communicate(input or b"", timeout)
+        except subprocess.TimeoutExpired as error:
+            raise DeadlineError(f"{argv[0]} did not end within {timeout:g} s and was killed") from error
+        finally:
+            if child is not None:
+                end_group(child)
         return Completed(tuple(argv), child.returncode, stdout, stderr)
 
     def spawn(self, argv: Sequence[str], log: Path | None = None) -> LocalProcess:
@@ -119,6 +107,20 @@ class LocalTransport:
             pass  # someone else removed it at the same time: what was wanted
         except OSError as error:
             raise ToolchainError(f"cannot remove {path}: {error.strerror}") from error
+
+    def _started(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                self._command(argv),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self.root,
+                env=self._environment(),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise self._not_started(argv, error) from error
 
     def _path(self, remote: str) -> Path:
         return self.root / checked_path(remote)

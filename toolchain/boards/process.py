@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from toolchain.boards.transport import DeadlineError
+from toolchain.interrupts import uninterrupted
 
 _EOF_SECONDS = 2.0  # to end by itself once its input has ended
 _TERM_SECONDS = 2.0
@@ -29,6 +30,17 @@ def kill_group(leader: subprocess.Popen[bytes], number: signal.Signals = signal.
             os.killpg(leader.pid, number)
 
 
+def end_group(leader: subprocess.Popen[bytes]) -> None:
+    """Kill a child and its group, unless it has been reaped, and close the pipes to it."""
+    kill_group(leader)
+    for pipe in (leader.stdin, leader.stdout, leader.stderr):
+        with contextlib.suppress(OSError):  # input that nobody reads any more
+            if pipe:
+                pipe.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        leader.wait(_KILL_SECONDS)
+
+
 def no_core_dump(child: subprocess.Popen[bytes]) -> None:
     """Keep a crashing candidate from filling the board's folder (qemu-user writes its own dumps)."""
     with contextlib.suppress(OSError):
@@ -39,17 +51,27 @@ class LocalProcess:
     """A child in its own process group whose standard input stays open until `close`."""
 
     def __init__(self, argv: list[str], cwd: Path, env: dict[str, str], log: Path | None) -> None:
-        with open(log, "ab") if log else contextlib.nullcontext(subprocess.DEVNULL) as errors:  # noqa: PTH123
-            self._child = subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                cwd=cwd,
-                env=env,
-                start_new_session=True,
-            )
-        no_core_dump(self._child)
+        child: subprocess.Popen[bytes] | None = None
+        try:
+            with (
+                open(log, "ab") if log else contextlib.nullcontext(subprocess.DEVNULL) as errors,  # noqa: PTH123
+                uninterrupted(),
+            ):
+                child = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    cwd=cwd,
+                    env=env,
+                    start_new_session=True,
+                )
+            no_core_dump(child)
+        except BaseException:
+            if child is not None:
+                end_group(child)
+            raise
+        self._child = child
         assert self._child.stdout is not None  # noqa: S101 - PIPE above
         self.stdout: IO[bytes] = self._child.stdout
         self.pid = self._child.pid

@@ -7,7 +7,7 @@ from tvm import relax
 
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
-from toolchain.tvm_compat import uninterrupted
+from toolchain.interrupts import uninterrupted
 
 
 def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "auto") -> tvm.IRModule:

@@ -11,12 +11,12 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.tirx import PrimFunc
 
 from toolchain.errors import ToolchainError
+from toolchain.interrupts import uninterrupted
 from toolchain.records.key import RecordKey
 from toolchain.records.store import RecordStore
 from toolchain.records.traces import traced
 from toolchain.tuning.measure import Measured
 from toolchain.tuning.space import tune_context
-from toolchain.tvm_compat import uninterrupted
 
 _MAIN = "main"
 _EARLIER = 64  # records of earlier runs that a search begins from

@@ -1,0 +1,34 @@
+"""Signals that end a command, put off for the moments in which that would leave something behind."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Put signals off until the block ends; what they raise is raised then.
+
+    For calls into TVM that call code of ours back: an interrupt that arises there becomes an unnamed
+    RuntimeError, or, in a callback that TVM does not expect to fail, ends the process. And for the start
+    of a child: an interrupt inside `Popen` leaves one that runs and that nobody knows.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python runs handlers in the main thread alone
+        return
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    ours = [number for number, handler in handlers.items() if callable(handler)]
+    for number in ours:
+        signal.signal(number, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, handlers[number])
+        if came:
+            signal.raise_signal(came[0])
