@@ -322,7 +322,7 @@ def test_strangers_do_no_harm(server: subprocess.Popen[bytes], tracker: int) -> 
 
 
 def test_an_announced_message_costs_no_memory_and_has_a_limit(
-    server: subprocess.Popen[bytes], tracker: int, capfd: pytest.CaptureFixture[str]
+    capfd: pytest.CaptureFixture[str], server: subprocess.Popen[bytes], tracker: int
 ) -> None:
     for length in (2**30, 2**30 + 1):
         with TrackerClient(HOST, tracker) as client:
