@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from toolchain.cli.engine import container_for, files_of
 from toolchain.cli.model_options import model_argument, model_options
 from toolchain.cli.options import (
     board_name,
@@ -69,20 +70,25 @@ def command(
     inputs: tuple[str, ...],
     linker: str,
     file_format: Literal["so", "tar"],
+    engine: str | None,
     output: Path,
-) -> None:
+) -> int | None:
     """Compile a network into a bundle for a board.
 
     Records of earlier tuning decide its schedules where they match; the output says for how many tasks.
     """
     from toolchain.boards.inventory import find_target
+
+    target = find_target(board_name(board))
+    target.profile.device(device)
+    if container := container_for(engine, target.profile.image, files_of(model, inputs), [output]):
+        return container.run()
+
     from toolchain.building.build import BuildOptions, build
     from toolchain.measuring.arrays import read_inputs
     from toolchain.models.load import load_model
     from toolchain.records.store import user_store
 
-    target = find_target(board_name(board))
-    target.profile.device(device)
     loaded = load_model(model, options)
     sample = read_inputs(inputs, loaded.inputs, "--sample") if inputs else None
     how = BuildOptions(
@@ -96,6 +102,7 @@ def command(
     with user_store() as store:
         result = build(loaded, target, store, output, how, note)
     emit(result.to_json(), lambda: show(result))
+    return None
 
 
 def show(result: BuildResult) -> None:

@@ -9,6 +9,8 @@ from typing import Any, cast
 import click
 from click.shell_completion import CompletionItem
 
+ARGUMENTS = "toolchain.arguments"  # in a context's `meta`: the whole command line, as it was typed
+
 
 class LazyGroup(click.Group):
     """Answer `--help` and completion from `table`; import `package.<name>` for the command itself.
@@ -25,6 +27,11 @@ class LazyGroup(click.Group):
         super().__init__(*args, **kwargs)
         self.package = package
         self.table = table
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the outermost group's arguments, for a command that runs itself elsewhere."""
+        ctx.meta.setdefault(ARGUMENTS, tuple(args))
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names in the table's order."""

@@ -32,13 +32,11 @@ device_option = click.option(
 )
 engine_option = click.option(
     "--engine",
-    type=click.Choice(["auto", "host"]),
-    default="auto",
+    type=click.Choice(["auto", "docker", "host"]),
     envvar="TOOLCHAIN_ENGINE",
     show_envvar=True,
-    show_default=True,
-    expose_value=False,  # there is one engine so far, and both names mean it
-    help="Where the step runs; host: on this machine.",
+    help="Where the step runs: in the board class's image, or on this machine. "
+    "Default: `engine` of toolchain.toml, else auto.",
 )
 
 

@@ -86,9 +86,14 @@ def stdout_for_the_document() -> Iterator[None]:
         os.close(kept)
 
 
+def stdout() -> TextIO:
+    """Return standard output, the one kept for the document where there is one."""
+    return _document_stream or sys.stdout
+
+
 def print_json(document: Any) -> None:
     """Write `document` to stdout."""
-    stream = _document_stream or sys.stdout
+    stream = stdout()
     stream.write(json.dumps(document, indent=2, default=str, allow_nan=False) + "\n")
     stream.flush()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolchain.cli.engine import container_for, files_of
 from toolchain.cli.model_options import model_argument, model_options
 from toolchain.cli.options import board_name, board_option, cluster_option, device_option, engine_option
 from toolchain.cli.output import emit, output_options, table
@@ -71,14 +72,29 @@ def command(
     options: ModelOptions,
     tasks: str,
     dry_run: bool,
+    engine: str | None,
     **tuning: Any,
-) -> None:
+) -> int | None:
     """Search for faster schedules by measuring candidates on a board.
 
     Every trial is kept at once: stop with Ctrl-C when you like, the next run goes on from there. `toolchain
     build` applies what was found.
     """
     from toolchain.boards.inventory import find_boards
+
+    boards = find_boards(board_name(board))
+    profile = boards[0].profile
+    profile.device(device)
+    if container := container_for(engine, profile.image, files_of(model)):
+        if dry_run:
+            return container.run()
+        from toolchain.rpc.lab import joined
+
+        # The boards are this host's business, and so are the keys to them.
+        cores = profile.cluster(tuning["cluster"])
+        with joined(boards, threads=tuning["threads"] or cores.cores, cluster=cores.cpu) as lab:
+            return container.run(lab)
+
     from toolchain.models.load import load_model
     from toolchain.records.store import user_store
     from toolchain.tuning.options import TuneOptions
@@ -86,17 +102,16 @@ def command(
 
     named = tuple(name.strip() for name in tasks.split(",") if name.strip())
     how = TuneOptions(tasks=named, **tuning)
-    boards = find_boards(board_name(board))
-    boards[0].profile.device(device)
     network = load_model(model, options)
     if dry_run:
         planned = plan(network, boards[0], how)[1]
         names = ", ".join(each.name for each in boards)
         emit([task.to_json() for task in planned], lambda: show_plan(planned, how.trials, names))
-        return
+        return None
     with user_store() as store, trial_progress(how.trials) as listener:
         result = tune(network, boards, store, how, listener)
     emit(result.to_json(), lambda: show(result))
+    return None
 
 
 def show_plan(tasks: list[Task], trials: int, boards: str) -> None:

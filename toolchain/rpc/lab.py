@@ -26,6 +26,8 @@ from toolchain.rpc.state import Life
 from toolchain.rpc.supervisor import READY_S
 from toolchain.runtime import arch_of, ensure_runtime
 
+# Set for a command that runs in a container: the port of a lab that the process outside joined for it.
+PORT_VARIABLE = "EDGE_TOOLCHAIN_LAB_PORT"
 _START_S = 30.0
 _STOP_S = 20.0  # its servers have a few seconds each to end, all at once
 _KILL_S = 5.0
@@ -157,6 +159,9 @@ def joined(boards: Sequence[Board], threads: int | None = None, cluster: str | N
     threads, cluster
         For servers that this call starts; sessions may choose others (`open_session`).
     """
+    if port := os.environ.get(PORT_VARIABLE):
+        yield Lab(frames.HOST, int(port))
+        return
     options = [] if threads is None else ["--threads", str(threads)]
     options += [] if cluster is None else ["--cluster", cluster]
     with _added(boards, keep=False, options=options) as lab:

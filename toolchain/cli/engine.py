@@ -1,0 +1,130 @@
+"""The `--engine` of a command: it runs here, or once more in a container, with the same command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolchain.cli.lazy import ARGUMENTS
+from toolchain.cli.output import note, stdout, wants_json
+
+if TYPE_CHECKING:
+    from toolchain.images.choose import Ready
+    from toolchain.images.mounts import Mount
+    from toolchain.rpc.lab import Lab
+
+# What of the environment a command reads, and a container can make something of.
+_PASSED = ("TOOLCHAIN_BOARD", "TOOLCHAIN_JOBS", "TERM", "COLORTERM", "NO_COLOR")
+
+
+@dataclass(frozen=True)
+class Container:
+    """Where the running command is to run once more."""
+
+    image: Ready
+    mounts: list[Mount]
+
+    def run(self, lab: Lab | None = None) -> int:
+        """Run this process's command line there; return its exit code, as it has said the rest itself.
+
+        Parameters
+        ----------
+        lab
+            Where it finds the boards; without one it reaches nothing.
+        """
+        from toolchain.images.engine import connect
+        from toolchain.images.mounts import present
+        from toolchain.images.step import Step, run_step
+
+        step = Step(
+            image=self.image.id,
+            argv=["toolchain", *click.get_current_context().meta[ARGUMENTS]],
+            folder=Path.cwd(),
+            mounts=self.mounts,
+            environment=self.environment(lab),
+            network="host" if lab else "none",
+            terminal=not wants_json() and sys.stdout.isatty() and sys.stderr.isatty(),
+        )
+        with connect() as engine, present(self.mounts):
+            return run_step(engine, step, _bytes(stdout()), _bytes(sys.stderr))
+
+    def environment(self, lab: Lab | None) -> dict[str, str]:
+        from toolchain.config import cache_dir, data_dir, state_dir
+        from toolchain.images.inside import IMAGE_VARIABLE, LOCK_VARIABLE
+        from toolchain.rpc.lab import PORT_VARIABLE
+
+        return {
+            **{name: os.environ[name] for name in _PASSED if name in os.environ},
+            "TOOLCHAIN_ENGINE": "host",
+            "TOOLCHAIN_CACHE_DIR": str(cache_dir().absolute()),
+            "TOOLCHAIN_DATA_DIR": str(data_dir().absolute()),
+            "TOOLCHAIN_STATE_DIR": str(state_dir().absolute()),
+            IMAGE_VARIABLE: self.image.id,
+            LOCK_VARIABLE: self.image.lock,
+            **({PORT_VARIABLE: str(lab.port)} if lab else {}),
+            "HOME": "/tmp",  # noqa: S108
+            "PYTHONUNBUFFERED": "1",  # its output is ours, as it comes
+        }
+
+
+def container_for(
+    engine: str | None, image: str, reads: Iterable[Path], writes: Iterable[Path] = ()
+) -> Container | None:
+    """Return where the running command goes on, None for here; say so if the user left it open.
+
+    Parameters
+    ----------
+    engine
+        The option's value; None: the configured one.
+    image
+        Of the board class.
+    reads, writes
+        Files and folders that the command line names.
+
+    Raises
+    ------
+    UsageError, MissingError
+        A container is wanted and cannot be had.
+    """
+    from toolchain.config import settings
+
+    wanted: Any = engine or settings().engine
+    if wanted == "host":
+        return None
+    from toolchain.errors import UsageError
+    from toolchain.images.choose import choose, on_host
+    from toolchain.images.mounts import mounts_for
+
+    choice = choose(wanted, image)
+    mounts: list[Mount] = []
+    if choice.image is not None:
+        try:
+            mounts = mounts_for(reads, writes)
+        except UsageError as error:
+            if wanted == "docker":
+                raise
+            choice = on_host(error)
+    if choice.reason:
+        note(choice.reason)
+    return Container(choice.image, mounts) if choice.image else None
+
+
+def files_of(model: str, inputs: Iterable[str] = ()) -> Iterator[Path]:
+    """Yield the files that a MODEL and values of `NAME=FILE.npy` name, as far as they are there."""
+    for name in (model, *(value.partition("=")[2] for value in inputs)):
+        try:
+            if name and Path(name).exists():
+                yield Path(name)
+        except OSError:  # no file could have such a name: the command says so
+            continue
+
+
+def _bytes(stream: Any) -> Any:
+    stream.flush()
+    return stream.buffer
