@@ -93,6 +93,7 @@ def _write(mounts: list[Mount], folder: Path) -> None:
     path = plain if _over(mounts, plain) is None else folder.resolve()
     outer = _over(mounts, path)
     if outer is None or not outer.writable:
+        mounts[:] = [mount for mount in mounts if mount.path != path]  # Docker takes each path once
         mounts.append(_allowed(path, True))
 
 
