@@ -322,7 +322,7 @@ def test_strangers_do_no_harm(server: subprocess.Popen[bytes], tracker: int) -> 
 
 
 def test_an_announced_message_costs_no_memory_and_has_a_limit(
-    capfd: pytest.CaptureFixture[str], server: subprocess.Popen[bytes], tracker: int
+    server: subprocess.Popen[bytes], tracker: int
 ) -> None:
     for length in (2**30, 2**30 + 1):
         with TrackerClient(HOST, tracker) as client:
@@ -345,7 +345,6 @@ def test_an_announced_message_costs_no_memory_and_has_a_limit(
                 with contextlib.suppress(ConnectionResetError):
                     said.read()  # a farewell, then the end
     assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
-    assert "a message of 1073741825 bytes; the most is 1073741824" in capfd.readouterr().err
 
 
 def test_a_tracker_at_an_ipv6_address(native: Edge, state: Path) -> None:
