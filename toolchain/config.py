@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from toolchain.errors import UsageError
 
 FILE_NAME = "toolchain.toml"
+_FOLDERS = ("cache_dir", "data_dir", "state_dir", "sysroot_aarch64", "sysroot_arm", "tls_authorities")
 ENVIRONMENT_PREFIX = "TOOLCHAIN_"
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"  # of a board
 
@@ -57,9 +58,23 @@ class Settings(BaseModel):
     sysroot_arm: Path = Field(
         Path("/usr/arm-linux-gnueabihf"), description="Where the armhf C library for it lies."
     )
-    debian_mirror: str = Field(
-        "http://deb.debian.org/debian",
-        description="Where the packages for container boards come from; apt checks their signatures.",
+    debian_mirror: str | None = Field(
+        None,
+        description="Where Debian's packages for images and container boards come from; apt checks their "
+        "signatures. Default: what this machine's apt uses.",
+    )
+    debian_image: str | None = Field(
+        None,
+        pattern=r"^\S+@sha256:[0-9a-f]{64}$",
+        description="A registry's Debian image, pinned (`NAME@sha256:…`), that images stand on; default: one "
+        "made from Debian's packages.",
+    )
+    package_index: str | None = Field(
+        None, description="The package index for the wheels in images; default: pip's own configuration."
+    )
+    tls_authorities: Path | None = Field(
+        None,
+        description="A folder of certificates (`*.crt`) to trust while images are made; none stays in one.",
     )
 
 
@@ -140,7 +155,7 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
             raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
         origins.update(dict.fromkeys(values, str(file)))
         # Relative to the file, not to the caller.
-        for key in ("cache_dir", "data_dir", "state_dir", "sysroot_aarch64", "sysroot_arm"):
+        for key in _FOLDERS:
             if isinstance(values.get(key), str):
                 values[key] = str(file.parent / Path(values[key]).expanduser())
     for key in Settings.model_fields:

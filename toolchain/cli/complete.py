@@ -28,6 +28,13 @@ def emulated(_: click.Context, __: click.Parameter, incomplete: str) -> list[str
     return [name for name in names() if name.startswith(incomplete)]
 
 
+def images(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Offer the images of the table."""
+    from toolchain.images.catalogue import catalogue
+
+    return [name for name in catalogue() if name.startswith(incomplete)]
+
+
 def boards(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Offer boards and classes."""
     from toolchain.config import configuration

@@ -12,15 +12,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from toolchain.config import settings
 from toolchain.errors import MissingError, ToolchainError
+from toolchain.images.certificates import authorities
+from toolchain.images.mirror import debian_mirror
 
+CHANGED = 1686355200  # 2023-06-10, the day of Debian 12's release: no file says when it was built
 _SECONDS = 900.0  # 12 s here; the rest is for a slow mirror
 
 
 @contextmanager
-def unpacked(suite: str, architecture: str, packages: Sequence[str], log: Path) -> Iterator[IO[bytes]]:
-    """Yield the packages with all they depend on as one tar stream; none of their scripts has run.
+def unpacked(
+    suite: str, architecture: str, packages: Sequence[str], log: Path, variant: str = "extract"
+) -> Iterator[IO[bytes]]:
+    """Yield the packages with all they depend on as one tar stream.
 
     Parameters
     ----------
@@ -28,6 +32,8 @@ def unpacked(suite: str, architecture: str, packages: Sequence[str], log: Path) 
         Debian's name of it.
     log
         The file for what the program says.
+    variant
+        `extract`: none of the packages' scripts has run; others in mmdebstrap's words.
 
     Raises
     ------
@@ -36,13 +42,15 @@ def unpacked(suite: str, architecture: str, packages: Sequence[str], log: Path) 
     ToolchainError
         The packages cannot be fetched, or what comes is no tar.
     """
-    mirror = settings().debian_mirror
+    mirror = debian_mirror(suite)
+    trusted = authorities()
     command = [
-        *("mmdebstrap", "--variant=extract", "--format=tar", f"--architectures={architecture}"),
+        *("mmdebstrap", f"--variant={variant}", "--format=tar", f"--architectures={architecture}"),
         "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
         f"--include={','.join(packages)}",
         '--aptopt=Acquire::Languages "none"',
         '--aptopt=Acquire::Retries "3"',
+        *([f'--aptopt=Acquire::https::CAInfo "{trusted}"'] if trusted else []),
         *(suite, "-", f"deb {mirror} {suite} main"),
     ]
     try:
@@ -52,6 +60,7 @@ def unpacked(suite: str, architecture: str, packages: Sequence[str], log: Path) 
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
+                env={**os.environ, "SOURCE_DATE_EPOCH": str(CHANGED)},
                 start_new_session=True,
             )
     except FileNotFoundError as error:

@@ -1,0 +1,1 @@
+"""The commands of `toolchain image`: a module each, imported only when it runs."""

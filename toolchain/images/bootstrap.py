@@ -1,0 +1,132 @@
+"""The Debian that images stand on: a registry's, pinned by digest, or made here from packages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import filelock
+
+from toolchain import atomic
+from toolchain.config import cache_dir, settings
+from toolchain.errors import ToolchainError
+from toolchain.images.archive import write_archive
+from toolchain.images.catalogue import REPOSITORY
+from toolchain.images.engine import IMAGE_LABEL, Engine
+from toolchain.images.unpacking import CHANGED, unpacked
+
+SUITE = "bookworm"
+ARCHITECTURE = "amd64"
+FOLDER = "rootfs"  # in the cache
+_VARIANT = "apt"  # the essential packages and apt, which adds others in build stages
+_PACKAGES = ("usr-is-merged",)  # else usrmerge comes, and Perl with it
+_DROPPED = (
+    *("dev/", "etc/hostname", "etc/resolv.conf", "etc/apt/sources.list", "etc/machine-id"),
+    *("etc/apt/apt.conf.d/99mmdebstrap", "var/cache/", "var/log/", "var/lib/apt/lists/"),
+    *("var/lib/dpkg/status-old", "var/lib/dpkg/diversions-old", "usr/share/doc/", "usr/share/locale/"),
+    *("usr/share/man/", "usr/share/info/", "usr/share/lintian/", "usr/share/bash-completion/"),
+)
+_FOLDERS = ("dev", "var/cache", "var/cache/apt", "var/cache/apt/archives", "var/log", "var/lib/apt/lists")
+_COMMAND = ("/bin/bash",)
+_LOCK_SECONDS = 1200.0
+
+
+def debian_name() -> str:
+    """Return what Dockerfiles stand on: the pinned `debian_image`, else the tag of the one made here."""
+    pinned = settings().debian_image
+    if pinned:
+        return pinned
+    recipe = (SUITE, ARCHITECTURE, _VARIANT, _PACKAGES, _DROPPED, _FOLDERS, _COMMAND, CHANGED)
+    digest = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()
+    return f"{REPOSITORY}/debian:{SUITE}-{digest[:12]}"
+
+
+def cached_name() -> str:
+    """Return the name of the file in the cache for the Debian that is made here."""
+    return f"debian-{debian_name().rpartition('-')[2]}.tar"
+
+
+def ensure_debian(engine: Engine, progress: Callable[[str], None], *, anew: bool = False) -> str:
+    """Make sure that the engine has the Debian that images stand on; return its name.
+
+    Parameters
+    ----------
+    anew
+        Make it again, from the packages as they are today.
+
+    Raises
+    ------
+    MissingError
+        `mmdebstrap` is not installed, or no mirror is known.
+    ToolchainError
+        The packages or the pinned image cannot be fetched.
+    """
+    name = debian_name()
+    if engine.has_image(name) and not anew:
+        return name
+    if settings().debian_image:
+        progress(f"fetching {name}")
+        _pull(engine, name)
+        return name
+    file = cache_dir() / FOLDER / cached_name()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with filelock.FileLock(f"{file}.lock", timeout=_LOCK_SECONDS):
+            if anew or not file.exists():
+                progress(f"unpacking Debian {SUITE}, once (under a minute)")
+                _make(file, name)
+            progress(f"loading {name} into Docker")
+            engine.load_image(file)
+    except filelock.Timeout as error:
+        raise ToolchainError(
+            f"another process has been making {file} for {_LOCK_SECONDS:g} s",
+            "wait for it to end, or end it; then try again",
+        ) from error
+    return name
+
+
+def _pull(engine: Engine, name: str) -> None:
+    repository, _, digest = name.partition("@")
+    with engine.asked(f"fetch {name}"):
+        for line in engine.api.pull(repository, tag=digest, stream=True, decode=True):
+            if "error" in line:
+                raise ToolchainError(f"Docker cannot fetch {name}: {line['error']}", "is debian_image right?")
+
+
+def _make(target: Path, tag: str) -> None:
+    with (
+        atomic.replacing(target) as archive,
+        tempfile.TemporaryDirectory(dir=target.parent, prefix=".debian.") as folder,
+    ):
+        layer = Path(folder) / "layer.tar"
+        with unpacked(SUITE, ARCHITECTURE, _PACKAGES, Path(folder) / "log", _VARIANT) as packages:
+            _write_layer(packages, layer)
+        write_archive(archive, layer, tag, ARCHITECTURE, _COMMAND, {IMAGE_LABEL: "debian"})
+
+
+def _write_layer(packages: IO[bytes], layer: Path) -> None:
+    with (
+        tarfile.open(fileobj=packages, mode="r|") as source,
+        tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as target,
+    ):
+        for entry in source:
+            entry.name = entry.name.removeprefix("./").rstrip("/")
+            if entry.name in ("", ".", *_FOLDERS) or _is_dropped(entry.name):
+                continue
+            entry.linkname = entry.linkname.removeprefix("./") if entry.islnk() else entry.linkname
+            entry.mtime, entry.uname, entry.gname = CHANGED, "", ""
+            entry.pax_headers = {}
+            target.addfile(entry, source.extractfile(entry) if entry.isreg() else None)
+        for name in _FOLDERS:
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode, folder.mtime = tarfile.DIRTYPE, 0o755, CHANGED
+            target.addfile(folder)
+
+
+def _is_dropped(name: str) -> bool:
+    return any(name == d.rstrip("/") or (d.endswith("/") and name.startswith(d)) for d in _DROPPED)

@@ -1,0 +1,77 @@
+"""What the engine has of the images of the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from toolchain.images.catalogue import Image, catalogue
+from toolchain.images.engine import SOURCES_LABEL, Engine
+from toolchain.images.sources import sources_digest
+
+
+@dataclass(frozen=True)
+class ImageState:
+    """An image as the engine has it.
+
+    Attributes
+    ----------
+    id
+        None: it has none.
+    size_mib
+        Uncompressed, with what it stands on, as the engine reports it.
+    stale
+        It is not there, or what it is made of has changed since.
+    """
+
+    name: str
+    tag: str
+    id: str | None
+    size_mib: float | None
+    created: datetime | None
+    stale: bool
+
+    @property
+    def word(self) -> str:
+        """`absent`, `out of date` or `current`."""
+        if self.id is None:
+            return "absent"
+        return "out of date" if self.stale else "current"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {
+            "name": self.name,
+            "tag": self.tag,
+            "id": self.id,
+            "size_mib": self.size_mib,
+            "created": self.created and self.created.isoformat(),
+            "stale": self.stale,
+            "state": self.word,
+        }
+
+
+def state_of(engine: Engine, image: Image) -> ImageState:
+    """Return how the engine has an image."""
+    import docker.errors
+
+    with engine.asked(f"look at the image {image.tag}"):
+        try:
+            found = engine.api.inspect_image(image.tag)
+        except docker.errors.ImageNotFound:
+            return ImageState(image.name, image.tag, None, None, None, stale=True)
+    labels = found["Config"]["Labels"] or {}
+    return ImageState(
+        image.name,
+        image.tag,
+        str(found["Id"]),
+        round(found["Size"] / 2**20, 1),
+        datetime.fromisoformat(found["Created"]),
+        stale=labels.get(SOURCES_LABEL) != sources_digest(image),
+    )
+
+
+def states(engine: Engine) -> list[ImageState]:
+    """Return every image of the table."""
+    return [state_of(engine, image) for image in catalogue().values()]

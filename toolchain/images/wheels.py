@@ -1,0 +1,76 @@
+"""The wheels that images are made of, fetched by this machine's pip: its configuration applies."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import filelock
+
+from toolchain import atomic
+from toolchain.config import cache_dir, settings
+from toolchain.errors import MissingError, ToolchainError
+from toolchain.images.certificates import authorities
+from toolchain.images.locked import PYTHON, runtime_lock
+from toolchain.linking.process import run
+
+FOLDER = "wheels"  # in the cache
+_LOCK = "requirements.txt"
+_GLIBC = range(36, 4, -1)  # minor versions of glibc 2 that Debian 12 can serve
+_SECONDS = 1800.0  # half a gigabyte, over a slow line too
+
+
+def cached_name() -> str:
+    """Return the name of the folder in the cache for the lock as it is now."""
+    return hashlib.sha256(runtime_lock().encode()).hexdigest()[:16]
+
+
+def ensure_wheels(progress: Callable[[str], None]) -> Path:
+    """Make sure that the wheels of the lock are in the cache; return their folder.
+
+    Raises
+    ------
+    MissingError
+        This Python has no pip.
+    ToolchainError
+        A wheel cannot be fetched, or its hash is not the lock's.
+    """
+    folder = cache_dir() / FOLDER / cached_name()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(f"{folder}.lock", timeout=_SECONDS):
+        if not folder.is_dir():
+            progress("fetching the wheels of requirements.lock, once")
+            with atomic.replacing_folder(folder) as fresh:
+                _download(fresh)
+    return folder
+
+
+def _download(folder: Path) -> None:
+    lock = folder / _LOCK
+    lock.write_text(runtime_lock())
+    platforms = [f"manylinux_2_{minor}_x86_64" for minor in _GLIBC]
+    platforms += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"]
+    index, trusted = settings().package_index, authorities()
+    done = run(
+        [
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
+            *("--only-binary=:all:", "--implementation=cp", "--abi=cp311", "--abi=abi3", "--abi=none"),
+            f"--python-version={PYTHON}",
+            *(f"--platform={platform}" for platform in platforms),
+            *([f"--index-url={index}"] if index else []),
+            *([f"--cert={trusted}"] if trusted else []),
+            *("--dest", str(folder), "--requirement", str(lock)),
+        ],
+        _SECONDS,
+    )
+    lock.unlink()
+    if done.returncode == 0:
+        return
+    if "No module named pip" in done.output:
+        raise MissingError(f"{sys.executable} has no pip, which fetches wheels", "python -m ensurepip")
+    raise ToolchainError(
+        f"pip cannot fetch the wheels of requirements.lock:\n{done.last_lines()}",
+        "pip's own configuration applies; package_index and tls_authorities in toolchain.toml add to it",
+    )
