@@ -29,7 +29,7 @@ def board(tmp_path: Path) -> LocalTransport:
 
 def pids(board: LocalTransport) -> list[int]:
     file = board.root / "pids"
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60  # a Python starts first
     while not (file.exists() and file.read_text().endswith("\n")):
         assert time.monotonic() < deadline, "the command did not start"
         time.sleep(0.01)
@@ -37,7 +37,7 @@ def pids(board: LocalTransport) -> list[int]:
 
 
 def assert_gone(numbers: list[int]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     while alive := [n for n in numbers if Path(f"/proc/{n}").exists() and not _zombie(n)]:
         assert time.monotonic() < deadline, f"still alive: {alive}"
         time.sleep(0.01)
@@ -106,7 +106,7 @@ def test_ctrl_c_kills_the_whole_group(board: LocalTransport) -> None:
     with subprocess.Popen(argv, stderr=subprocess.PIPE) as owner:
         children = pids(board)
         owner.send_signal(signal.SIGINT)
-        assert b"KeyboardInterrupt" in owner.communicate(timeout=10)[1]
+        assert b"KeyboardInterrupt" in owner.communicate(timeout=60)[1]
     assert_gone(children)
 
 

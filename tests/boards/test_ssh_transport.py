@@ -27,7 +27,7 @@ def root(ssh: SshTransport) -> Path:
     return Path(ssh.root)
 
 
-def pids(ssh: SshTransport, deadline_s: float = 10) -> list[int]:
+def pids(ssh: SshTransport, deadline_s: float = 60) -> list[int]:
     file = root(ssh) / "pids"
     deadline = time.monotonic() + deadline_s
     while not (file.exists() and file.read_text().endswith("\n")):
@@ -101,7 +101,7 @@ def test_a_command_ends_with_its_owner(ssh: SshTransport, number: signal.Signals
     with owner(ssh, f"board.run(['sh', '-c', {STUBBORN!r}])") as running:
         children = pids(ssh)
         running.send_signal(number)
-        running.communicate(timeout=10)
+        running.communicate(timeout=60)
     assert_gone(children)
 
 

@@ -41,12 +41,19 @@ class _WatchedSocket:
 
     paramiko's reading thread asks it ten times a second, and every blocked writer too, so that no
     thread has to be free to notice. Only time in which we ourselves ran counts.
+
+    Attributes
+    ----------
+    cause
+        Why it has ended, None before. paramiko ends the channels, and whoever waits for them, before it
+        says that the connection is no longer active.
     """
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self.silence = 0.0
         self.limit = float("inf")
+        self.cause: BaseException | None = None
         self._closed = False  # paramiko looks at it, as at a socket's own
         self._tick = time.monotonic()
 
@@ -56,6 +63,11 @@ class _WatchedSocket:
         except TimeoutError:
             self._judge()
             raise
+        except OSError as error:
+            self.cause = self.cause or error
+            raise
+        if not data:
+            self.cause = self.cause or EOFError()
         self.silence = 0.0
         self._tick = time.monotonic()
         return data
@@ -65,6 +77,9 @@ class _WatchedSocket:
             return self._link.socket.send(data)
         except TimeoutError:
             self._judge()
+            raise
+        except OSError as error:
+            self.cause = self.cause or error
             raise
 
     def settimeout(self, seconds: float | None) -> None:
@@ -82,9 +97,9 @@ class _WatchedSocket:
         self._tick = now
         if self.silence > self.limit:
             # Not TimeoutError, which paramiko tries again; it wants a number beside the text.
-            raise ConnectionAbortedError(
-                errno.ECONNABORTED, f"nothing was heard from it for {self.limit:g} s"
-            )
+            silent = f"nothing was heard from it for {self.limit:g} s"
+            self.cause = self.cause or ConnectionAbortedError(errno.ECONNABORTED, silent)
+            raise self.cause
 
 
 def _note_exit_signal(channel: Any, message: Any) -> None:
@@ -140,7 +155,8 @@ class Connection:
     @property
     def alive(self) -> bool:
         """Whether it still works, as far as is known."""
-        return not self._ended.is_set() and bool(self._transport.is_active())
+        ended = self._ended.is_set() or self._socket.cause is not None
+        return not ended and bool(self._transport.is_active())
 
     def channel(self) -> Any:
         """Open a session channel.
@@ -163,7 +179,7 @@ class Connection:
 
     def lost(self) -> LostError:
         """Return what is to be said once the connection has ended."""
-        cause = self._transport.get_exception() or self._cause
+        cause = self._socket.cause or self._transport.get_exception() or self._cause
         self._cause = cause
         reason = getattr(cause, "strerror", None) or str(cause or "") or "it hung up"
         return LostError(

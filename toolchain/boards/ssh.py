@@ -93,7 +93,7 @@ class SshTransport:
             cut: BaseException | None = None
             try:
                 script.send(content.read, _CHUNK, _PATIENCE_S)
-            except OSError as error:
+            except (OSError, EOFError) as error:
                 cut = error  # the script ended, or the board; it says why
             try:
                 code = script.wait(_KILL_S if cut else _SYNC_S + size / _SLOWEST_DISK)
