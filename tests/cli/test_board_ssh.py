@@ -123,6 +123,7 @@ def test_questions_are_asked_on_a_terminal(
 
 
 @pytest.mark.usefixtures("state")
+@pytest.mark.slow
 def test_a_dead_board_delays_no_other(
     server: Sshd, invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

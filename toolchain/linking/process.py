@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolchain.errors import ToolchainError
+from toolchain.interrupts import uninterrupted
 
 _LAST_LINES = 12  # lld names a symbol, its object and its section in three lines each
 
@@ -43,15 +44,17 @@ def run(argv: Sequence[str], deadline_s: float, environment: Mapping[str, str] |
     ToolchainError
         It was still running at the deadline.
     """
-    child = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, **(environment or {})},
-        start_new_session=True,  # a group of its own: compiler drivers have children
-    )
+    child: subprocess.Popen[bytes] | None = None
     try:
+        with uninterrupted():
+            child = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,  # a group of its own: compiler drivers have children
+            )
         output, _ = child.communicate(timeout=deadline_s)
     except subprocess.TimeoutExpired:
         raise ToolchainError(
@@ -59,7 +62,7 @@ def run(argv: Sequence[str], deadline_s: float, environment: Mapping[str, str] |
             "run the same command again when the machine is less busy",
         ) from None
     finally:
-        if child.returncode is None:
+        if child is not None and child.returncode is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.communicate()
     return Ended(child.returncode, output.decode(errors="replace"))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from toolchain import __version__, config
 from toolchain.errors import MissingError, ToolchainError
+from toolchain.interrupts import uninterrupted
 from toolchain.linking.zig import zig_cache_environment, zig_program
 from toolchain.runtime.fingerprint import (
     GLIBC_FLOOR,
@@ -105,26 +106,29 @@ def _end(child: subprocess.Popen[str]) -> None:
 
 
 def _run(argv: Sequence[str], arch: str, progress: Callable[[str], None]) -> None:
-    child = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=_environment(),
-        start_new_session=True,  # Ctrl-C comes to us alone
-    )
+    child: subprocess.Popen[str] | None = None
     last: deque[str] = deque(maxlen=_LAST_LINES)
     overdue = threading.Event()
 
     def stop() -> None:
         overdue.set()
-        child.terminate()
+        if child is not None:
+            child.terminate()
 
     timer = threading.Timer(_DEADLINE_S, stop)
-    timer.start()
     try:
+        with uninterrupted():
+            child = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                env=_environment(),
+                start_new_session=True,  # Ctrl-C comes to us alone
+            )
+        timer.start()
         for line in child.stdout or ():
             last.append(line.rstrip())
             if step := re.match(r"\[(\d+/\d+)\]", line):
@@ -132,10 +136,11 @@ def _run(argv: Sequence[str], arch: str, progress: Callable[[str], None]) -> Non
         child.wait()
     finally:
         timer.cancel()
-        if child.returncode is None:
-            _end(child)
-        if child.stdout is not None:
-            child.stdout.close()
+        if child is not None:
+            if child.returncode is None:
+                _end(child)
+            if child.stdout is not None:
+                child.stdout.close()
     if overdue.is_set():
         raise ToolchainError(
             f"compiling edge-rt for {arch} had not ended after {_DEADLINE_S:g} s and was stopped",

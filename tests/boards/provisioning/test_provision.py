@@ -16,7 +16,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.install import installed
 from toolchain.boards.inventory import local_board
 from toolchain.boards.local import LocalTransport
-from toolchain.boards.provisioning import Wish, provision, unprovision
+from toolchain.boards.provisioning import How, Wish, provision, unprovision
 from toolchain.boards.provisioning.apply import Root, apply_steps
 from toolchain.boards.provisioning.facts import Home, Policy, read_facts
 from toolchain.boards.provisioning.steps import Cargo, Parcel, governor_steps, removal_steps
@@ -66,7 +66,7 @@ def written(root: Path) -> dict[str, tuple[int, int]]:
 
 
 def test_the_second_run_changes_nothing(board: Board, small: Path) -> None:
-    planned = provision(board, dry_run=True)
+    planned = provision(board, how=How(dry_run=True))
     assert list(small.iterdir()) == [] and not planned.changed
     first = provision(board)
     assert first.changed and first.steps == planned.steps
@@ -81,7 +81,7 @@ def test_removal_leaves_nothing_and_can_be_repeated(board: Board, small: Path) -
     provision(board)
     board.transport.put(b"x", "lib/0123.so")
     (small / ".edge-rt.123").symlink_to("bin/x")  # of a switch that was cut off
-    assert unprovision(board, dry_run=True).steps and (small / "lib").exists()
+    assert unprovision(board, how=How(dry_run=True)).steps and (small / "lib").exists()
     assert unprovision(board).changed
     assert not small.exists()
     small.mkdir()
@@ -91,6 +91,7 @@ def test_removal_leaves_nothing_and_can_be_repeated(board: Board, small: Path) -
     assert [path.name for path in small.iterdir()] == ["mine"]
 
 
+@pytest.mark.slow
 def test_removal_ends_what_runs_there_and_nothing_else(board: Board, small: Path) -> None:
     provision(board)
     program = small / "bin" / "edge-rt-aaaa"
@@ -112,12 +113,12 @@ def test_an_interrupted_run_is_continued(board: Board, small: Path) -> None:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            provision(board, progress=stop)
-        assert len(provision(board, dry_run=True).steps) == 4 - number
+            provision(board, how=How(progress=stop))
+        assert len(provision(board, how=How(dry_run=True)).steps) == 4 - number
         assert provision(board).changed
         assert not provision(board).changed
         with pytest.raises(KeyboardInterrupt):
-            unprovision(board, progress=stop)
+            unprovision(board, how=How(progress=stop))
         unprovision(board)
         assert not small.exists()
         small.mkdir(mode=0o755)
@@ -220,7 +221,7 @@ def test_over_ssh_the_folder_is_made_and_removed(remote: Board, tmp_path: Path) 
     with pytest.raises(ToolchainError, match="never made") as raised:
         remote.transport.run(["true"])
     assert "board provision" in raised.value.hint
-    planned = provision(remote, dry_run=True)
+    planned = provision(remote, how=How(dry_run=True))
     assert not (tmp_path / "a").exists()
     assert planned.steps[0].title == f"make the folder {root}"
     assert provision(remote).changed
