@@ -27,7 +27,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.containers import ContainerBoard
 from toolchain.boards.install import install_runtime
 from toolchain.boards.local import LocalTransport
-from toolchain.boards.provisioning import provision
+from toolchain.boards.provisioning import How, provision
 from toolchain.boards.qemu import emulator, user_modes
 from toolchain.boards.ssh import SshTransport
 from toolchain.boards.transport import Transport
@@ -191,7 +191,7 @@ def _start_container(profile: Profile, name: str, told: Callable[[str], None]) -
             made = containers.start(engine, image, profile, name, folder)
             try:
                 with closing(SshTransport(made.address(name, folder), _ROOT)) as transport:
-                    provision(_board(name, profile, transport), progress=told)
+                    provision(_board(name, profile, transport), how=How(progress=told))
                 state = _State(name=name, board_class=profile.name, kind="container", container=made)
                 _write(folder, state)
             except BaseException:

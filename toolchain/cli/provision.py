@@ -54,14 +54,12 @@ def provision(
     def ask() -> str:
         return str(click.prompt(f"sudo password on {board}", hide_input=True, err=True))
 
-    asking = ask if ask_sudo else None
+    how = provisioning.How(dry_run, ask if ask_sudo else None, note)
     if remove:
-        result = provisioning.unprovision(
-            found, account=account, dry_run=dry_run, ask_sudo=asking, progress=note
-        )
+        result = provisioning.unprovision(found, account, how)
     else:
         wish = provisioning.Wish(governor, account, sdk, ignore_clock)
-        result = provisioning.provision(found, wish, dry_run=dry_run, ask_sudo=asking, progress=note)
+        result = provisioning.provision(found, wish, how)
         _log_in_from_now_on(found, result)
     emit(result.to_json(), lambda: _show(result, remove=remove))
 

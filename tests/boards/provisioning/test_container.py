@@ -15,7 +15,7 @@ import pytest
 from toolchain.boards import emulated
 from toolchain.boards.board import Board
 from toolchain.boards.install import installed
-from toolchain.boards.provisioning import Wish, provision, unprovision
+from toolchain.boards.provisioning import How, Wish, provision, unprovision
 from toolchain.boards.provisioning.facts import Home, read_facts
 from toolchain.boards.ssh import SshTransport
 from toolchain.config import configuration
@@ -113,12 +113,12 @@ def test_sudo_with_a_password_needs_ask_sudo_and_the_right_one(board: Board) -> 
         with pytest.raises(ToolchainError, match=r"edge cannot write in /opt/edge-toolchain"):
             provision(folder)
         with pytest.raises(UsageError, match="sudo refuses edge") as raised:
-            provision(folder, ask_sudo=lambda: "wrong")
+            provision(folder, how=How(ask_sudo=lambda: "wrong"))
         assert "wrong" not in str(raised.value)
-        planned = provision(folder, dry_run=True, ask_sudo=ask)
+        planned = provision(folder, how=How(dry_run=True, ask_sudo=ask))
         assert not asked and planned.steps[0].needs_root
-        assert provision(folder, ask_sudo=ask).changed and len(asked) == 1
-        assert not provision(folder, ask_sudo=ask).changed and len(asked) == 1
+        assert provision(folder, how=How(ask_sudo=ask)).changed and len(asked) == 1
+        assert not provision(folder, how=How(ask_sudo=ask)).changed and len(asked) == 1
         listed = folder.transport.run(["stat", "-c", "%U %a", "."]).stdout.decode().split()
         assert listed == ["edge", "700"]
         # Without root, an account that is wished for is left out, and the home folder is used.
@@ -137,7 +137,7 @@ def test_no_sudo_at_all_is_an_installation_in_the_home_folder(board: Board) -> N
         assert result.skipped and result.changed
         assert installed(board).facts["machine"] == "aarch64"
         with pytest.raises(UsageError, match="sudo refuses edge"):
-            provision(board, Wish(account="tooling"), ask_sudo=lambda: "x")
+            provision(board, Wish(account="tooling"), how=How(ask_sudo=lambda: "x"))
     finally:
         restore_sudo(board)
 
@@ -155,7 +155,7 @@ def restore_sudo(board: Board) -> None:
 
 def test_an_account_of_its_own_is_made_used_and_removed(board: Board) -> None:
     wish = Wish(account="tooling")
-    planned = provision(board, wish, dry_run=True)
+    planned = provision(board, wish, how=How(dry_run=True))
     assert [step.needs_root for step in planned.steps] == [True]
     first = provision(board, wish)
     assert first.moved and first.facts.root == "/home/tooling/.edge-toolchain"
@@ -182,7 +182,7 @@ def test_a_folder_that_takes_nothing_is_told_before_anything_is_written(board: B
     home.run(["mkdir", "-p", "stuck"])
     if how == "read-only":
         home.run(["chmod", "555", "stuck"])
-        assert provision(folder, dry_run=True).steps[0].needs_root  # sudo could make it
+        assert provision(folder, how=How(dry_run=True)).steps[0].needs_root  # sudo could make it
         with sudo_wants_a_password(board), pytest.raises(ToolchainError, match="edge cannot write in"):
             provision(folder)
         home.run(["chmod", "755", "stuck"])
@@ -198,8 +198,8 @@ def test_a_folder_that_takes_nothing_is_told_before_anything_is_written(board: B
 def test_a_killed_run_is_continued_by_the_next(board: Board) -> None:
     code = (
         "from toolchain.boards.inventory import find_board\n"
-        "from toolchain.boards.provisioning import provision\n"
-        "provision(find_board('bench'), progress=lambda line: print(line, flush=True))\n"
+        "from toolchain.boards.provisioning import How, provision\n"
+        "provision(find_board('bench'), how=How(progress=lambda line: print(line, flush=True)))\n"
     )
     unprovision(board)
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolchain.boards.provisioning.run import Provisioned, provision, unprovision
+from toolchain.boards.provisioning.run import How, Provisioned, provision, unprovision
 from toolchain.boards.provisioning.steps import Wish
 
-__all__ = ["Provisioned", "Wish", "provision", "unprovision"]
+__all__ = ["How", "Provisioned", "Wish", "provision", "unprovision"]

@@ -35,8 +35,32 @@ from toolchain.boards.provisioning.steps import (
 from toolchain.boards.ssh import SshTransport
 from toolchain.errors import ToolchainError, UsageError
 
-Told = Callable[[str], None]
-Ask = Callable[[], str]
+
+def _untold(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class How:
+    """How the steps are done, whichever they are.
+
+    Attributes
+    ----------
+    dry_run
+        Find out which are needed and do none.
+    ask_sudo
+        Asks the user for sudo's password on the board; called at most once, and only if a step needs it.
+    progress
+        Told of every step, and what happens while `edge-rt` is compiled, which takes minutes once.
+    """
+
+    dry_run: bool = False
+    ask_sudo: Callable[[], str] | None = None
+    progress: Callable[[str], None] = _untold
+
+
+AT_ONCE = How()
+NOTHING_MORE = Wish()
 
 
 @dataclass(frozen=True)
@@ -89,22 +113,8 @@ class Provisioned:
         }
 
 
-def provision(
-    board: Board,
-    wish: Wish | None = None,
-    *,
-    dry_run: bool = False,
-    ask_sudo: Ask | None = None,
-    progress: Told | None = None,
-) -> Provisioned:
+def provision(board: Board, wish: Wish = NOTHING_MORE, how: How = AT_ONCE) -> Provisioned:
     """Make a board ready: only what is missing is done, and `edge-rt` has answered at the end.
-
-    Parameters
-    ----------
-    ask_sudo
-        Asks the user for sudo's password on the board; called at most once, and only if a step needs it.
-    progress
-        Told of every step, and what happens while `edge-rt` is compiled, which takes minutes once.
 
     Raises
     ------
@@ -114,7 +124,6 @@ def provision(
         The board does not suit its class, is too full, read-only or far off the right time (nothing
         was written), or a step failed (the next run goes on from there).
     """
-    wish, told = wish or Wish(), progress or (lambda _: None)
     check_wish(wish)
     with _home(board) as home:
         facts = read_facts(board, home, wish.account)
@@ -122,11 +131,11 @@ def provision(
         check_root_wishes(board.name, facts, wish)
         warnings = check_clock(board.name, facts, ignore=wish.ignore_clock)
         skipped = []
-        rootable = can_become_root(facts, ask_sudo)
+        rootable = can_become_root(facts, how.ask_sudo)
         if wish.account is not None and account_steps(facts, wish) and not rootable:
             skipped.append(f"--account {wish.account}: {_no_root(board, facts, 'it').message}")
             wish = replace(wish, account=None)
-        parcels = parcels_for(board.profile, sdk=wish.sdk, progress=progress)
+        parcels = parcels_for(board.profile, sdk=wish.sdk, progress=how.progress)
         system = [*account_steps(facts, wish), *governor_steps(facts, wish)]
         moves = wish.account not in (None, facts.user)
         own = _as_user(board, wish.account or "") if moves else None
@@ -135,33 +144,26 @@ def provision(
         else:
             check_folder(board.name, facts, parcels, rootable=rootable)
             steps = [*folder_steps(facts), *system, *install_steps(facts, parcels)]
-        root = _root(board, home, facts, steps, ask_sudo, dry_run=dry_run)
-        if not dry_run:
-            apply_steps(board, home, steps, root, told)
+        root = _root(board, home, facts, steps, how)
+        if not how.dry_run:
+            apply_steps(board, home, steps, root, how.progress)
     if own is not None:
-        if not dry_run or account_is_finished(facts):
+        if not how.dry_run or account_is_finished(facts):
             rest = replace(wish, account=None, governor=None)
             with closing(own):
-                second = provision(replace(board, transport=own), rest, dry_run=dry_run, progress=progress)
+                second = provision(replace(board, transport=own), rest, replace(how, ask_sudo=None))
             return replace(second, steps=(*steps, *second.steps), moved=True, warnings=tuple(warnings))
         skipped.append(f"what has to be done in the home folder of {wish.account} is known once it is there")
-    elif not dry_run:
+    elif not how.dry_run:
         for parcel in parcels:
             if parcel.fingerprint:
                 answering(board, parcel.files[0].remote, parcel.fingerprint)
     return Provisioned(
-        board.name, facts, tuple(steps), not dry_run, skipped=tuple(skipped), warnings=tuple(warnings)
+        board.name, facts, tuple(steps), not how.dry_run, skipped=tuple(skipped), warnings=tuple(warnings)
     )
 
 
-def unprovision(
-    board: Board,
-    *,
-    account: str | None = None,
-    dry_run: bool = False,
-    ask_sudo: Ask | None = None,
-    progress: Told | None = None,
-) -> Provisioned:
+def unprovision(board: Board, account: str | None = None, how: How = AT_ONCE) -> Provisioned:
     """Undo provisioning: end what runs there, restore the governor, remove all files of ours.
 
     Parameters
@@ -190,10 +192,10 @@ def unprovision(
                 "log in with another that may use sudo: `user` of the board in toolchain.toml",
             )
         steps = removal_steps(facts, account)
-        root = _root(board, home, facts, steps, ask_sudo, dry_run=dry_run)
-        if not dry_run:
-            apply_steps(board, home, steps, root, progress or (lambda _: None))
-    return Provisioned(board.name, facts, tuple(steps), not dry_run)
+        root = _root(board, home, facts, steps, how)
+        if not how.dry_run:
+            apply_steps(board, home, steps, root, how.progress)
+    return Provisioned(board.name, facts, tuple(steps), not how.dry_run)
 
 
 @contextmanager
@@ -224,16 +226,14 @@ def _as_user(board: Board, user: str) -> SshTransport:
     return SshTransport(replace(transport.address, user=user), transport.root)
 
 
-def _root(
-    board: Board, home: Home, facts: Facts, steps: list[Step], ask: Ask | None, *, dry_run: bool
-) -> Root | None:
+def _root(board: Board, home: Home, facts: Facts, steps: list[Step], how: How) -> Root | None:
     """Return how to become root if a step needs it; a dry run only asks whether there is a way."""
     needing = next((step for step in steps if step.needs_root), None)
     if needing is None:
         return None
-    if not can_become_root(facts, ask):
+    if not can_become_root(facts, how.ask_sudo):
         raise _no_root(board, facts, f"to {needing.title}")
-    return None if dry_run else become_root(board, home, facts, ask)
+    return None if how.dry_run else become_root(board, home, facts, how.ask_sudo)
 
 
 def _no_root(board: Board, facts: Facts, what: str) -> ToolchainError:
