@@ -18,21 +18,25 @@ from toolchain.linking import ZigLinker, check_library, linker_named
 from toolchain.linking.zig import zig_program
 
 CALLED = ("expf", "memcpy", "TVMFFIErrorSetRaisedFromCStrParts")
-STAND_IN = f"""#!{sys.executable}
+
+
+def stand_in_for(python: str, zig: str) -> str:
+    """Return the program of a compiler driver that knows `--target`, `-Xlinker` and `-nostdlib`."""
+    return f"""#!{python}
 import os, sys
-given = [a for a in sys.argv[1:] if a != "-Xlinker"]
+given = [a for a in sys.argv[1:] if a != "-Xlinker" and not a.startswith("--target=")]
 assert "-nostdlib" in given, "would bring start-up code and libc++ along"
 given.remove("-nostdlib")
 own = ["-z", "now", "-z", "relro", "-z", "max-page-size=4096", "--hash-style=gnu", "--build-id",
        "--eh-frame-hdr", "-m", "aarch64linux"]
-os.execv({str(zig_program())!r}, ["zig", "ld.lld", *own, *given])
+os.execv({zig!r}, ["zig", "ld.lld", *own, *given])
 """
 
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program = tmp_path / "stand-in-for-aarch64-linux-android21-clang++"
-    program.write_text(STAND_IN)
+    program.write_text(stand_in_for(sys.executable, str(zig_program())))
     program.chmod(0o755)
     monkeypatch.setenv("TVM_NDK_CC", str(program))
     return program
