@@ -21,6 +21,7 @@ from toolchain.images.certificates import bundle
 from toolchain.images.context import Item, files_of, write_context
 from toolchain.images.engine import IMAGE_LABEL, LABEL, SOURCES_LABEL, Engine
 from toolchain.images.listing import ImageState, state_of
+from toolchain.images.locked import image_lock
 from toolchain.images.mirror import debian_mirror
 from toolchain.images.sources import LOCK_LABEL, lock_digest, sources_digest
 from toolchain.images.streamed import follow
@@ -138,8 +139,8 @@ def _build(
     mirror = debian_mirror(SUITE)
     values, files = arguments.with_files(given)
     items = [*sources.items(image), Item("certs/ca.pem", bundle()), *files]
-    if not image.stands_on:
-        items += files_of(ensure_wheels(progress), "wheels/")
+    wheels = ensure_wheels(image, progress)
+    items += files_of(wheels, "wheels/") if wheels else ()
     scratch = cache_dir() / "images"
     scratch.mkdir(parents=True, exist_ok=True)
     progress(f"{image.name}: sending its files to Docker")

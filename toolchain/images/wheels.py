@@ -12,8 +12,10 @@ import filelock
 from toolchain import atomic
 from toolchain.config import cache_dir, settings
 from toolchain.errors import MissingError, ToolchainError
+from toolchain.images.catalogue import Image
 from toolchain.images.certificates import authorities
-from toolchain.images.locked import PYTHON, runtime_lock
+from toolchain.images.catalogue import Image
+from toolchain.images.locked import PYTHON, image_lock
 from toolchain.linking.process import run
 
 FOLDER = "wheels"  # in the cache
@@ -22,13 +24,21 @@ _GLIBC = range(36, 4, -1)  # minor versions of glibc 2 that Debian 12 can serve
 _SECONDS = 1800.0  # half a gigabyte, over a slow line too
 
 
-def cached_name() -> str:
-    """Return the name of the folder in the cache for the lock as it is now."""
-    return hashlib.sha256(runtime_lock().encode()).hexdigest()[:16]
+def lock_of(image: Image) -> str | None:
+    """Return the lock of the wheels that an image adds: a part of this package's, its folder's, or none."""
+    if not image.stands_on:
+        return runtime_lock()
+    own = image.path / "requirements.lock"
+    return own.read_text() if image.folder and own.is_file() else None
 
 
-def ensure_wheels(progress: Callable[[str], None]) -> Path:
-    """Make sure that the wheels of the lock are in the cache; return their folder.
+def cached_name(lock: str) -> str:
+    """Return the name of a lock's folder in the cache."""
+    return hashlib.sha256(lock.encode()).hexdigest()[:16]
+
+
+def ensure_wheels(image: Image, progress: Callable[[str], None]) -> Path | None:
+    """Make sure that an image's wheels are in the cache; return their folder, None if it adds none.
 
     Raises
     ------
@@ -37,19 +47,22 @@ def ensure_wheels(progress: Callable[[str], None]) -> Path:
     ToolchainError
         A wheel cannot be fetched, or its hash is not the lock's.
     """
-    folder = cache_dir() / FOLDER / cached_name()
+    lock = lock_of(image)
+    if lock is None:
+        return None
+    folder = cache_dir() / FOLDER / cached_name(lock)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(f"{folder}.lock", timeout=_SECONDS):
         if not folder.is_dir():
-            progress("fetching the wheels of requirements.lock, once")
+            progress(f"{image.name}: fetching its wheels, once")
             with atomic.replacing_folder(folder) as fresh:
-                _download(fresh)
+                _download(image, lock, fresh)
     return folder
 
 
-def _download(folder: Path) -> None:
+def _download(image: Image, text: str, folder: Path) -> None:
     lock = folder / _LOCK
-    lock.write_text(runtime_lock())
+    lock.write_text(text)
     platforms = [f"manylinux_2_{minor}_x86_64" for minor in _GLIBC]
     platforms += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"]
     index, trusted = settings().package_index, authorities()
@@ -71,6 +84,6 @@ def _download(folder: Path) -> None:
     if "No module named pip" in done.output:
         raise MissingError(f"{sys.executable} has no pip, which fetches wheels", "python -m ensurepip")
     raise ToolchainError(
-        f"pip cannot fetch the wheels of requirements.lock:\n{done.last_lines()}",
+        f"pip cannot fetch the wheels of the image {image.name}:\n{done.last_lines()}",
         "pip's own configuration applies; package_index and tls_authorities in toolchain.toml add to it",
     )
