@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli.model_options import model_argument, model_options
+from toolchain.cli.options import output_path
 from toolchain.cli.output import emit, output_options, table
 
 if TYPE_CHECKING:
@@ -67,14 +68,7 @@ def _show(found: dict[str, Any]) -> None:
 @command.command()
 @model_argument
 @model_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    metavar="FILE.onnx",
-    help="The file to write.",
-)
+@output_path("FILE.onnx", "The file to write.")
 @output_options
 def export(model: str, options: ModelOptions, output: Path) -> None:
     """Write a network as ONNX, with the shapes that were asked for."""

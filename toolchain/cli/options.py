@@ -99,6 +99,19 @@ def named_inputs(option: str, help_text: str, *, required: bool = False) -> Call
     )
 
 
+def output_path(metavar: str, help_text: str) -> Callable[[Function], Function]:
+    """Add the required `-o`: a folder if it is called DIR, else a file."""
+    a_folder = metavar == "DIR"
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path, dir_okay=a_folder, file_okay=not a_folder),
+        required=True,
+        metavar=metavar,
+        help=help_text,
+    )
+
+
 def place_options(function: Function) -> Function:
     """Add what says how a bundle is executed: threads, cluster, deadlines."""
     for option in reversed(

@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from toolchain.cli.options import board_name, board_option, bundle_argument, named_inputs, place_options
+from toolchain.cli.options import (
+    board_name,
+    board_option,
+    bundle_argument,
+    named_inputs,
+    output_path,
+    place_options,
+)
 from toolchain.cli.output import emit, output_options, table
 
 
@@ -15,14 +22,7 @@ from toolchain.cli.output import emit, output_options, table
 @bundle_argument
 @board_option("The board to run on.")
 @named_inputs("--input", "An input's data; one for each input.", required=True)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    metavar="OUT.npz",
-    help="The file for the outputs, by name.",
-)
+@output_path("OUT.npz", "The file for the outputs, by name.")
 @place_options
 @output_options
 def command(bundle: Path, board: str | None, inputs: tuple[str, ...], output: Path, **placing: Any) -> None:

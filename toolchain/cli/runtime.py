@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toolchain.cli.options import board_name, board_option
+from toolchain.cli.options import board_name, board_option, output_path
 from toolchain.cli.output import emit, note, output_options
 
 
@@ -18,14 +18,7 @@ def command() -> None:
 
 @command.command()
 @board_option("The board or board class whose processor it is for.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    metavar="DIR",
-    help="The folder for libedge.so, edge_rt.h and a README.",
-)
+@output_path("DIR", "The folder for libedge.so, edge_rt.h and a README.")
 @output_options
 def export(board: str | None, output: Path) -> None:
     """Write libedge.so and edge_rt.h for a board, with a README that says how to use them."""
