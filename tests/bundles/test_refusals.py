@@ -197,6 +197,8 @@ def more(kind: str, count: int):
         (changing(schema_version=None), "schema_version"),
         (changing(surprise=1), "surprise"),
         (changing(threads=0), "threads"),
+        (changing(glibc="new"), "glibc"),
+        (changing(glibc=None), "glibc is None, but target.triple is aarch64-unknown-linux-gnu"),
         (changing(files={}), "library.so"),
         (changing(outputs=[]), "outputs"),
         (changing(outputs=[{"name": "y", "shape": [1] * 40_000, "dtype": "int8"}]), "outputs.0.shape"),

@@ -71,6 +71,14 @@ def test_any_tar_program_reads_it_and_python_writes_the_same_bytes(bundle, tmp_p
     assert np.load(tmp_path / "sample/1.npy", allow_pickle=False) == 7
 
 
+def test_one_for_android(write, manifest, tmp_path):
+    target = manifest.target.model_copy(update={"triple": "aarch64-unknown-linux-android"})
+    android = manifest.model_copy(update={"target": target, "glibc": None})
+    found = read_bundle(write(tmp_path / "a", manifest=android)).manifest
+    assert found.android and found.glibc is None and not manifest.android
+    assert b'"glibc": null' in found.to_json()
+
+
 def test_objects_instead_of_a_library(write, manifest, tmp_path):
     path = write(tmp_path / "t", manifest=manifest.model_copy(update={"format": "tar"}), library=b"objects")
     assert read_bundle(path).library == b"objects"
