@@ -21,7 +21,6 @@ from toolchain.images.certificates import bundle
 from toolchain.images.context import Item, files_of, write_context
 from toolchain.images.engine import IMAGE_LABEL, LABEL, SOURCES_LABEL, Engine
 from toolchain.images.listing import ImageState, state_of
-from toolchain.images.locked import image_lock
 from toolchain.images.mirror import debian_mirror
 from toolchain.images.sources import LOCK_LABEL, lock_digest, sources_digest
 from toolchain.images.streamed import follow

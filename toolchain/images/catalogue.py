@@ -25,8 +25,6 @@ class Image(BaseModel):
         Its folder beside the table, with Dockerfile and smoke test; empty for a `system`.
     stands_on
         The image that its Dockerfile begins with; empty: Debian's own files.
-    lock
-        A file in `folder` with requirements of its own, with hashes: their wheels come into its context.
     system
         Debian's name of the architecture whose root file system the image is: an emulated board.
     """
@@ -37,7 +35,6 @@ class Image(BaseModel):
     description: str = Field(min_length=1)
     folder: str = ""
     stands_on: str = ""
-    lock: str = ""
     system: Literal["", "arm64", "armhf", "amd64"] = ""
 
     @property

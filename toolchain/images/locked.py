@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.markers import Marker
 
 from toolchain.errors import MissingError, UsageError
-from toolchain.images.catalogue import Image, docker_folder
+from toolchain.images.catalogue import docker_folder
 
 PROJECT = "edge-toolchain"
 PYTHON = "3.11"  # Debian 12's
@@ -81,13 +81,6 @@ def runtime_lock() -> str:
     while more := {n for n, (_, parents) in entries.items() if n not in wanted and parents & wanted}:
         wanted |= more
     return "".join(entries[name][0] for name in sorted(wanted))
-
-
-def image_lock(image: Image) -> str:
-    """Return the requirements whose wheels come into an image's context; empty: it has none of its own."""
-    if image.lock:
-        return (image.path / image.lock).read_text()
-    return "" if image.stands_on else runtime_lock()
 
 
 def _entries(text: str) -> dict[str, tuple[str, set[str]]]:

@@ -14,8 +14,7 @@ from toolchain.config import cache_dir, settings
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.catalogue import Image
 from toolchain.images.certificates import authorities
-from toolchain.images.catalogue import Image
-from toolchain.images.locked import PYTHON, image_lock
+from toolchain.images.locked import PYTHON, runtime_lock
 from toolchain.linking.process import run
 
 FOLDER = "wheels"  # in the cache

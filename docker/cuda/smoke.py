@@ -1,4 +1,4 @@
-"""`python kernels.py sm_87`: a network's kernels as TVM writes them, compiled by NVRTC and by nvcc."""
+"""`python smoke.py sm_87`: a network's kernels as TVM writes them, compiled by NVRTC and by nvcc."""
 
 import sys
 from pathlib import Path
