@@ -13,7 +13,7 @@ OUT ?= build
 WORKERS ?= -n 2 --dist loadfile
 export PYTHON DEPS
 
-.PHONY: help deps venv demo test test-all check docs bench clean
+.PHONY: help deps venv demo images test test-all check docs bench clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,6 +26,12 @@ venv: deps ## make .venv from requirements.lock
 
 demo: venv ## the whole way for one network (MODEL=…), on an emulated board, with a report
 	@$(BIN)/toolchain demo $(MODEL)
+
+images: venv ## make every image that is absent or out of date
+	@$(BIN)/toolchain image build
+
+image-%: venv ## make image % and what it stands on, such as image-aarch64
+	@$(BIN)/toolchain image build $*
 
 tune-%: venv ## tune MODEL for board %, such as tune-local
 	@$(BIN)/toolchain tune $(MODEL) --board $*

@@ -17,7 +17,8 @@ from typing import Any, Literal
 from toolchain.boards.qemu import user_modes
 from toolchain.config import Configuration, cache_dir, data_dir, state_dir
 from toolchain.errors import ToolchainError
-from toolchain.images.engine import connect
+from toolchain.images.engine import Engine, connect
+from toolchain.images.listing import states
 from toolchain.linking.zig import zig_program
 
 State = Literal["ok", "missing", "optional", "note"]
@@ -212,6 +213,7 @@ def _containers() -> Iterator[Check]:
     try:
         with connect() as engine:
             yield Check("docker", "ok", f"{engine.version} at {engine.where}")
+            yield from _images(engine)
     except ToolchainError as error:
         yield Check("docker", "optional", error.message, error.hint)
     yield _tool("mmdebstrap", ["mmdebstrap", "--version"], "optional", hint)
@@ -221,6 +223,24 @@ def _containers() -> Iterator[Check]:
         good = flags is not None and {"F", "C"} <= set(flags)
         found = "no emulator is registered with binfmt_misc" if flags is None else f"flags {flags}"
         yield Check(f"{name} programs", "ok" if good else "optional", found, hint)
+
+
+def _images(engine: Engine) -> Iterator[Check]:
+    """Yield one line for each state that images are in."""
+    found: dict[str, list[str]] = {}
+    try:
+        for state in states(engine):
+            found.setdefault(state.word, []).append(state.name)
+    except ToolchainError as error:
+        yield Check("images", "note", error.message, error.hint)
+    hints = {
+        "current": "",
+        "out of date": "--engine auto leaves them alone; toolchain image build makes them anew",
+        "absent": "to build and tune in them: toolchain image build NAME",
+    }
+    for word, hint in hints.items():
+        if word in found:
+            yield Check(f"images {word}", "note" if hint else "ok", ", ".join(found[word]), hint)
 
 
 def _registered_flags(name: str) -> str | None:
