@@ -9,20 +9,18 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import docker
 import pytest
 
+from tests.images.docker_proxy import DockerProxy
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.archive import write_archive
 from toolchain.images.engine import IMAGE_LABEL, Engine, Wanted, answers, connect
 
-DOCKER_SOCKET = "/var/run/docker.sock"
 TAG = f"edge-toolchain/test:{os.getpid()}"
 
 
@@ -92,7 +90,7 @@ def test_a_daemon_that_lets_nobody_in_is_told(short: Path) -> None:
 
 
 def test_a_daemon_that_goes_away_is_told(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    proxy = _Proxy(short / "sock")
+    proxy = DockerProxy(short / "sock")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{short}/sock")
     try:
         with connect() as engine:
@@ -152,38 +150,3 @@ def test_what_is_no_image_is_refused(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "image").write_bytes(b"not a tar")
     with pytest.raises(ToolchainError, match="image"):
         engine.load_image(tmp_path / "image")
-
-
-class _Proxy:
-    """Docker's socket under another name, until it is closed."""
-
-    def __init__(self, file: Path) -> None:
-        self._sockets: list[socket.socket] = []
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(str(file))
-        self._listening.listen()
-        self._file = file
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self._file.unlink(missing_ok=True)
-        for each in (self._listening, *self._sockets):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listening.accept()
-                daemon = socket.socket(socket.AF_UNIX)
-                daemon.connect(DOCKER_SOCKET)
-                self._sockets += [client, daemon]
-                for source, target in ((client, daemon), (daemon, client)):
-                    threading.Thread(target=_pump, args=(source, target), daemon=True).start()
-
-
-def _pump(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65536):
-            target.sendall(data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import threading
 import time
@@ -149,7 +148,7 @@ class _Running:
         """Give the container's terminal the size of ours."""
         self.resized = False
         if self._started.is_set():
-            columns, lines = shutil.get_terminal_size()
+            columns, lines = os.get_terminal_size(self._streams[0].fileno())
             with suppress(ToolchainError), self._engine.asked("resize a terminal"):
                 self._engine.api.resize(self._container, height=lines, width=columns)
 
