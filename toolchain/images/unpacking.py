@@ -15,6 +15,7 @@ from typing import IO
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.certificates import authorities
 from toolchain.images.mirror import debian_mirror
+from toolchain.interrupts import uninterrupted
 
 CHANGED = 1686355200  # 2023-06-10, the day of Debian 12's release: no file says when it was built
 _SECONDS = 900.0  # 12 s here; the rest is for a slow mirror
@@ -53,9 +54,43 @@ def unpacked(
         *([f'--aptopt=Acquire::https::CAInfo "{trusted}"'] if trusted else []),
         *(suite, "-", f"deb {mirror} {suite} main"),
     ]
+    child: subprocess.Popen[bytes] | None = None
+    late = threading.Timer(_SECONDS, lambda: child and _end(child))
+    failed = ToolchainError("")
+    try:
+        with uninterrupted():
+            child = _started(command, log)
+        late.start()
+        assert child.stdout is not None  # noqa: S101 - PIPE above
+        try:
+            yield child.stdout
+            while child.stdout.read(1 << 16):  # padding after the end of the tar
+                pass
+        except tarfile.TarError as error:
+            failed.__cause__ = error
+        code = child.wait()
+    except BaseException:
+        if child is not None:
+            _end(child)
+        raise
+    finally:
+        late.cancel()
+        if child is not None and child.stdout:
+            child.stdout.close()
+    if code != 0 or failed.__cause__:
+        lines = log.read_text(errors="replace").strip().splitlines()
+        said = [line for line in lines if line.startswith("E:")] or lines[-1:] or ["it said nothing"]
+        raise ToolchainError(
+            f"mmdebstrap cannot unpack Debian {suite} for {architecture}: {said[0]}",
+            f"does {mirror} answer? Another mirror: set TOOLCHAIN_DEBIAN_MIRROR; "
+            "boards go without: --kind process",
+        ) from failed.__cause__
+
+
+def _started(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     try:
         with log.open("wb") as errors:
-            child = subprocess.Popen(
+            return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -68,33 +103,6 @@ def unpacked(
             "no 'mmdebstrap' on this machine: it makes the file systems of boards and images",
             "apt-get install mmdebstrap, or `make deps`; boards without it: --kind process",
         ) from error
-    late = threading.Timer(_SECONDS, _end, [child])
-    late.start()
-    failed = ToolchainError("")
-    try:
-        assert child.stdout is not None  # noqa: S101 - PIPE above
-        try:
-            yield child.stdout
-            while child.stdout.read(1 << 16):  # padding after the end of the tar
-                pass
-        except tarfile.TarError as error:
-            failed.__cause__ = error
-        code = child.wait()
-    except BaseException:
-        _end(child)
-        raise
-    finally:
-        late.cancel()
-        if child.stdout:
-            child.stdout.close()
-    if code != 0 or failed.__cause__:
-        lines = log.read_text(errors="replace").strip().splitlines()
-        said = [line for line in lines if line.startswith("E:")] or lines[-1:] or ["it said nothing"]
-        raise ToolchainError(
-            f"mmdebstrap cannot unpack Debian {suite} for {architecture}: {said[0]}",
-            f"does {mirror} answer? Another mirror: set TOOLCHAIN_DEBIAN_MIRROR; "
-            "boards go without: --kind process",
-        ) from failed.__cause__
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
