@@ -55,8 +55,13 @@ def unpacked(
         *(suite, "-", f"deb {mirror} {suite} main"),
     ]
     child: subprocess.Popen[bytes] | None = None
-    late = threading.Timer(_SECONDS, lambda: child and _end(child))
     failed = ToolchainError("")
+
+    def overdue() -> None:
+        if child is not None:
+            _end(child)
+
+    late = threading.Timer(_SECONDS, overdue)
     try:
         with uninterrupted():
             child = _started(command, log)
