@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -88,14 +87,13 @@ def test_one_that_hangs_is_left_out(
             for process in frozen:
                 process.suspend()
 
-    begun = time.monotonic()
     result = tune(model, boards, store, HOW, freeze_a_once)
     assert len(frozen) >= 1
-    assert time.monotonic() - begun < 60
     assert result.to_json()["trials"] == 8
     assert result.to_json()["failed"] == 0, "what hung on one board was measured on the other"
     assert result.boards["b"] >= 7
-    assert any("board a is away" in event.text for event in events if isinstance(event, Notice))
+    # The deadline of one measurement and the patience from above, and nothing that lasts longer.
+    assert "board a is away: no answer within 7 s" in [e.text for e in events if isinstance(e, Notice)]
 
 
 def test_boards_that_differ_are_not_tuned_together(
