@@ -5,6 +5,7 @@ Under qemu with pages of 16 KiB, two empty libraries of Android's names lead the
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -13,12 +14,16 @@ import onnx
 import pytest
 from onnx import helper
 
+from tests.measuring import small_network
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.boards.board import Board
 from toolchain.boards.inventory import find_target
 from toolchain.boards.local import LocalTransport
 from toolchain.boards.qemu import user_modes
+from toolchain.building.apply import schedule
 from toolchain.building.build import BuildOptions, build
+from toolchain.building.pipeline import compile_fused, fuse
+from toolchain.building.tasks import extract_tasks
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.errors import UsageError
 from toolchain.linking.bionic import LIBC, LIBM
@@ -29,6 +34,7 @@ from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
 from toolchain.runtime import ensure_runtime
+from toolchain.targets.target import target_for
 
 pytestmark = pytest.mark.slow  # compiles edge-rt unless that was done
 
@@ -118,6 +124,19 @@ def test_a_board_with_linux_of_the_same_architecture_refuses_it(bundle: Bundle, 
     board = Board("rock", load_profile("rk3399"), False, False, LocalTransport(tmp_path), "rock", "rk3399")
     with pytest.raises(UsageError, match=r"built for Android \(android-arm64\), board rock is aarch64-unk"):
         verify_bundle(bundle, board)
+
+
+def test_no_instruction_uses_the_register_that_android_keeps(tmp_path: Path) -> None:
+    """x18 (https://developer.android.com/ndk/guides/abis): LLVM knows by the triple's fourth part."""
+    model = load_model(str(small_network.network(tmp_path / "small.onnx")), ModelOptions())
+    uses = {}
+    for name in ("android-arm64", "rk3399"):
+        made = target_for(load_profile(name))
+        fused = fuse(model.module, made.target)
+        scheduled, _ = schedule(fused, extract_tasks(fused), lambda _: None)
+        (code,) = compile_fused(scheduled, made.target).mod.imports
+        uses[name] = len(re.findall(r"\b[xw]18\b", code.inspect_source("s")))
+    assert uses["android-arm64"] == 0 < uses["rk3399"]
 
 
 def test_its_objects_and_its_other_cluster(tmp_path: Path) -> None:
