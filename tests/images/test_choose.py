@@ -1,0 +1,148 @@
+"""Where a step runs: what decides it, and what is said about it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.images.small_image import small_image
+from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.images import choose as module
+from toolchain.images.catalogue import Image
+from toolchain.images.choose import choose
+from toolchain.images.engine import Engine
+from toolchain.images.inside import IMAGE_VARIABLE
+from toolchain.images.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
+
+NAME = f"test-choose-{os.getpid()}"
+IMAGE = Image(name=NAME, description="like base, under another name", folder="base")
+
+
+@pytest.fixture(autouse=True)
+def table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have one more image in the table."""
+    monkeypatch.setattr(module, "image_named", {NAME: IMAGE}.__getitem__)
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+
+
+@pytest.fixture
+def made(engine: Engine, tmp_path: Path) -> partial[AbstractContextManager[str]]:
+    return partial(small_image, engine, tmp_path, IMAGE.tag)
+
+
+@pytest.fixture
+def current() -> dict[str, str]:
+    return {SOURCES_LABEL: sources_digest(IMAGE), LOCK_LABEL: "1" * 64}
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """Yield a folder with a short name: those of Unix sockets are limited to 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="et-") as folder:
+        yield Path(folder)
+
+
+def test_host_is_this_host_and_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:1")
+    assert choose("host", "no such image") == module.Choice(None)
+
+
+@pytest.mark.parametrize("wanted", ["auto", "docker"])
+def test_what_runs_in_an_image_stays_there(wanted: module.Wanted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(IMAGE_VARIABLE, "sha256:1")
+    assert choose(wanted, NAME) == module.Choice(None)
+
+
+def test_an_image_that_is_not_there() -> None:
+    choice = choose("auto", NAME)
+    assert choice.image is None
+    assert choice.reason.startswith(f"engine: host, since there is no image {NAME}")
+    assert f"toolchain image build {NAME}" in choice.reason
+    with pytest.raises(MissingError, match=f"there is no image {NAME}") as raised:
+        choose("docker", NAME)
+    assert f"toolchain image build {NAME}" in raised.value.hint
+
+
+def test_a_current_image_is_taken(
+    made: partial[AbstractContextManager[str]], current: dict[str, str], engine: Engine
+) -> None:
+    with made(current):
+        choice = choose("auto", NAME)
+        assert choice.image is not None and choice.image.lock == "1" * 64
+        assert choice.image.id == engine.api.inspect_image(IMAGE.tag)["Id"]
+        assert choice.reason == f"engine: docker, image {NAME}"
+        assert choose("docker", NAME) == module.Choice(choice.image)
+
+
+def test_an_image_that_is_out_of_date(
+    made: partial[AbstractContextManager[str]], current: dict[str, str]
+) -> None:
+    with made({**current, SOURCES_LABEL: "older"}):
+        choice = choose("auto", NAME)
+        assert choice.image is None and choice.reason.startswith("engine: host, since")
+        assert "out of date" in choice.reason and f"toolchain image build {NAME}" in choice.reason
+        choice = choose("docker", NAME)
+        assert choice.image is not None and choice.image.stale
+        assert choice.reason.startswith("warning: ") and "out of date" in choice.reason
+
+
+def test_an_image_for_another_machine(
+    made: partial[AbstractContextManager[str]], current: dict[str, str]
+) -> None:
+    with made(current, architecture="s390x"):
+        with pytest.raises(MissingError, match=f"is for s390x, and this machine is {platform.machine()}"):
+            choose("docker", NAME)
+        choice = choose("auto", NAME)
+        assert choice.image is None and "exec format error" in choice.reason
+
+
+@pytest.mark.parametrize("address", ["tcp://192.0.2.1:2375", "ssh://somebody@board"])
+def test_a_daemon_elsewhere_is_not_even_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", address)
+    begun = time.monotonic()
+    with pytest.raises(
+        UsageError, match="a bind mount of this machine's folders cannot work there"
+    ) as raised:
+        choose("docker", NAME)
+    assert address in raised.value.message and "DOCKER_HOST" in raised.value.hint
+    choice = choose("auto", NAME)
+    assert choice.image is None and address in choice.reason
+    assert time.monotonic() - begun < 1
+
+
+@pytest.mark.parametrize("address", ["unix:///nowhere/docker.sock", "tcp://127.0.0.1:1"])
+def test_no_daemon(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", address)
+    with pytest.raises(MissingError, match=f"no Docker daemon answers at {address}"):
+        choose("docker", NAME)
+    choice = choose("auto", NAME)
+    assert choice.image is None and f"no Docker daemon answers at {address}" in choice.reason
+
+
+def test_a_daemon_that_hangs_delays_nobody(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PROBE_S", 0.2)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{short}/sock")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(short / "sock"))
+        listening.listen()
+        begun = time.monotonic()
+        choice = choose("auto", NAME)
+    assert choice.image is None and "no Docker daemon answers" in choice.reason
+    assert time.monotonic() - begun < 2
+
+
+@pytest.mark.parametrize("kind", ["rootless", "userns"])
+def test_a_daemon_that_gives_files_to_others_is_refused(kind: str) -> None:
+    with pytest.raises(ToolchainError, match=rf"maps users \({kind}\)"):
+        module._check_users({"SecurityOptions": ["name=seccomp,profile=default", f"name={kind}"]})
+    module._check_users({"SecurityOptions": ["name=seccomp,profile=default"]})
+    module._check_users({"SecurityOptions": None})
