@@ -17,4 +17,4 @@ ln -s ../../include targets/x86_64-linux/include
 cd "$2/opt/venv/lib/python3.11/site-packages"
 find cuda \( -name '*.cpp' -o -name '*.pyx' -o -name '*.pyx.in' -o -name '*.pxd' -o -name '*.pxi' -o -name tests \) \
     -prune -exec rm -r {} +
-python -m compileall -q --invalidation-mode unchecked-hash cuda
+python3.11 -m compileall -q --invalidation-mode unchecked-hash cuda
