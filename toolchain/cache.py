@@ -15,11 +15,11 @@ from filelock import FileLock, Timeout
 
 from toolchain.config import cache_dir
 from toolchain.errors import ToolchainError
+from toolchain.images import bootstrap, system, wheels
 from toolchain.images.catalogue import catalogue
-from toolchain.images.system import cached_name
 from toolchain.runtime import Arch, expected_fingerprint
 
-Kind = Literal["runtime", "stubs", "rootfs", "zig"]
+Kind = Literal["runtime", "stubs", "rootfs", "wheels", "images", "zig"]
 _ABANDONED_S = 24 * 3600.0  # no build lasts that long: what is left of one that was killed
 
 
@@ -111,7 +111,11 @@ def _is_current(kind: Kind, path: Path) -> bool:
     if kind == "runtime":
         return path.name in {f"{expected_fingerprint()}-{arch}" for arch in get_args(Arch)}
     if kind == "rootfs":
-        return path.name in {cached_name(image) for image in catalogue().values() if image.system}
+        systems = {system.cached_name(image) for image in catalogue().values() if image.system}
+        return path.name in {*systems, bootstrap.cached_name()}
+    if kind == "wheels":
+        locks = [lock for image in catalogue().values() if (lock := wheels.lock_of(image))]
+        return path.name in {wheels.cached_name(lock) for lock in locks}
     return True
 
 

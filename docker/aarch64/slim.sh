@@ -5,3 +5,5 @@ cd "$1/usr"
 for name in asan hwasan lsan tsan ubsan itm quadmath; do
   find . \( -type f -o -type l \) -name "lib$name*" -delete
 done
+# Optimising at link time, the gold linker and what reads debug information.
+rm -f bin/*-lto-dump* lib/gcc-cross/*/*/lto1 bin/*-ld.gold bin/*-dwp bin/*-gprof* bin/*-gcov*

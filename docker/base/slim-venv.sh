@@ -2,9 +2,11 @@
 # slim-venv.sh VENV: removes from its packages what no step uses.
 set -eu
 cd "$1/lib/python3.11/site-packages"
-# Tests of packages; what is named `testing` is imported by others.
-find . -depth -type d \( -name tests -o -name __pycache__ \) -exec rm -r {} +
-rm -rf onnx/backend/test matplotlib/mpl-data/sample_data onnxruntime/transformers onnxruntime/tools
+# Tests of packages; what is named `testing` is imported by others, and zig compiles its tests.
+find . -depth -type d ! -path './ziglang/*' \( -name tests -o -name __pycache__ \) -exec rm -r {} +
+# fontTools embeds fonts in PDF, which no report is.
+rm -rf fontTools onnx/backend/test matplotlib/mpl-data/sample_data \
+  onnxruntime/transformers onnxruntime/tools
 
 # TVM: sources are kept that edge-rt is compiled from.
 rm -rf tvm/3rdparty/cutlass tvm/lib/libtvm_runtime_cuda.so tvm_ffi/3rdparty/libbacktrace

@@ -19,12 +19,14 @@ __all__ = ["LOCK_LABEL", "SOURCES_LABEL", "items", "lock_digest", "sources_diges
 
 LOCK_LABEL = f"{LABEL}.lock"  # on images: the SHA-256 of requirements.lock
 _SHARED = "packages.sh"  # in every context
+_TEST = "smoke"  # beside the Dockerfile, not in the image
 _PACKAGE = Path(__file__).parent.parent
 
 
 def items(image: Image) -> list[Item]:
     """Return the files of an image's context; certificates and wheels come on top."""
-    found = [*files_of(image.path), Item(_SHARED, docker_folder() / _SHARED, executable=True)]
+    own = (item for item in files_of(image.path) if not item.name.startswith(_TEST))
+    found = [*own, Item(_SHARED, docker_folder() / _SHARED, executable=True)]
     if not image.stands_on:
         found += _code()
     return found
