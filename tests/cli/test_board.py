@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,17 @@ def test_show_knows_boards_and_classes(invoke: Toolchain) -> None:
     assert [cluster["cpu"] for cluster in shown["clusters"]] == ["cortex-a72", "cortex-a53"]
     assert invoke("board", "show", "local", "--json").document["is_board"] is True
     assert "cortex-a53" in invoke("board", "show", "rk3399").out
+
+
+@pytest.mark.usefixtures("state")
+def test_exec_shows_output_as_it_comes(folder: Path) -> None:
+    argv = [sys.executable, "-m", "toolchain", "board", "exec", "local", "--"]
+    script = "echo first; read rest; sleep 1.2; exit 7"
+    with subprocess.Popen([*argv, "sh", "-c", script], cwd=folder, stdout=subprocess.PIPE) as ran:
+        assert ran.stdout is not None and ran.stdout.readline() == b"first\n"
+        begun = time.monotonic()
+        assert ran.wait(30) == 7
+    assert time.monotonic() - begun > 0.4
 
 
 @pytest.mark.slow

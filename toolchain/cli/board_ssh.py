@@ -163,22 +163,25 @@ def _line(answer: Status, place: dict[str, str | None]) -> str:
 )  # fmt: skip
 @output_options
 def execute(board: str, argv: tuple[str, ...], timeout: float) -> None:
-    """Run a command in the board's folder and end as it does."""
+    """Run a command in the board's folder and end as it does.
+
+    What it prints is shown as it comes; with --json, at its end. It gets no input: `board shell` does.
+    """
     from toolchain.boards.inventory import find_board
+    from toolchain.boards.live import run_live
 
-    completed = find_board(board).transport.run(list(argv), timeout=timeout)
-    document = {
-        "returncode": completed.returncode,
-        "stdout": completed.stdout.decode(errors="replace"),
-        "stderr": completed.stderr.decode(errors="replace"),
-    }
-
-    def human() -> None:
-        sys.stdout.buffer.write(completed.stdout)
-        sys.stderr.buffer.write(completed.stderr)
-
-    emit(document, human)
-    code = completed.returncode
+    transport = find_board(board).transport
+    if wants_json():
+        completed = transport.run(list(argv), timeout=timeout)
+        code = completed.returncode
+        document = {
+            "returncode": code,
+            "stdout": completed.stdout.decode(errors="replace"),
+            "stderr": completed.stderr.decode(errors="replace"),
+        }
+        emit(document, lambda: None)
+    else:
+        code = run_live(transport, argv, sys.stdout.buffer, sys.stderr.buffer, timeout)
     click.get_current_context().exit(128 - code if code < 0 else code)
 
 

@@ -1,0 +1,98 @@
+"""What a command on a board prints is there while it runs."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from toolchain.boards.live import run_live
+from toolchain.boards.local import LocalTransport
+from toolchain.boards.ssh import SshTransport
+from toolchain.boards.transport import DeadlineError, Transport
+from toolchain.errors import UsageError
+
+
+@pytest.fixture(params=["local", "ssh"])
+def transport(request: pytest.FixtureRequest, tmp_path: Path) -> Transport:
+    """Return each way to a board."""
+    if request.param == "local":
+        return LocalTransport(tmp_path)
+    ssh: SshTransport = request.getfixturevalue("ssh")
+    return ssh
+
+
+class Timed(io.BytesIO):
+    """Remembers when it was first written to."""
+
+    first = 0.0
+
+    def write(self, data: object) -> int:
+        self.first = self.first or time.monotonic()
+        return super().write(data)  # type: ignore[arg-type]
+
+
+def live(transport: Transport, script: str, timeout: float = 20) -> tuple[int, Timed, Timed]:
+    out, errors = Timed(), Timed()
+    return run_live(transport, ["sh", "-c", script], out, errors, timeout), out, errors
+
+
+def test_output_comes_while_it_runs_and_the_code_at_its_end(transport: Transport) -> None:
+    code, out, errors = live(transport, "echo o; echo e >&2; sleep 1; echo more; echo last >&2; exit 3")
+    ended = time.monotonic()
+    assert (code, out.getvalue(), errors.getvalue()) == (3, b"o\nmore\n", b"e\nlast\n")
+    assert ended - out.first > 0.4 and ended - errors.first > 0.4
+
+
+def test_large_outputs_arrive_whole(transport: Transport) -> None:
+    code, out, errors = live(transport, "head -c 3000000 /dev/zero; head -c 1000000 /dev/zero >&2")
+    assert (code, len(out.getvalue()), len(errors.getvalue())) == (0, 3_000_000, 1_000_000)
+
+
+def test_its_input_has_ended_and_signals_are_told(transport: Transport) -> None:
+    begun = time.monotonic()
+    code, out, _ = live(transport, "cat; echo done; kill -9 $$")
+    assert (code, out.getvalue()) == (-9, b"done\n") and time.monotonic() - begun < 5
+
+
+@pytest.mark.slow  # it is asked kindly first
+@pytest.mark.parametrize("script", ["sleep 321", "sleep 321 & exec >/dev/null; sleep 321"])
+def test_it_ends_with_its_time_and_so_do_its_children(transport: Transport, script: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(DeadlineError, match=r"sh did not end within 0\.5 s and was killed"):
+        live(transport, script, timeout=0.5)
+    assert time.monotonic() - begun < 10
+    there = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert "sleep 321" not in there.splitlines()
+
+
+@pytest.mark.slow  # likewise
+def test_a_reader_that_goes_ends_it(transport: Transport) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    begun = time.monotonic()
+    with os.fdopen(writing, "wb", buffering=0) as closed, pytest.raises(BrokenPipeError):
+        run_live(transport, ["yes"], closed, io.BytesIO(), 60)
+    assert time.monotonic() - begun < 10
+
+
+def test_a_board_without_a_shell(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "hello"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho hello\n")
+    program.chmod(0o755)
+    out = io.BytesIO()
+    assert run_live(LocalTransport(tmp_path, ("env",)), ["bin/hello"], out, io.BytesIO(), 20) == 0
+    assert out.getvalue() == b"hello\n"
+
+
+def test_what_cannot_be_started(transport: Transport) -> None:
+    out, errors = io.BytesIO(), io.BytesIO()
+    assert run_live(transport, ["no-such-program"], out, errors, 20) == 127
+    assert b"no-such-program" in errors.getvalue()
+    with pytest.raises(UsageError, match="'/bin/ls' is not a path inside the board's folder"):
+        run_live(transport, ["/bin/ls"], out, errors, 20)
