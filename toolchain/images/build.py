@@ -5,15 +5,17 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import filelock
+
 from toolchain import __version__
 from toolchain.config import cache_dir
-from toolchain.errors import MissingError
+from toolchain.errors import MissingError, ToolchainError
 from toolchain.images import arguments, sources
 from toolchain.images.bootstrap import ARCHITECTURE, SUITE, ensure_debian
 from toolchain.images.catalogue import Image, catalogue, image_named, with_foundations
@@ -29,6 +31,7 @@ from toolchain.images.wheels import ensure_wheels
 
 # On the stages of a Dockerfile that are not part of the image: its name.
 STAGE_LABEL = f"{LABEL}.stage"
+FOLDER = "images"  # in the cache
 _ANNOTATION = "org.opencontainers.image"
 _SILENT_SECONDS = 1800.0  # the engine says nothing while a step does not
 _GIT_SECONDS = 10.0
@@ -106,7 +109,17 @@ def build_images(
     ToolchainError
         A step failed, or something cannot be fetched.
     """
-    given = dict(build_args or {})
+    with _alone(progress):
+        return _build_all(engine, tuple(names), dict(build_args or {}), no_cache, progress)
+
+
+def _build_all(
+    engine: Engine,
+    names: Iterable[str],
+    given: Mapping[str, str],
+    no_cache: bool,
+    progress: Callable[[str], None],
+) -> list[Built]:
     plan = to_build(engine, names, given=given, no_cache=no_cache)
     named = set(names) or set(catalogue())
     arguments.check(given, [image for image, _, _ in plan if image.name in named])
@@ -129,6 +142,28 @@ def build_images(
     return built
 
 
+@contextmanager
+def _alone(progress: Callable[[str], None]) -> Iterator[None]:
+    """Let one process build at a time: each removes the stages of earlier builds."""
+    file = cache_dir() / FOLDER / "build.lock"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(file)
+    try:
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            progress("waiting for another process that builds images")
+            lock.acquire(timeout=_SILENT_SECONDS)
+        yield
+    except filelock.Timeout as error:
+        raise ToolchainError(
+            f"another process has been building images for {_SILENT_SECONDS:g} s ({file})",
+            "wait for it to end, or end it; then try again",
+        ) from error
+    finally:
+        lock.release()
+
+
 def _build(
     engine: Engine, image: Image, given: Mapping[str, str], no_cache: bool, progress: Callable[[str], None]
 ) -> None:
@@ -140,8 +175,7 @@ def _build(
     items = [*sources.items(image), Item("certs/ca.pem", bundle()), *files]
     wheels = ensure_wheels(image, progress)
     items += files_of(wheels, "wheels/") if wheels else ()
-    scratch = cache_dir() / "images"
-    scratch.mkdir(parents=True, exist_ok=True)
+    scratch = cache_dir() / FOLDER
     progress(f"{image.name}: sending its files to Docker")
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".context.") as folder:
         context = Path(folder) / "context.tar"
