@@ -14,7 +14,7 @@ from pathlib import Path
 from toolchain.images.archive import add_file, write_archive
 from toolchain.images.engine import IMAGE_LABEL, Engine
 
-PROGRAMS = ("cat", "dd", "env", "id", "ls", "mkdir", "sh", "sleep", "stty")
+PROGRAMS = ("cat", "dd", "env", "id", "ls", "mkdir", "sh", "sleep", "stty", "timeout")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ SCRIPT = "smoke.sh"  # in an image's folder
 SHARED = "smoke"  # beside it: what several of them use
 SECONDS = 1200  # 20 s here; with a cold cache it compiles edge-rt, which takes minutes
 _LATE = 124  # as `timeout` says it
+_INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
 _KILL_AFTER = 10
 _UNAME = {"arm64": "aarch64", "armhf": "armv7l", "amd64": "x86_64"}
 
@@ -78,6 +80,8 @@ def smoke_test(engine: Engine, image: Image, out: BinaryIO) -> Tested:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".smoke.") as folder:
         code = run_step(engine, _system(image) if image.system else _step(image, Path(folder)), out, out)
+    if code == _INTERRUPTED:
+        raise KeyboardInterrupt
     return Tested(image.name, code == 0, code, time.monotonic() - began)
 
 
