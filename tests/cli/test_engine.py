@@ -1,0 +1,155 @@
+"""`--engine`: the same command line, here or in a container, where a stand-in says what it got."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Toolchain
+from tests.images.small_image import small_image
+from toolchain.config import configuration
+from toolchain.images import choose
+from toolchain.images.catalogue import Image
+from toolchain.images.engine import connect
+from toolchain.images.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
+from toolchain.rpc.lab import PORT_VARIABLE, joined
+
+IMAGE = Image(name=f"test-engine-{os.getpid()}", description="its `toolchain` is a script", folder="base")
+PROGRAM = """#!/bin/sh
+for word in "$@"; do
+    echo "<$word>"
+    [ "$word" = zoo:fails ] && { echo "error: it says so itself" >&2; exit 2; }
+    [ "$word" = zoo:writes ] && echo made > out/file
+    [ "$word" = zoo:tells ] && env
+done
+echo "in $(pwd)"
+"""
+
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the id of an image for every board class."""
+    labels = {SOURCES_LABEL: sources_digest(IMAGE), LOCK_LABEL: "1" * 64}
+    folder = tmp_path_factory.mktemp("image")
+    with (
+        connect() as engine,
+        small_image(engine, folder, IMAGE.tag, labels, scripts={"toolchain": PROGRAM}) as tag,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(choose, "image_named", lambda _: IMAGE)
+        yield engine.api.inspect_image(tag)["Id"]
+
+
+BUILD = ("build", "--board", "rk3399", "-o", "out")
+
+
+@pytest.mark.usefixtures("image")
+def test_the_same_arguments_arrive_inside(invoke: Toolchain, folder: Path) -> None:
+    typed = [
+        "-v",
+        *BUILD,
+        "--engine",
+        "docker",
+        "--shape",
+        "a b=1,2",
+        "--sample",
+        "x='y'",
+        "--",
+        "-odd $HOME.onnx",
+    ]
+    ran = invoke(*typed)
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines() == [*(f"<{word}>" for word in typed), f"in {folder}"]
+    assert ran.err == ""
+
+
+@pytest.mark.usefixtures("image")
+def test_its_exit_code_and_words_are_all_that_is_said(invoke: Toolchain, folder: Path) -> None:
+    ran = invoke(*BUILD, "zoo:fails", "--engine", "docker", "--json")
+    assert ran.code == 2
+    assert ran.err == "error: it says so itself\n"
+    assert ran.out.endswith("<zoo:fails>\n")
+    assert list(folder.iterdir()) == []  # no output folder either
+
+
+@pytest.mark.usefixtures("image")
+def test_what_it_writes_is_there(invoke: Toolchain, folder: Path) -> None:
+    assert invoke(*BUILD, "zoo:writes", "--engine", "docker").code == 0
+    assert (folder / "out" / "file").read_text() == "made\n"
+    assert (folder / "out" / "file").stat().st_uid == os.getuid()
+
+
+def test_it_sees_our_folders_and_nothing_of_the_environment(
+    invoke: Toolchain, image: str, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/secret")
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", "relative")
+    monkeypatch.setenv("TOOLCHAIN_JOBS", "3")
+    ran = invoke(*BUILD, "zoo:tells", "--engine", "docker")
+    environment = dict(line.partition("=")[::2] for line in ran.out.splitlines() if "=" in line)
+    assert environment["EDGE_TOOLCHAIN_IMAGE"] == image
+    assert environment["EDGE_TOOLCHAIN_LOCK"] == "1" * 64
+    assert environment["TOOLCHAIN_ENGINE"] == "host"
+    assert environment["TOOLCHAIN_DATA_DIR"] == str(folder / "relative")
+    assert environment["TOOLCHAIN_CACHE_DIR"] == os.environ["TOOLCHAIN_CACHE_DIR"]
+    assert environment["TOOLCHAIN_JOBS"] == "3"
+    assert environment["HOME"] == "/tmp"
+    assert "SSH_AUTH_SOCK" not in environment and PORT_VARIABLE not in environment
+
+
+@pytest.mark.usefixtures("image")
+def test_option_before_environment_before_file(
+    invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "toolchain.toml").write_text("engine = 'docker'\n")
+    missing = (*BUILD, "missing.onnx")
+    inside = f"in {folder}\n"
+    assert inside not in invoke(*missing).out  # TOOLCHAIN_ENGINE=host, as everywhere in these tests
+    monkeypatch.delenv("TOOLCHAIN_ENGINE")
+    configuration.cache_clear()
+    ran = invoke(*missing)
+    assert ran.out.endswith(inside) and ran.err == ""
+    ran = invoke(*missing, "--engine", "auto")
+    assert ran.out.endswith(inside) and ran.err == "engine: docker, image aarch64\n"
+    monkeypatch.setenv("TOOLCHAIN_ENGINE", "host")
+    configuration.cache_clear()
+    assert invoke(*missing).says("there is no file missing.onnx")
+    assert inside in invoke(*missing, "--engine", "docker").out
+
+
+@pytest.mark.usefixtures("image")
+def test_what_the_host_finds_wrong_needs_no_container(invoke: Toolchain, folder: Path) -> None:
+    assert invoke(*BUILD, "m.onnx", "--engine", "cloud").code == 2
+    assert invoke("build", "m.onnx", "-o", "out", "--board", "nobody", "--engine", "docker").says("nobody")
+    ran = invoke("build", "m.onnx", "-o", "/tmp", "--board", "rk3399", "--engine", "docker")
+    assert ran.code == 2 and ran.says("/tmp", "--engine host")
+    ran = invoke("build", "m.onnx", "-o", "/tmp", "--board", "rk3399", "--engine", "auto")
+    assert ran.code == 2 and ran.says("engine: host, since", "there is no file m.onnx")
+    assert list(folder.iterdir()) == []
+
+
+def test_no_docker(invoke: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    ran = invoke(*BUILD, "m.onnx", "--engine", "docker")
+    assert ran.code == 3 and ran.says("no Docker daemon answers at unix:///nowhere/docker.sock", "hint: ")
+    ran = invoke(*BUILD, "m.onnx", "--engine", "docker", "--json")
+    assert ran.code == 3 and json.loads(ran.out)["error"]["code"] == 3
+    ran = invoke(*BUILD, "m.onnx", "--engine", "auto")
+    assert ran.code == 2 and ran.says("engine: host, since no Docker daemon", "there is no file m.onnx")
+    assert ran.err.count("engine: ") == 1
+
+
+def test_a_lab_that_was_joined_outside_is_taken_as_it_is(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PORT_VARIABLE, "4711")
+    with joined([]) as lab:
+        assert (lab.host, lab.port) == ("127.0.0.1", 4711)
+    assert not state.exists()
