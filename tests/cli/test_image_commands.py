@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Toolchain
 from tests.images.docker_registry import docker_registry
+from toolchain.config import configuration
+from toolchain.images.bootstrap import ensure_debian
 from toolchain.images.catalogue import image_named
 from toolchain.images.engine import connect
 from toolchain.images.system import ensure_system
@@ -80,3 +83,36 @@ def test_make_builds_all_images_or_one() -> None:
         assert done.stdout.splitlines()[-1] == line
     shown = subprocess.run(["make", "help"], cwd=root, capture_output=True, text=True, timeout=60, check=True)
     assert {"images", "image-%"} <= {line.split()[0] for line in shown.stdout.splitlines()}
+
+
+@pytest.mark.slow
+def test_the_debian_of_images_comes_from_a_registry_by_its_digest(
+    invoke: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with docker_registry(tmp_path / "registry") as port, connect() as engine:
+        made = ensure_debian(engine, print)
+        repository = f"127.0.0.1:{port}/debian"
+        engine.api.tag(made, repository, "latest")
+        events = list(engine.api.push(repository, stream=True, decode=True))
+        digest = next(event["aux"]["Digest"] for event in events if "aux" in event)
+        engine.api.remove_image(f"{repository}:latest")
+        pinned = f"{repository}@{digest}"
+
+        monkeypatch.setenv("TOOLCHAIN_DEBIAN_IMAGE", pinned)
+        configuration.cache_clear()
+        try:
+            ran = invoke("image", "bootstrap", "--json")
+            assert (ran.code, ran.document) == (0, {"tag": pinned}), ran.err
+            assert engine.api.inspect_image(pinned)["Id"] == engine.api.inspect_image(made)["Id"]
+            built = engine.api.build(fileobj=BytesIO(f"FROM {pinned}\n".encode()), decode=True, rm=True)
+            assert not [line for line in built if "error" in line]
+        finally:
+            engine.api.remove_image(pinned)
+
+        monkeypatch.setenv("TOOLCHAIN_DEBIAN_IMAGE", f"{repository}@sha256:{'0' * 64}")
+        configuration.cache_clear()
+        ran = invoke("image", "bootstrap")
+        assert ran.code == 1 and ran.says("manifest unknown", "hint:")
+    configuration.cache_clear()
+    monkeypatch.setenv("TOOLCHAIN_DEBIAN_IMAGE", f"{repository}:latest")
+    assert invoke("image", "bootstrap").code == 2, "without a digest it is not pinned"

@@ -18,6 +18,7 @@ from toolchain.errors import ToolchainError
 from toolchain.images.archive import write_archive
 from toolchain.images.catalogue import REPOSITORY
 from toolchain.images.engine import IMAGE_LABEL, Engine
+from toolchain.images.transfer import explained, listen
 from toolchain.images.unpacking import CHANGED, unpacked
 
 SUITE = "bookworm"
@@ -71,7 +72,7 @@ def ensure_debian(engine: Engine, progress: Callable[[str], None], *, anew: bool
         return name
     if settings().debian_image:
         progress(f"fetching {name}")
-        _pull(engine, name)
+        _pull(engine, name, progress)
         return name
     file = cache_dir() / FOLDER / cached_name()
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -90,12 +91,13 @@ def ensure_debian(engine: Engine, progress: Callable[[str], None], *, anew: bool
     return name
 
 
-def _pull(engine: Engine, name: str) -> None:
+def _pull(engine: Engine, name: str, progress: Callable[[str], None]) -> None:
     repository, _, digest = name.partition("@")
-    with engine.asked(f"fetch {name}"):
-        for line in engine.api.pull(repository, tag=digest, stream=True, decode=True):
-            if "error" in line:
-                raise ToolchainError(f"Docker cannot fetch {name}: {line['error']}", "is debian_image right?")
+    with explained(f"fetch {name}", name, "is debian_image right?"):
+        for _event in listen(
+            engine.api.pull(repository, tag=digest, stream=True, decode=True), "debian", progress
+        ):
+            pass
 
 
 def _make(target: Path, tag: str) -> None:

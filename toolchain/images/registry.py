@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import REPOSITORY, Image
 from toolchain.images.engine import IMAGE_LABEL, Engine
 from toolchain.images.system import GO
-from toolchain.images.transfer import listen
+from toolchain.images.transfer import explained, listen
 
 _TAG = "latest"
 # A first part with neither dot nor port means a user of Docker's own registry (its reference grammar:
@@ -20,27 +20,6 @@ _TAG = "latest"
 _REGISTRY = re.compile(
     r"(localhost|localhost:\d{1,5}|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+(:\d{1,5})?"
     r"|[A-Za-z0-9-]+:\d{1,5})(/[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*)*"
-)
-# What the daemon says → what to do about it. The first that fits counts.
-_HINTS = (
-    (
-        "server gave HTTP response to HTTPS client",
-        "it speaks http, which Docker takes from this machine alone; give the registry a certificate, or "
-        'name it under "insecure-registries" in /etc/docker/daemon.json',
-    ),
-    (
-        "x509:",
-        "its certificate is not trusted: put its authority's into /etc/docker/certs.d/{host}/ca.crt",
-    ),
-    ("no basic auth credentials", "log in: `docker login {host}`"),
-    ("unauthorized", "log in: `docker login {host}`"),
-    ("denied", "log in as a user who may: `docker login {host}`; does the repository exist?"),
-    ("manifest unknown", "push it there first: `toolchain image push {name} --registry {registry}`"),
-    ("not found", "push it there first: `toolchain image push {name} --registry {registry}`"),
-    ("name unknown", "push it there first: `toolchain image push {name} --registry {registry}`"),
-    ("connection refused", "does a registry listen at {host}? Is the port right?"),
-    ("no such host", "is the name of the registry right?"),
-    ("credentials store", 'see "credsStore" and "credHelpers" in Docker\'s config.json'),
 )
 
 
@@ -102,7 +81,7 @@ def push(engine: Engine, image: Image, registry: str, progress: Callable[[str], 
             f"toolchain image build {image.name}",
         )
     repository = _repository(registry, image)
-    with _named(engine, image.tag, repository), _told("push", image, registry):
+    with _named(engine, image.tag, repository), _explained("push", image, registry):
         events = engine.api.push(repository, tag=_TAG, stream=True, decode=True)
         digest = ""
         for event in listen(events, image.name, progress):
@@ -121,7 +100,7 @@ def pull(engine: Engine, image: Image, registry: str, progress: Callable[[str], 
         image: nothing here has changed then.
     """
     repository = _repository(registry, image)
-    with _named(engine, None, repository), _told("pull", image, registry):
+    with _named(engine, None, repository), _explained("pull", image, registry):
         digest = ""
         for event in listen(
             engine.api.pull(repository, tag=_TAG, stream=True, decode=True), image.name, progress
@@ -177,29 +156,6 @@ def _named(engine: Engine, tag: str | None, repository: str) -> Iterator[None]:
                 engine.api.remove_image(full)
 
 
-@contextmanager
-def _told(verb: str, image: Image, registry: str) -> Iterator[None]:
-    """Turn what the daemon says of the registry into errors of ours."""
-    import docker.errors
-    import requests.exceptions
-
-    try:
-        yield
-    except ToolchainError as error:
-        if error.hint:
-            raise
-        said = error.message
-    except docker.errors.APIError as error:
-        said = str(error.explanation or error)
-    except docker.errors.DockerException as error:
-        said = str(error)
-    except requests.exceptions.RequestException as error:
-        raise ToolchainError(f"the Docker daemon stopped answering: {error}", "`docker info`") from error
-    else:
-        return
-    host = registry.partition("/")[0]
-    hint = next((hint for words, hint in _HINTS if words.lower() in said.lower()), "")
-    raise ToolchainError(
-        f"cannot {verb} {image.name}: {said}",
-        hint.format(host=host, name=image.name, registry=registry),
-    )
+def _explained(verb: str, image: Image, registry: str) -> AbstractContextManager[None]:
+    absent = f"push it there first: `toolchain image push {image.name} --registry {registry}`"
+    return explained(f"{verb} {image.name}", registry, absent)

@@ -1,4 +1,4 @@
-"""What the engine reports of a push or pull: followed, put into words, given up on silence."""
+"""What the engine says of a push or pull: followed, explained, given up on silence."""
 
 from __future__ import annotations
 
@@ -6,12 +6,34 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from toolchain.errors import ToolchainError
 
 _SILENCE_SECONDS = 300.0  # the daemon reports several times a second while anything moves
 _BETWEEN_SECONDS = 2.0  # between two lines of progress
+# What the daemon says → what to do about it. The first that fits counts.
+_HINTS = (
+    (
+        "server gave HTTP response to HTTPS client",
+        "it speaks http, which Docker takes from this machine alone; give the registry a certificate, or "
+        'name it under "insecure-registries" in /etc/docker/daemon.json',
+    ),
+    (
+        "x509:",
+        "its certificate is not trusted: put its authority's into /etc/docker/certs.d/{host}/ca.crt",
+    ),
+    ("no basic auth credentials", "log in: `docker login {host}`"),
+    ("unauthorized", "log in: `docker login {host}`"),
+    ("denied", "log in as a user who may: `docker login {host}`; does the repository exist?"),
+    ("manifest unknown", "{absent}"),
+    ("not found", "{absent}"),
+    ("name unknown", "{absent}"),
+    ("connection refused", "does a registry listen at {host}? Is the port right?"),
+    ("no such host", "is the name of the registry right?"),
+    ("credentials store", 'see "credsStore" and "credHelpers" in Docker\'s config.json'),
+)
 
 
 def listen(
@@ -37,6 +59,40 @@ def listen(
                 progress(line)
                 last, told = now, line
         yield event
+
+
+@contextmanager
+def explained(what: str, where: str, absent: str) -> Iterator[None]:
+    """Turn what the daemon says of a registry into errors of ours, and into what to do about it.
+
+    Parameters
+    ----------
+    what
+        What the daemon was asked for, such as `pull base`.
+    where
+        The registry's address; more may follow it.
+    absent
+        The hint for an image that the registry does not have.
+    """
+    import docker.errors
+    import requests.exceptions
+
+    try:
+        yield
+    except ToolchainError as error:
+        if error.hint:
+            raise
+        said = error.message
+    except docker.errors.APIError as error:
+        said = str(error.explanation or error)
+    except docker.errors.DockerException as error:
+        said = str(error)
+    except requests.exceptions.RequestException as error:
+        raise ToolchainError(f"the Docker daemon stopped answering: {error}", "`docker info`") from error
+    else:
+        return
+    hint = next((hint for words, hint in _HINTS if words.lower() in said.lower()), "")
+    raise ToolchainError(f"cannot {what}: {said}", hint.format(host=where.partition("/")[0], absent=absent))
 
 
 def _sum(status: str, layers: dict[str, tuple[int, int]]) -> str:
