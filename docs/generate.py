@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code: the command line and the configuration keys.
+"""Writes docs/reference from the code: the command line, the configuration keys and the images.
 
 `python docs/generate.py` writes, `tests/test_docs.py` compares.
 """
@@ -13,6 +13,9 @@ import click
 
 from toolchain.cli.root import EPILOG, root
 from toolchain.config import ENVIRONMENT_PREFIX, FILE_NAME, BoardEntry, Settings
+from toolchain.images.arguments import declared
+from toolchain.images.catalogue import catalogue
+from toolchain.profiles import class_names, load_profile
 
 REFERENCE = Path(__file__).parent / "reference"
 HEADER = "<!-- Made by docs/generate.py: change the code, then `make docs`. -->"
@@ -114,7 +117,34 @@ def configuration() -> str:
     )
 
 
-PAGES = {"cli.md": command_line, "configuration.md": configuration}
+def images() -> str:
+    """Return the reference of the images."""
+    profiles = [load_profile(name) for name in class_names()]
+    rows = []
+    for image in catalogue().values():
+        classes = [f"`{profile.name}`" for profile in profiles if profile.image == image.name]
+        used = ", ".join([*classes, *(["`local`"] if image.name == "base" else [])])
+        rows.append(
+            f"| `{image.name}` | {image.description} | {image.stands_on or 'Debian'} | {used} "
+            f"| {', '.join(f'`{key}`' for key in sorted(declared(image)))} |"
+        )
+    return "\n".join(
+        [
+            HEADER,
+            "# Images",
+            "",
+            "From `docker/images.toml`; [how they are made and used](../howto/images.md). `build` and `tune`",
+            "take the image that the board class names (`image` of its `board.toml`).",
+            "",
+            "| image | holds | stands on | board classes | `--build-arg` |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+PAGES = {"cli.md": command_line, "configuration.md": configuration, "images.md": images}
 
 
 def main() -> None:
