@@ -16,6 +16,7 @@ from toolchain.images import choose
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import connect
 from toolchain.images.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
+from toolchain.profiles import profile_folders
 from toolchain.rpc.lab import PORT_VARIABLE, joined
 
 IMAGE = Image(name=f"test-engine-{os.getpid()}", description="its `toolchain` is a script", folder="base")
@@ -133,6 +134,16 @@ def test_what_the_host_finds_wrong_needs_no_container(invoke: Toolchain, folder:
     ran = invoke("build", "m.onnx", "-o", "/tmp", "--board", "rk3399", "--engine", "auto")
     assert ran.code == 2 and ran.says("engine: host, since", "there is no file m.onnx")
     assert list(folder.iterdir()) == []
+
+
+def test_a_class_that_names_no_image_of_ours(invoke: Toolchain, folder: Path) -> None:
+    (folder / "toolchain.toml").touch()
+    own = folder / "boards" / "mine"
+    own.mkdir(parents=True)
+    text = (profile_folders()[-1] / "rk3399" / "board.toml").read_text()
+    (own / "board.toml").write_text(text.replace('image = "aarch64"', 'image = "debian"'))
+    ran = invoke("build", "m.onnx", "--board", "mine", "-o", "out", "--engine", "auto")
+    assert ran.code == 2 and ran.says("board class mine: image = 'debian'", "the images are: base, ")
 
 
 def test_no_docker(invoke: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:

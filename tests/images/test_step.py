@@ -82,7 +82,9 @@ class Run:
 def run(engine: Engine, image: str, tmp_path: Path) -> Iterator[Run]:
     running = Run(engine, image, tmp_path)
     yield running
-    left = running.containers()
+    deadline = time.monotonic() + 10  # where somebody else removes it, that may not be done yet
+    while (left := running.containers()) and time.monotonic() < deadline:
+        time.sleep(0.05)
     for container in left:
         engine.remove(container)
     assert not left

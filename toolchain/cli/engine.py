@@ -17,6 +17,7 @@ from toolchain.cli.output import note, stdout, wants_json
 if TYPE_CHECKING:
     from toolchain.images.choose import Ready
     from toolchain.images.mounts import Mount
+    from toolchain.profiles import Profile
     from toolchain.rpc.lab import Lab
 
 # What of the environment a command reads, and a container can make something of.
@@ -74,7 +75,7 @@ class Container:
 
 
 def container_for(
-    engine: str | None, image: str, reads: Iterable[Path], writes: Iterable[Path] = ()
+    engine: str | None, profile: Profile, reads: Iterable[Path], writes: Iterable[Path] = ()
 ) -> Container | None:
     """Return where the running command goes on, None for here; say so if the user left it open.
 
@@ -82,15 +83,17 @@ def container_for(
     ----------
     engine
         The option's value; None: the configured one.
-    image
-        Of the board class.
+    profile
+        The board class, which names the image.
     reads, writes
         Files and folders that the command line names.
 
     Raises
     ------
-    UsageError, MissingError
-        A container is wanted and cannot be had.
+    UsageError
+        The class names an image that does not exist; or a container is wanted that cannot see this host.
+    MissingError
+        A container is wanted, and Docker or the image is not there.
     """
     from toolchain.config import settings
 
@@ -98,10 +101,16 @@ def container_for(
     if wanted == "host":
         return None
     from toolchain.errors import UsageError
+    from toolchain.images.catalogue import catalogue
     from toolchain.images.choose import choose, on_host
     from toolchain.images.mounts import mounts_for
 
-    choice = choose(wanted, image)
+    if profile.image not in catalogue():
+        raise UsageError(
+            f"board class {profile.name}: image = {profile.image!r}: there is no such image",
+            f"the images are: {', '.join(catalogue())}",
+        )
+    choice = choose(wanted, profile.image)
     mounts: list[Mount] = []
     if choice.image is not None:
         try:

@@ -99,7 +99,8 @@ def sweep(engine: Engine) -> None:
     for container in engine.containers(PURPOSE):
         labels = container.labels
         if labels.get(_STATE_LABEL) == _state() and not _lives(labels.get(_OWNER_LABEL, "")):
-            engine.remove(container.id)
+            with suppress(ToolchainError):  # another step does it
+                engine.remove(container.id)
 
 
 class _Running:
@@ -252,6 +253,7 @@ def create(engine: Engine, step: Step, *, interactive: bool = False) -> str:
                 stdin_open=interactive,
                 labels={LABEL: PURPOSE, _STATE_LABEL: _state(), _OWNER_LABEL: _owner(os.getpid())},
                 environment=dict(step.environment),
+                use_config_proxy=False,  # or the proxies of ~/.docker/config.json come on top
                 host_config=limits,
             )
     except ToolchainError as error:
