@@ -27,6 +27,7 @@ _WAIT_S = 60.0  # from the end of a container's output to its end
 _GIVE_UP_S = 30.0  # for the daemon to kill and remove a container
 _PROCESSES_PER_CORE = 2048  # threads count too; a worker per core, each with the libraries' threads
 _MEMORY_SHARE = 0.9  # of the machine's: the rest keeps it alive
+_SHOW_CURSOR = b"\x1b[?25h"
 _KILLED, _STOPPED = 128 + signal.SIGKILL, 128 + signal.SIGTERM
 
 _Parts = tuple[bytes | None, bytes | None]  # of standard output, of standard error
@@ -83,6 +84,10 @@ def run_step(engine: Engine, step: Step, out: BinaryIO, err: BinaryIO) -> int:
     running = _Running(engine, step, out, err)
     with _resized(running) if step.terminal else nullcontext():
         interruption = running.follow()
+    if step.terminal and (running.failure or interruption):
+        with suppress(OSError):
+            out.write(_SHOW_CURSOR)  # a progress bar hid it
+            out.flush()
     if running.failure is not None:
         raise running.failure
     if isinstance(interruption, KeyboardInterrupt) and running.code == 128 + signal.SIGINT:
