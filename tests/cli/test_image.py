@@ -1,0 +1,59 @@
+"""`toolchain image build | list | bootstrap` as a user types them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Toolchain
+from toolchain.images.catalogue import catalogue
+
+
+def test_list_has_every_image_of_the_table(toolchain: Toolchain) -> None:
+    ran = toolchain("image", "list", "--json")
+    assert ran.code == 0
+    assert [row["name"] for row in ran.document] == list(catalogue())
+    for row in ran.document:
+        assert row["tag"] == catalogue()[row["name"]].tag
+        assert (row["size_mib"] is None) == (row["id"] is None) == (row["state"] == "absent")
+        assert row["stale"] == (row["state"] != "current")
+    assert toolchain("image", "list").out.splitlines()[0].split() == ["NAME", "TAG", "SIZE", "AGE", "STATE"]
+
+
+def test_a_dry_run_makes_nothing_and_names_foundations(toolchain: Toolchain) -> None:
+    ran = toolchain("image", "build", "armhf", "--no-cache", "--dry-run", "--json")
+    assert ran.code == 0
+    assert [row["name"] for row in ran.document] == ["base", "armhf"]
+    assert ran.document[1]["make"] is True
+
+
+@pytest.mark.parametrize("command", [("list",), ("build",), ("bootstrap",)])
+def test_without_docker(toolchain: Toolchain, command: tuple[str, ...], tmp_path: Path) -> None:
+    ran = toolchain("image", *command, DOCKER_HOST=f"unix://{tmp_path}/no.sock")
+    assert ran.code == 3 and ran.says("no Docker daemon answers", "no.sock")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "words"),
+    [
+        (("build", "aarch46"), {}, ("no image 'aarch46'", "aarch64")),
+        (("build", "base", "--build-arg", "NOVALUE"), {}, ("'NOVALUE' is not KEY=VALUE",)),
+        (("build", "base", "--build-arg", "A=1"), {}, ("--build-arg A: none of base takes it",)),
+        (
+            ("list",),
+            {"TOOLCHAIN_DEBIAN_IMAGE": "debian:bookworm"},
+            ("TOOLCHAIN_DEBIAN_IMAGE", "debian:bookworm"),
+        ),
+        (
+            ("build", "base", "--no-cache"),
+            {"TOOLCHAIN_TLS_AUTHORITIES": "/no/such"},
+            ("tls_authorities = /no/such holds no certificates",),
+        ),
+    ],
+)
+def test_what_cannot_be_used(
+    toolchain: Toolchain, arguments: tuple[str, ...], environment: dict[str, str], words: tuple[str, ...]
+) -> None:
+    ran = toolchain("image", *arguments, **environment)
+    assert ran.code == 2 and ran.says(*words)

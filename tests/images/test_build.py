@@ -1,0 +1,188 @@
+"""Images, really built: sizes, labels, what is anew and what is not, failing steps, no trace of a site."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from toolchain import __version__
+from toolchain.config import configuration
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.images import build, sources
+from toolchain.images.build import STAGE_LABEL, build_images, to_build
+from toolchain.images.catalogue import image_named
+from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine
+from toolchain.images.listing import ImageState, state_of
+from toolchain.images.locked import lock_digest
+from toolchain.images.mirror import debian_mirror
+from toolchain.images.sources import LOCK_LABEL, sources_digest
+
+pytestmark = pytest.mark.slow
+Built = Callable[[str], ImageState]
+ANNOTATION = "org.opencontainers.image"
+# MiB; measured 1023, 1155, 1140.
+LIMITS = {"base": 1060, "aarch64": 1200, "armhf": 1200}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_size_and_labels(built: Built, engine: Engine, name: str) -> None:
+    state = built(name)
+    image = image_named(name)
+    assert state.size_mib is not None and 500 < state.size_mib < LIMITS[name]
+    assert not state.stale and state.word == "current"
+    labels = engine.image_labels(image.tag)
+    assert labels is not None
+    assert labels[IMAGE_LABEL] == name
+    assert labels[LOCK_LABEL] == lock_digest()
+    assert labels[SOURCES_LABEL] == sources_digest(image)
+    assert labels[f"{ANNOTATION}.version"] == __version__
+    assert re.fullmatch(r"([0-9a-f]{40}(-dirty)?)?", labels[f"{ANNOTATION}.revision"])
+    assert labels[f"{ANNOTATION}.base.digest"].startswith("sha256:")
+    if image.stands_on:
+        assert labels[f"{ANNOTATION}.base.name"] == image_named(image.stands_on).tag
+    assert STAGE_LABEL not in labels
+
+
+def test_what_is_current_is_left_alone(built: Built, engine: Engine) -> None:
+    before = built("aarch64")
+    said: list[str] = []
+    after = build_images(engine, ["aarch64"], progress=said.append)
+    assert [b.made for b in after] == [False, False]
+    assert after[-1].state == before
+    assert said == ["base: current", "aarch64: current"]
+
+
+def test_a_change_makes_an_image_and_what_stands_on_it_stale(
+    built: Built, engine: Engine, tables: Path
+) -> None:
+    built("aarch64")
+    assert not state_of(engine, image_named("aarch64")).stale
+    with (tables / "aarch64" / "slim.sh").open("a") as file:
+        file.write("# changed\n")
+    assert not state_of(engine, image_named("base")).stale
+    assert state_of(engine, image_named("aarch64")).word == "out of date"
+    assert [wanted for _, _, wanted in to_build(engine, ["aarch64"])] == [False, True]
+    with (tables / "base" / "slim-venv.sh").open("a") as file:
+        file.write("# changed\n")
+    assert [wanted for _, _, wanted in to_build(engine, ["aarch64"])] == [True, True]
+
+
+def test_a_failing_step_is_told_with_its_last_lines(built: Built, engine: Engine, tables: Path) -> None:
+    before = built("armhf")
+    containers = {c["Id"] for c in engine.api.containers(all=True)}
+    (tables / "armhf" / "Dockerfile").write_text(
+        "ARG FOUNDATION\nFROM ${FOUNDATION}\nRUN echo long ago\n"
+        "RUN for i in $(seq 30); do echo line $i; done; echo why it fails >&2; exit 7\n"
+    )
+    said: list[str] = []
+    with pytest.raises(ToolchainError) as raised:
+        build_images(engine, ["armhf"], progress=said.append)
+    text = raised.value.message
+    assert "image armhf: step 4/" in text and "RUN for i in" in text and "returned a non-zero code: 7" in text
+    assert "line 30\n" in text and "why it fails" in text
+    assert "line 1\n" not in text and "long ago" not in text
+    assert raised.value.hint.endswith(f"{tables}/armhf/Dockerfile")
+    assert any(line.startswith("armhf: step 3/") for line in said)
+    assert engine.api.inspect_image(before.tag)["Id"] == before.id  # the one from before stays
+    assert {c["Id"] for c in engine.api.containers(all=True)} <= containers
+
+
+def test_a_dockerfile_that_is_none_is_told(built: Built, engine: Engine, tables: Path) -> None:
+    built("base")
+    (tables / "armhf" / "Dockerfile").write_text("FORM debian\n")
+    with pytest.raises(ToolchainError, match=r"cannot build the image armhf:.*FORM"):
+        build_images(engine, ["armhf"], progress=print)
+
+
+def test_build_arguments(built: Built, engine: Engine, tables: Path, tmp_path: Path) -> None:
+    built("base")
+    (tables / "armhf" / "Dockerfile").write_text(
+        "ARG FOUNDATION\nFROM ${FOUNDATION}\nARG TOY_ARCHIVE\nARG WORD\nCOPY given/ /given/\n"
+        'RUN echo "$WORD $(cat /$TOY_ARCHIVE)" && exit 1\n'
+    )
+    with pytest.raises(UsageError, match=r"--build-arg OTHER: none of armhf takes it") as refused:
+        build_images(engine, ["armhf"], build_args={"OTHER": "1"}, progress=print)
+    assert refused.value.hint == "they take: TOY_ARCHIVE, WORD"
+    with pytest.raises(UsageError, match=r"TOY_ARCHIVE=/no/such: no such file"):
+        build_images(engine, ["armhf"], build_args={"TOY_ARCHIVE": "/no/such"}, progress=print)
+    (tmp_path / "toy.zip").write_text("the file's content")
+    arguments = {"TOY_ARCHIVE": str(tmp_path / "toy.zip"), "WORD": "hello"}
+    with pytest.raises(ToolchainError, match="hello the file's content"):
+        build_images(engine, ["armhf"], build_args=arguments, progress=print)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> str:
+    """Return the name of a TLS authority whose certificate lies in `tmp_path / "authorities"`."""
+    name = "Zwiebelturm Marker Authority"
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (tmp_path / "authorities").mkdir()
+    (tmp_path / "authorities" / "site.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    return name
+
+
+@pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of this package that images get from now on."""
+    folder = tmp_path / "toolchain"
+    shutil.copytree(Path(sources.__file__).parents[1], folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(sources, "_PACKAGE", folder)
+    return folder
+
+
+@pytest.mark.usefixtures("authority")
+def test_a_change_of_code_copies_code_alone_and_a_site_leaves_no_trace(
+    built: Built, engine: Engine, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers = engine.api.inspect_image(built("base").tag)["RootFS"]["Layers"]
+    (code / "changed.py").write_text("CHANGED = True\n")
+    host = re.sub(r"^(https?://[^/:]+)", r"\1:80", debian_mirror())  # the same mirror by a name of its own
+    index = "http://index-marker.invalid/simple"
+    monkeypatch.setenv("TOOLCHAIN_DEBIAN_MIRROR", host)
+    monkeypatch.setenv("TOOLCHAIN_PACKAGE_INDEX", index)
+    monkeypatch.setenv("TOOLCHAIN_TLS_AUTHORITIES", str(tmp_path / "authorities"))
+    configuration.cache_clear()
+    # A name of its own: other tests use the real one.
+    image = image_named("base").model_copy(update={"name": "base-test"})
+    began = time.monotonic()
+    try:
+        build._build(engine, image, {}, False, print)
+        assert time.monotonic() - began < 90
+        anew = engine.api.inspect_image(image.tag)["RootFS"]["Layers"]
+        assert anew[: len(layers) - 1] == layers[:-1]  # Python, TVM and zig are the same layers
+        assert anew[-1] != layers[-1]
+        certificate = (tmp_path / "authorities" / "site.crt").read_bytes().splitlines()[1]
+        markers = [host.encode().partition(b"//")[2], b"index-marker", b"Zwiebelturm", certificate]
+        assert found_in(engine.api.get_image(image.tag), [*markers, b"CHANGED = True"]) == {b"CHANGED = True"}
+    finally:
+        engine.remove_image(image.tag)
+
+
+def found_in(chunks: Iterator[bytes], markers: list[bytes]) -> set[bytes]:
+    """Return which of them are somewhere in an exported image: its layers, configuration and history."""
+    found: set[bytes] = set()
+    rest = b""
+    longest = max(map(len, markers))
+    for chunk in chunks:
+        text = rest + chunk
+        found |= {marker for marker in markers if marker in text}
+        rest = text[-longest:]
+    return found

@@ -1,0 +1,57 @@
+"""The table of images: what is in the checkout fits it, and bad tables are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from toolchain.errors import UsageError
+from toolchain.images.catalogue import catalogue, docker_folder, image_named, with_foundations
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    catalogue.cache_clear()
+    yield
+    catalogue.cache_clear()
+
+
+def test_every_folder_has_a_dockerfile_for_old_engines() -> None:
+    for image in catalogue().values():
+        if image.folder:
+            text = (image.path / "Dockerfile").read_text()
+            assert "--mount" not in text and "<<" not in text and "# syntax" not in text, image.name
+            assert "apt-get" not in text, f"{image.name}: packages.sh unpacks packages"
+            stages = text.count("\nFROM ") + text.startswith("FROM ")
+            assert text.count(f"LABEL edge-toolchain.stage={image.name}\n") == stages - 1, image.name
+
+
+def test_what_an_image_stands_on_comes_first() -> None:
+    assert [i.name for i in with_foundations(["armhf", "aarch64"])] == ["base", "aarch64", "armhf"]
+    assert [i.name for i in with_foundations(["base"])] == ["base"]
+
+
+def test_an_unknown_image_is_told_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match=r"no image 'aarch46'.*base, aarch64"):
+        image_named("aarch46")
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ('[a]\ndescription = "x"\nfolder = "a"\nstands_on = "b"\n', "a stands on 'b'"),
+        ('[a]\ndescription = "x"\n', "either folder or system"),
+        ('[a]\ndescription = "x"\nfolder = "a"\nfodler = 1\n', "fodler"),
+        ("[a\n", "images.toml cannot be read"),
+    ],
+)
+def test_a_bad_table_is_told(tables: Path, table: str, says: str) -> None:
+    (tables / "images.toml").write_text(table)
+    with pytest.raises(UsageError, match=says):
+        catalogue()
+
+
+def test_the_table_lies_in_the_checkout() -> None:
+    assert (docker_folder() / "images.toml").is_file()

@@ -1,0 +1,89 @@
+"""Where packages come from: apt's own words, in both of its formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolchain.errors import MissingError, UsageError
+from toolchain.images.mirror import debian_mirror
+
+
+def apt(folder: Path) -> Path:
+    (folder / "sources.list.d").mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("deb http://a.example/debian/ bookworm main\n", "http://a.example/debian"),
+        ("deb [arch=amd64 signed-by=/k] https://b.example/d bookworm main contrib\n", "https://b.example/d"),
+        ("deb http://x.example/u jammy main\ndeb http://c.example/d bookworm main", "http://c.example/d"),
+        ("deb cdrom:[x]/ bookworm main\ndeb http://d.example/d bookworm main # y", "http://d.example/d"),
+    ],
+)
+def test_lines(tmp_path: Path, text: str, expected: str) -> None:
+    listed = apt(tmp_path / "apt")
+    (listed / "sources.list").write_text(text)
+    assert debian_mirror(apt=listed) == expected
+
+
+STANZAS = """\
+# a comment
+Types: deb deb-src
+URIs: http://security.example/debian-security
+Suites: bookworm-security
+Components: main
+
+Enabled: no
+Types: deb
+URIs: http://off.example/debian
+Suites: bookworm
+Components: main
+
+Types: deb
+URIs: file:/srv/debian
+  http://first.example/debian/
+Suites: bookworm
+ bookworm-updates
+Components: main
+"""
+
+
+def test_stanzas(tmp_path: Path) -> None:
+    listed = apt(tmp_path / "apt")
+    (listed / "sources.list.d" / "debian.sources").write_text(STANZAS)
+    (listed / "sources.list.d" / "old.save").write_text("deb http://no.example/debian bookworm main\n")
+    assert debian_mirror(apt=listed) == "http://first.example/debian"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "deb http://u.example/ubuntu jammy main\n",
+        "deb-src http://s.example/debian bookworm main\n",
+        "# deb http://c.example/debian bookworm main\n",
+        "deb http://me:secret@p.example/debian bookworm main\n",
+    ],
+)
+def test_without_one_the_error_says_what_to_set(tmp_path: Path, text: str) -> None:
+    listed = apt(tmp_path / "apt")
+    (listed / "sources.list").write_text(text)
+    with pytest.raises(MissingError, match="no archive of Debian bookworm") as raised:
+        debian_mirror(apt=listed)
+    assert "TOOLCHAIN_DEBIAN_MIRROR" in raised.value.hint
+
+
+def test_the_setting_comes_first_but_holds_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolchain.config import configuration
+
+    monkeypatch.setenv("TOOLCHAIN_DEBIAN_MIRROR", "http://set.example/debian/")
+    assert debian_mirror() == "http://set.example/debian"
+    configuration.cache_clear()
+    monkeypatch.setenv("TOOLCHAIN_DEBIAN_MIRROR", "http://me:secret@set.example/debian")
+    with pytest.raises(UsageError, match="TOOLCHAIN_DEBIAN_MIRROR") as raised:
+        debian_mirror()
+    assert "secret" not in str(raised.value)

@@ -1,0 +1,51 @@
+"""The lock's part for images, and its wheels."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from toolchain.config import configuration
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.images import locked, wheels
+from toolchain.images.catalogue import image_named
+
+BASE = image_named("base")
+
+
+def names(lock: str) -> set[str]:
+    return set(re.findall(r"^([a-z0-9._-]+)==", lock, re.MULTILINE))
+
+
+def test_images_have_what_runs_and_nothing_that_tests() -> None:
+    lock = locked.runtime_lock()
+    assert {"apache-tvm", "ziglang", "numpy", "click", "pydantic-core", "urllib3", "pycparser"} <= names(lock)
+    assert not names(lock) & {"pytest", "mypy", "ruff", "hatchling", "hypothesis", "colorama", "pywin32"}
+    assert lock.count("\nnumpy==") == 1 and "python_full_version" not in lock
+    for entry in re.split(r"\n(?=[a-z])", lock):
+        assert "--hash=sha256:" in entry, entry
+
+
+def test_a_lock_without_a_requirement_is_told(tables: Path) -> None:
+    lock = tables.parent / "requirements.lock"
+    lock.write_text(re.sub(r"^ziglang==", "zagling==", lock.read_text(), flags=re.MULTILINE))
+    with pytest.raises(UsageError, match=r"does not lock ziglang"):
+        locked.runtime_lock()
+
+
+@pytest.mark.slow
+def test_a_wheel_that_is_not_the_locked_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(tmp_path))
+    configuration.cache_clear()
+    lock = next(e for e in re.split(r"\n(?=[a-z])", locked.runtime_lock()) if e.startswith("idna=="))
+    monkeypatch.setattr(wheels, "lock_of", lambda _: re.sub(r"sha256:\w{8}", "sha256:00000000", lock))
+    with pytest.raises(ToolchainError, match=r"wheels of the image base:(.|\n)*[Hh]ash"):
+        wheels.ensure_wheels(BASE, print)
+    assert not [path for path in (tmp_path / wheels.FOLDER).iterdir() if path.is_dir()]
+    monkeypatch.setattr(wheels, "lock_of", lambda _: lock)
+    (wheel,) = wheels.ensure_wheels(BASE, print).iterdir()  # type: ignore[union-attr]
+    assert wheel.name.startswith("idna-")
