@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -186,3 +187,24 @@ def found_in(chunks: Iterator[bytes], markers: list[bytes]) -> set[bytes]:
         found |= {marker for marker in markers if marker in text}
         rest = text[-longest:]
     return found
+
+
+def test_an_interrupted_build_leaves_no_container(built: Built, tables: Path, engine: Engine) -> None:
+    before = built("armhf")
+    containers = {c["Id"] for c in engine.api.containers(all=True)}
+    (tables / "armhf" / "Dockerfile").write_text(
+        "ARG FOUNDATION\nFROM ${FOUNDATION}\nRUN trap exit TERM; sleep 600 & wait\n"
+    )
+
+    def progress(line: str) -> None:
+        print(line)
+        if line.startswith("armhf: step 3/"):
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        build_images(engine, ["armhf"], progress=progress)
+    deadline = time.monotonic() + 30
+    while {c["Id"] for c in engine.api.containers(all=True)} - containers:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert engine.api.inspect_image(before.tag)["Id"] == before.id
