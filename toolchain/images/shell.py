@@ -30,7 +30,8 @@ def check_terminal() -> str:
     program = shutil.which("docker")
     if program is None:
         raise MissingError(
-            "no 'docker' command on this machine: the shell needs it", "apt-get install docker-cli"
+            "no 'docker' command on this machine: the shell needs it",
+            "apt-get install docker.io, from Debian 13 on docker-cli",
         )
     return program
 
