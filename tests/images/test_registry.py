@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
+import sys
 import tarfile
+import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +20,7 @@ import pytest
 
 from tests.images.docker_registry import docker_registry
 from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.images import transfer
 from toolchain.images.archive import write_archive
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, connect
@@ -185,6 +190,48 @@ def test_a_certificate_that_nobody_vouches_for_is_told(
             push(engine, IMAGE, f"0.0.0.0:{port}", print)
         assert f"/etc/docker/certs.d/0.0.0.0:{port}/ca.crt" in raised.value.hint
         push(engine, IMAGE, f"127.0.0.1:{port}", print)
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Yield the address of a registry that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("act", [push, pull])
+def test_a_registry_that_says_nothing_is_given_up(
+    engine: Engine,
+    load: Callable[..., str],
+    act: Callable[..., object],
+    silent: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load()
+    monkeypatch.setattr(transfer, "_SILENCE_SECONDS", 0.5)
+    with pytest.raises(ToolchainError, match=r"Docker has reported nothing for 0\.5 s"):
+        act(engine, IMAGE, silent, print)
+    assert names(engine) == {IMAGE.tag}
+
+
+@pytest.mark.parametrize("act", ["push", "pull"])
+def test_ctrl_c_leaves_nothing(engine: Engine, load: Callable[..., str], act: str, silent: str) -> None:
+    load()
+    code = (
+        "from toolchain.images.catalogue import Image\n"
+        "from toolchain.images.engine import connect\n"
+        f"from toolchain.images.registry import {act}\n"
+        f"image = Image(name={IMAGE.name!r}, description='x', folder='none')\n"
+        f"with connect() as engine: print(flush=True); {act}(engine, image, {silent!r}, print)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as child:
+        assert child.stdout is not None and child.stdout.readline()
+        time.sleep(0.5)
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=60)
+    assert child.returncode == -signal.SIGINT and names(engine) == {IMAGE.tag}
 
 
 def test_credentials_are_those_of_docker(

@@ -7,6 +7,7 @@ import json
 import tarfile
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -94,9 +95,8 @@ def ensure_debian(engine: Engine, progress: Callable[[str], None], *, anew: bool
 def _pull(engine: Engine, name: str, progress: Callable[[str], None]) -> None:
     repository, _, digest = name.partition("@")
     with explained(f"fetch {name}", name, "is debian_image right?"):
-        for _event in listen(
-            engine.api.pull(repository, tag=digest, stream=True, decode=True), "debian", progress
-        ):
+        fetch = partial(engine.api.pull, repository, tag=digest, stream=True, decode=True)
+        for _event in listen(fetch, "debian", progress):
             pass
 
 

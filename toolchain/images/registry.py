@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from toolchain.errors import MissingError, ToolchainError, UsageError
@@ -82,9 +83,9 @@ def push(engine: Engine, image: Image, registry: str, progress: Callable[[str], 
         )
     repository = _repository(registry, image)
     with _named(engine, image.tag, repository), _explained("push", image, registry):
-        events = engine.api.push(repository, tag=_TAG, stream=True, decode=True)
         digest = ""
-        for event in listen(events, image.name, progress):
+        send = partial(engine.api.push, repository, tag=_TAG, stream=True, decode=True)
+        for event in listen(send, image.name, progress):
             digest = event.get("aux", {}).get("Digest", digest)
         made = str(engine.api.inspect_image(image.tag)["Id"])
     return Transferred(image.name, f"{repository}@{digest}", digest, made)
@@ -102,9 +103,8 @@ def pull(engine: Engine, image: Image, registry: str, progress: Callable[[str], 
     repository = _repository(registry, image)
     with _named(engine, None, repository), _explained("pull", image, registry):
         digest = ""
-        for event in listen(
-            engine.api.pull(repository, tag=_TAG, stream=True, decode=True), image.name, progress
-        ):
+        fetch = partial(engine.api.pull, repository, tag=_TAG, stream=True, decode=True)
+        for event in listen(fetch, image.name, progress):
             status = str(event.get("status", ""))
             digest = status.removeprefix("Digest: ") if status.startswith("Digest: ") else digest
         got = engine.api.inspect_image(f"{repository}:{_TAG}")

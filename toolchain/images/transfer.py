@@ -37,9 +37,9 @@ _HINTS = (
 
 
 def listen(
-    events: Iterable[dict[str, Any]], name: str, progress: Callable[[str], None]
+    start: Callable[[], Iterable[dict[str, Any]]], name: str, progress: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the events of a push or pull and tell how far it is.
+    """Start a push or pull, tell how far it is and yield its events.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def listen(
     """
     layers: dict[str, tuple[int, int]] = {}
     last, told = time.monotonic(), ""
-    for event in _watched(events):
+    for event in _watched(start):
         if "error" in event:
             raise ToolchainError(str(event["error"]))
         detail = event.get("progressDetail") or {}
@@ -102,13 +102,13 @@ def _sum(status: str, layers: dict[str, tuple[int, int]]) -> str:
     return f"{status.lower()} {min(done, total):.0f} of {total:.0f} MiB"
 
 
-def _watched(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Pass events on; its reader is a thread, as the SDK waits for ever."""
+def _watched(start: Callable[[], Iterable[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """Pass events on; a thread reads them, as the SDK waits for ever, for the first one too."""
     passed: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
 
     def read() -> None:
         try:
-            for event in events:
+            for event in start():
                 passed.put(event)
             passed.put(None)
         except BaseException as error:
