@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -21,7 +23,7 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.images import build, sources
 from toolchain.images.build import STAGE_LABEL, build_images, to_build
 from toolchain.images.catalogue import image_named
-from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine
+from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, connect
 from toolchain.images.listing import ImageState, state_of
 from toolchain.images.locked import lock_digest
 from toolchain.images.mirror import debian_mirror
@@ -196,13 +198,15 @@ def test_an_interrupted_build_leaves_no_container(built: Built, tables: Path, en
         "ARG FOUNDATION\nFROM ${FOUNDATION}\nRUN trap exit TERM; sleep 600 & wait\n"
     )
 
-    def progress(line: str) -> None:
-        print(line)
-        if line.startswith("armhf: step 3/"):
-            signal.raise_signal(signal.SIGINT)
+    def interrupt() -> None:
+        with connect() as own:
+            while not {c["Id"] for c in own.api.containers()} - containers:
+                time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
 
+    threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
-        build_images(engine, ["armhf"], progress=progress)
+        build_images(engine, ["armhf"], progress=print)
     deadline = time.monotonic() + 30
     while {c["Id"] for c in engine.api.containers(all=True)} - containers:
         assert time.monotonic() < deadline
