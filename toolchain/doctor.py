@@ -59,7 +59,10 @@ def diagnose() -> list[Check]:
 def settings_with_origins(configuration: Configuration) -> list[dict[str, str]]:
     """Return key, value and origin of every setting."""
     values = configuration.settings.model_dump(mode="json")
-    return [{"key": k, "value": str(v), "origin": configuration.origins[k]} for k, v in values.items()]
+    return [
+        {"key": k, "value": "" if v is None else str(v), "origin": configuration.origins[k]}
+        for k, v in values.items()
+    ]
 
 
 def _python() -> Iterator[Check]:

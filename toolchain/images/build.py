@@ -18,13 +18,13 @@ from toolchain.config import cache_dir
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images import arguments, sources
 from toolchain.images.bootstrap import ARCHITECTURE, SUITE, ensure_debian
-from toolchain.images.catalogue import Image, catalogue, image_named, with_foundations
+from toolchain.images.catalogue import Image, catalogue, with_foundations
 from toolchain.images.certificates import bundle
 from toolchain.images.context import Item, files_of, write_context
 from toolchain.images.engine import IMAGE_LABEL, LABEL, SOURCES_LABEL, Engine
 from toolchain.images.listing import ImageState, state_of
 from toolchain.images.mirror import debian_mirror
-from toolchain.images.sources import LOCK_LABEL, lock_digest, sources_digest
+from toolchain.images.sources import ANNOTATION, FOUNDATION_LABEL, LOCK_LABEL, lock_digest, sources_digest
 from toolchain.images.streamed import follow
 from toolchain.images.system import ensure_system
 from toolchain.images.wheels import ensure_wheels
@@ -32,7 +32,6 @@ from toolchain.images.wheels import ensure_wheels
 # On the stages of a Dockerfile that are not part of the image: its name.
 STAGE_LABEL = f"{LABEL}.stage"
 FOLDER = "images"  # in the cache
-_ANNOTATION = "org.opencontainers.image"
 _SILENT_SECONDS = 1800.0  # the engine says nothing while a step does not
 _GIT_SECONDS = 10.0
 
@@ -169,7 +168,7 @@ def _build(
 ) -> None:
     _check_machine(engine)
     debian = ensure_debian(engine, progress)
-    foundation = image_named(image.stands_on).tag if image.stands_on else debian
+    foundation = sources.foundation_name(image)
     mirror = debian_mirror(SUITE)
     values, files = arguments.with_files(given)
     items = [*sources.items(image), Item("certs/ca.pem", bundle()), *files]
@@ -215,12 +214,12 @@ def _labels(engine: Engine, image: Image, foundation: str) -> dict[str, str]:
         IMAGE_LABEL: image.name,
         LOCK_LABEL: lock_digest(),
         SOURCES_LABEL: sources_digest(image),
-        f"{_ANNOTATION}.title": f"{LABEL} {image.name}",
-        f"{_ANNOTATION}.description": image.description,
-        f"{_ANNOTATION}.version": __version__,
-        f"{_ANNOTATION}.revision": _revision(),
-        f"{_ANNOTATION}.base.name": foundation.partition("@")[0],
-        f"{_ANNOTATION}.base.digest": foundation.partition("@")[2] or str(below["Id"]),
+        f"{ANNOTATION}.title": f"{LABEL} {image.name}",
+        f"{ANNOTATION}.description": image.description,
+        f"{ANNOTATION}.version": __version__,
+        f"{ANNOTATION}.revision": _revision(),
+        f"{ANNOTATION}.base.name": foundation.partition("@")[0],
+        FOUNDATION_LABEL: foundation.partition("@")[2] or str(below["Id"]),
     }
 
 

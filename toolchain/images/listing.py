@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from toolchain.images.catalogue import Image, catalogue
 from toolchain.images.engine import SOURCES_LABEL, Engine
-from toolchain.images.sources import sources_digest
+from toolchain.images.sources import FOUNDATION_LABEL, foundation_name, sources_digest
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class ImageState:
     size_mib
         Uncompressed, with what it stands on, as the engine reports it.
     stale
-        It is not there, or what it is made of has changed since.
+        It is not there, or what it is made of has changed since, or it stands on another image than
+        the one there is now.
     """
 
     name: str
@@ -54,13 +56,9 @@ class ImageState:
 
 def state_of(engine: Engine, image: Image) -> ImageState:
     """Return how the engine has an image."""
-    import docker.errors
-
-    with engine.asked(f"look at the image {image.tag}"):
-        try:
-            found = engine.api.inspect_image(image.tag)
-        except docker.errors.ImageNotFound:
-            return ImageState(image.name, image.tag, None, None, None, stale=True)
+    found = _inspected(engine, image.tag)
+    if found is None:
+        return ImageState(image.name, image.tag, None, None, None, stale=True)
     labels = found["Config"]["Labels"] or {}
     return ImageState(
         image.name,
@@ -68,8 +66,28 @@ def state_of(engine: Engine, image: Image) -> ImageState:
         str(found["Id"]),
         round(found["Size"] / 2**20, 1),
         datetime.fromisoformat(found["Created"]),
-        stale=labels.get(SOURCES_LABEL) != sources_digest(image),
+        stale=labels.get(SOURCES_LABEL) != sources_digest(image) or _has_moved(engine, image, labels),
     )
+
+
+def _has_moved(engine: Engine, image: Image, labels: Mapping[str, str]) -> bool:
+    if image.system:
+        return False
+    below = _inspected(engine, foundation_name(image))
+    # It need not be there: images can be pulled without it.
+    known = {below["Id"], *(name.partition("@")[2] for name in below["RepoDigests"] or ())} if below else None
+    return known is not None and labels.get(FOUNDATION_LABEL) not in known
+
+
+def _inspected(engine: Engine, name: str) -> dict[str, Any] | None:
+    import docker.errors
+
+    with engine.asked(f"look at the image {name}"):
+        try:
+            found: dict[str, Any] = engine.api.inspect_image(name)
+        except docker.errors.ImageNotFound:
+            return None
+    return found
 
 
 def states(engine: Engine) -> list[ImageState]:

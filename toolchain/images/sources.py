@@ -15,12 +15,28 @@ from toolchain.images.locked import PROJECT, lock_digest, lock_file, needs, runt
 from toolchain.images.system import system_digest
 from toolchain.profiles import profile_folders
 
-__all__ = ["LOCK_LABEL", "SOURCES_LABEL", "items", "lock_digest", "sources_digest"]
+__all__ = [
+    "ANNOTATION",
+    "FOUNDATION_LABEL",
+    "LOCK_LABEL",
+    "SOURCES_LABEL",
+    "foundation_name",
+    "items",
+    "lock_digest",
+    "sources_digest",
+]
 
+ANNOTATION = "org.opencontainers.image"
+FOUNDATION_LABEL = f"{ANNOTATION}.base.digest"  # on images: the id, or a registry's digest, of what is below
 LOCK_LABEL = f"{LABEL}.lock"  # on images: the SHA-256 of requirements.lock
 _SHARED = "packages.sh"  # in every context
 _TEST = "smoke"  # beside the Dockerfile, not in the image
 _PACKAGE = Path(__file__).parent.parent
+
+
+def foundation_name(image: Image) -> str:
+    """Return what the engine calls that which an image's Dockerfile begins with."""
+    return image_named(image.stands_on).tag if image.stands_on else debian_name()
 
 
 def items(image: Image) -> list[Item]:
