@@ -5,14 +5,13 @@ from __future__ import annotations
 import platform
 import socket
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import Image, image_named
-from toolchain.images.engine import Engine, address, connect, is_local
+from toolchain.images.engine import address, connect, is_local
 from toolchain.images.inside import image_here
 from toolchain.images.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
 
@@ -126,7 +125,12 @@ def _ready(image: Image) -> Ready:
     if not is_local(address()):
         raise _elsewhere()
     with connect() as engine:
-        facts = _inspected(engine, image)
+        facts = engine.image(image.tag)
+        if facts is None:
+            raise MissingError(
+                f"there is no image {image.name} ({image.tag}) yet",
+                f"`toolchain image build {image.name}` makes it",
+            )
         labels: Mapping[str, str] = facts["Config"]["Labels"] or {}
         with engine.asked("ask for its facts"):
             machine = engine.api.info()
@@ -134,17 +138,6 @@ def _ready(image: Image) -> Ready:
         _check_architecture(image, facts)
     stale = labels.get(SOURCES_LABEL) != sources_digest(image)
     return Ready(image.name, str(facts["Id"]), labels.get(LOCK_LABEL, ""), stale)
-
-
-def _inspected(engine: Engine, image: Image) -> dict[str, Any]:
-    import docker.errors
-
-    with engine.asked(f"look at the image {image.name}"), suppress(docker.errors.ImageNotFound):
-        facts: dict[str, Any] = engine.api.inspect_image(image.tag)
-        return facts
-    raise MissingError(
-        f"there is no image {image.name} ({image.tag}) yet", f"`toolchain image build {image.name}` makes it"
-    )
 
 
 def _check_users(machine: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """The container engine: Docker, through its SDK. Whatever is made here carries our label.
 
-Only labelled containers are ever stopped or removed. The only module that imports `docker`.
+Only labelled containers are ever stopped or removed.
 """
 
 from __future__ import annotations
@@ -95,15 +95,19 @@ class Engine:
                 if "error" in line:
                     raise ToolchainError(f"Docker cannot load the image {archive}: {line['error']}")
 
-    def image_labels(self, tag: str) -> dict[str, str] | None:
-        """Return an image's labels, None if the daemon has no such image."""
+    def image(self, name: str) -> dict[str, Any] | None:
+        """Return what Docker knows of an image, None if it has no such one."""
         import docker.errors
 
-        with self.asked(f"look at the image {tag}"):
-            try:
-                return dict(self.api.inspect_image(tag)["Config"]["Labels"] or {})
-            except docker.errors.ImageNotFound:
-                return None
+        with self.asked(f"look at the image {name}"), suppress(docker.errors.ImageNotFound):
+            found: dict[str, Any] = self.api.inspect_image(name)
+            return found
+        return None
+
+    def image_labels(self, tag: str) -> dict[str, str] | None:
+        """Return an image's labels, None if the daemon has no such image."""
+        found = self.image(tag)
+        return None if found is None else dict(found["Config"]["Labels"] or {})
 
     def remove_superseded(self, name: str, tag: str) -> None:
         """Remove the images of ours that had a name before the image `tag` got it.

@@ -56,7 +56,7 @@ class ImageState:
 
 def state_of(engine: Engine, image: Image) -> ImageState:
     """Return how the engine has an image."""
-    found = _inspected(engine, image.tag)
+    found = engine.image(image.tag)
     if found is None:
         return ImageState(image.name, image.tag, None, None, None, stale=True)
     labels = found["Config"]["Labels"] or {}
@@ -73,21 +73,10 @@ def state_of(engine: Engine, image: Image) -> ImageState:
 def _has_moved(engine: Engine, image: Image, labels: Mapping[str, str]) -> bool:
     if image.system:
         return False
-    below = _inspected(engine, foundation_name(image))
+    below = engine.image(foundation_name(image))
     # It need not be there: images can be pulled without it.
     known = {below["Id"], *(name.partition("@")[2] for name in below["RepoDigests"] or ())} if below else None
     return known is not None and labels.get(FOUNDATION_LABEL) not in known
-
-
-def _inspected(engine: Engine, name: str) -> dict[str, Any] | None:
-    import docker.errors
-
-    with engine.asked(f"look at the image {name}"):
-        try:
-            found: dict[str, Any] = engine.api.inspect_image(name)
-        except docker.errors.ImageNotFound:
-            return None
-    return found
 
 
 def states(engine: Engine) -> list[ImageState]:

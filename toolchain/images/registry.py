@@ -140,18 +140,16 @@ def _named(engine: Engine, tag: str | None, repository: str) -> Iterator[None]:
     import docker.errors
 
     full = f"{repository}:{_TAG}"
-    before = None
-    with engine.asked(f"look for the image {full}"):
-        with suppress(docker.errors.ImageNotFound):
-            before = str(engine.api.inspect_image(full)["Id"])
-        if tag is not None:
+    before = engine.image(full)
+    if tag is not None:
+        with engine.asked(f"name {tag} {full}"):
             engine.api.tag(tag, repository, _TAG)
     try:
         yield
     finally:
         with engine.asked(f"give back the name {full}"), suppress(docker.errors.NotFound):
             if before is not None:
-                engine.api.tag(before, repository, _TAG)
+                engine.api.tag(before["Id"], repository, _TAG)
             else:
                 engine.api.remove_image(full)
 
