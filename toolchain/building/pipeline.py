@@ -61,7 +61,7 @@ def compile_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.runtim
     try:
         with uninterrupted():
             return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential([]))
-    except (tvm.error.TVMError, ValueError, TypeError, RuntimeError) as error:
+    except (ValueError, TypeError, RuntimeError) as error:  # TVM's own are RuntimeErrors
         raise ToolchainError(f"TVM cannot compile the network: {first_line(error)}") from error
 
 
@@ -69,5 +69,5 @@ def _run(passes: list[tvm.transform.Pass], module: tvm.IRModule, target: tvm.tar
     try:
         with uninterrupted(), target:
             return tvm.transform.Sequential(passes)(module)
-    except (tvm.error.TVMError, ValueError, TypeError, RuntimeError) as error:
+    except (ValueError, TypeError, RuntimeError) as error:  # TVM's own are RuntimeErrors
         raise ToolchainError(f"TVM cannot lower the network: {first_line(error)}") from error
