@@ -20,6 +20,7 @@ from toolchain.errors import MissingError, ToolchainError
 from toolchain.images import system, system_files
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, Wanted
+from toolchain.images.layer import CHANGED
 from toolchain.images.system import build, cached_name, ensure_image, ensure_system, system_digest
 
 ARM64 = image_named("board-arm64")
@@ -47,7 +48,7 @@ def test_the_image_holds_nothing_of_this_host_and_no_secret(engine: Engine) -> N
     assert not [name for name in entries if name.startswith(("dev/", "var/cache/apt")) or "host_key" in name]
     assert not {"etc/resolv.conf", "etc/hostname", "usr/bin/gcc"} & set(entries)
     assert entries["usr/bin/sudo"].mode & 0o4000 and entries["usr/bin/sudo"].uid == 0
-    assert {entry.mtime for entry in entries.values()} == {system_files.CHANGED}
+    assert {entry.mtime for entry in entries.values()} == {CHANGED}
     assert sum(entry.size for entry in entries.values()) < 150 << 20
 
 

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import IO
 
 import filelock
 
@@ -19,8 +18,9 @@ from toolchain.errors import ToolchainError
 from toolchain.images.archive import write_archive
 from toolchain.images.catalogue import REPOSITORY
 from toolchain.images.engine import IMAGE_LABEL, Engine
+from toolchain.images.layer import CHANGED, add_folder, copy_packages
 from toolchain.images.transfer import explained, listen
-from toolchain.images.unpacking import CHANGED, unpacked
+from toolchain.images.unpacking import unpacked
 
 SUITE = "bookworm"
 ARCHITECTURE = "amd64"
@@ -106,29 +106,11 @@ def _make(target: Path, tag: str) -> None:
         tempfile.TemporaryDirectory(dir=target.parent, prefix=".debian.") as folder,
     ):
         layer = Path(folder) / "layer.tar"
-        with unpacked(SUITE, ARCHITECTURE, _PACKAGES, Path(folder) / "log", _VARIANT) as packages:
-            _write_layer(packages, layer)
+        with (
+            unpacked(SUITE, ARCHITECTURE, _PACKAGES, Path(folder) / "log", _VARIANT) as packages,
+            tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as made,
+        ):
+            copy_packages(packages, made, _DROPPED, _FOLDERS)
+            for name in _FOLDERS:
+                add_folder(made, name)
         write_archive(archive, layer, tag, ARCHITECTURE, _COMMAND, {IMAGE_LABEL: "debian"})
-
-
-def _write_layer(packages: IO[bytes], layer: Path) -> None:
-    with (
-        tarfile.open(fileobj=packages, mode="r|") as source,
-        tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as target,
-    ):
-        for entry in source:
-            entry.name = entry.name.removeprefix("./").rstrip("/")
-            if entry.name in ("", ".", *_FOLDERS) or _is_dropped(entry.name):
-                continue
-            entry.linkname = entry.linkname.removeprefix("./") if entry.islnk() else entry.linkname
-            entry.mtime, entry.uname, entry.gname = CHANGED, "", ""
-            entry.pax_headers = {}
-            target.addfile(entry, source.extractfile(entry) if entry.isreg() else None)
-        for name in _FOLDERS:
-            folder = tarfile.TarInfo(name)
-            folder.type, folder.mode, folder.mtime = tarfile.DIRTYPE, 0o755, CHANGED
-            target.addfile(folder)
-
-
-def _is_dropped(name: str) -> bool:
-    return any(name == d.rstrip("/") or (d.endswith("/") and name.startswith(d)) for d in _DROPPED)

@@ -19,6 +19,7 @@ from toolchain.images import system_files as files
 from toolchain.images.archive import add_file, write_archive
 from toolchain.images.catalogue import Image, catalogue
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine
+from toolchain.images.layer import CHANGED, add_folder, add_link, copy_packages
 from toolchain.images.unpacking import unpacked
 
 FOLDER = "rootfs"  # in the cache
@@ -30,7 +31,7 @@ _LOCK_SECONDS = 1200.0
 
 def system_digest(image: Image) -> str:
     """Return a digest of all that a `system` image is made of, save the versions of its packages."""
-    recipe = {name: value for name, value in vars(files).items() if name.isupper()}
+    recipe = {"CHANGED": CHANGED} | {name: value for name, value in vars(files).items() if name.isupper()}
     content = json.dumps([recipe, _annotations(image), image.system, image.tag], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -113,31 +114,11 @@ def _annotations(image: Image) -> Mapping[str, str]:
 
 
 def _write_layer(packages: IO[bytes], layer: Path) -> None:
-    made = {*files.LINKS, *files.FILES}
-    with (
-        tarfile.open(fileobj=packages, mode="r|") as source,
-        tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as target,
-    ):
-        for entry in source:
-            entry.name = entry.name.removeprefix("./").rstrip("/")
-            if not entry.name or entry.name == "." or entry.name in made or _is_dropped(entry.name):
-                continue
-            entry.linkname = entry.linkname.removeprefix("./") if entry.islnk() else entry.linkname
-            entry.mtime, entry.uname, entry.gname = files.CHANGED, "", ""
-            entry.pax_headers = {}
-            target.addfile(entry, source.extractfile(entry) if entry.isreg() else None)
+    with tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as target:
+        copy_packages(packages, target, files.DROPPED, {*files.FOLDERS, *files.LINKS, *files.FILES})
         for name, (mode, owner) in files.FOLDERS.items():
-            folder = tarfile.TarInfo(name)
-            folder.type, folder.mode, folder.uid, folder.gid = tarfile.DIRTYPE, mode, owner, owner
-            folder.mtime = files.CHANGED
-            target.addfile(folder)
-        for name, content in files.LINKS.items():
-            link = tarfile.TarInfo(name)
-            link.type, link.linkname, link.mtime = tarfile.SYMTYPE, content, files.CHANGED
-            target.addfile(link)
+            add_folder(target, name, mode, owner)
+        for name, where in files.LINKS.items():
+            add_link(target, name, where)
         for name, (mode, text) in files.FILES.items():
-            add_file(target, name, text.encode(), mode, changed=files.CHANGED)
-
-
-def _is_dropped(name: str) -> bool:
-    return any(name == d.rstrip("/") or (d.endswith("/") and name.startswith(d)) for d in files.DROPPED)
+            add_file(target, name, text.encode(), mode, changed=CHANGED)

@@ -14,10 +14,10 @@ from typing import IO
 
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.certificates import authorities
+from toolchain.images.layer import CHANGED
 from toolchain.images.mirror import debian_mirror
 from toolchain.interrupts import uninterrupted
 
-CHANGED = 1686355200  # 2023-06-10, the day of Debian 12's release: no file says when it was built
 _SECONDS = 900.0  # 12 s here; the rest is for a slow mirror
 
 
