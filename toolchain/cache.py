@@ -30,8 +30,8 @@ class Entry:
     Attributes
     ----------
     kind
-        `runtime`: a compiled edge-rt; `stubs`: libraries of names to link against; `rootfs`: the
-        system of container boards; `zig`: zig's own.
+        `runtime`: a compiled edge-rt; `stubs`: libraries of names to link against; `rootfs`: file
+        systems of boards and images; `wheels`, `images`: what images are made with; `zig`: zig's own.
     current
         Whether this version of the toolchain may use it.
     """

@@ -18,7 +18,6 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-import filelock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolchain import atomic
@@ -37,6 +36,7 @@ from toolchain.images import engine as docker
 from toolchain.profiles import Profile, class_names, load_profile
 from toolchain.records.key import EMULATED
 from toolchain.runtime import arch_of, ensure_runtime
+from toolchain.turns import one_at_a_time
 
 _LOCK_SECONDS = 120.0  # longer than a board takes to start and to be provisioned under emulation
 _ROOT = ".edge-toolchain"  # the installation on a container board, in its login's home
@@ -310,18 +310,11 @@ def _writing() -> Iterator[None]:
     """Let one process at a time change the emulated boards; sweep what killed ones left."""
     folder = _folder()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(folder / ".lock", timeout=_LOCK_SECONDS)
-        with lock:
+        with one_at_a_time(folder / ".lock", _LOCK_SECONDS, f"changing the emulated boards in {folder}"):
             for left in folder.glob(".*.*"):
                 if left.is_dir():
                     shutil.rmtree(left, ignore_errors=True)
             yield
-    except filelock.Timeout as error:
-        raise ToolchainError(
-            f"another process has been changing the emulated boards in {folder} for {_LOCK_SECONDS:g} s",
-            "wait for it to end, or end it; then try again",
-        ) from error
     except OSError as error:
         raise atomic.cannot_write(folder, error) from error
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import filelock
 import tomlkit
 from pydantic import ValidationError
 from tomlkit.exceptions import TOMLKitError
@@ -18,10 +17,11 @@ from toolchain.boards.board import Board
 from toolchain.boards.hostkeys import checked_host_key
 from toolchain.boards.ssh import SshTransport
 from toolchain.config import FILE_NAME, NAME, BoardEntry, configuration, state_dir
-from toolchain.errors import ToolchainError, UsageError
+from toolchain.errors import UsageError
 from toolchain.profiles import class_names, load_profile
 from toolchain.runtime import arch_of
 from toolchain.starter import starter_text
+from toolchain.turns import one_at_a_time
 
 _LOCK_SECONDS = 20.0
 
@@ -158,8 +158,7 @@ def take_out(name: str) -> Path:
 def _edit(change: Callable[[tomlkit.TOMLDocument], None]) -> Path:
     file = (configuration().file or Path.cwd() / FILE_NAME).resolve()
     try:
-        state_dir().mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(state_dir() / "toolchain.toml.lock", timeout=_LOCK_SECONDS):
+        with one_at_a_time(state_dir() / "toolchain.toml.lock", _LOCK_SECONDS, f"changing {file}"):
             # Bytes, so that the ends of lines stay what they are.
             text = file.read_bytes().decode() if file.exists() else starter_text()
             document = tomlkit.parse(text)
@@ -168,8 +167,6 @@ def _edit(change: Callable[[tomlkit.TOMLDocument], None]) -> Path:
             atomic.write_bytes(file, tomlkit.dumps(document).encode())
     except (TOMLKitError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
-    except filelock.Timeout as error:
-        raise ToolchainError(f"another process has been changing {file} for {_LOCK_SECONDS:g} s") from error
     except OSError as error:
         raise atomic.cannot_write(file, error) from error
     configuration.cache_clear()

@@ -10,17 +10,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import filelock
-
 from toolchain import atomic
 from toolchain.config import cache_dir, settings
-from toolchain.errors import ToolchainError
 from toolchain.images.archive import write_archive
 from toolchain.images.catalogue import REPOSITORY
 from toolchain.images.engine import IMAGE_LABEL, Engine
 from toolchain.images.layer import CHANGED, add_folder, copy_packages
 from toolchain.images.transfer import explained, listen
 from toolchain.images.unpacking import unpacked
+from toolchain.turns import one_at_a_time
 
 SUITE = "bookworm"
 ARCHITECTURE = "amd64"
@@ -76,19 +74,12 @@ def ensure_debian(engine: Engine, progress: Callable[[str], None], *, anew: bool
         _pull(engine, name, progress)
         return name
     file = cache_dir() / FOLDER / cached_name()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with filelock.FileLock(f"{file}.lock", timeout=_LOCK_SECONDS):
-            if anew or not file.exists():
-                progress(f"unpacking Debian {SUITE}, once (under a minute)")
-                _make(file, name)
-            progress(f"loading {name} into Docker")
-            engine.load_image(file)
-    except filelock.Timeout as error:
-        raise ToolchainError(
-            f"another process has been making {file} for {_LOCK_SECONDS:g} s",
-            "wait for it to end, or end it; then try again",
-        ) from error
+    with one_at_a_time(Path(f"{file}.lock"), _LOCK_SECONDS, f"making {file}"):
+        if anew or not file.exists():
+            progress(f"unpacking Debian {SUITE}, once (under a minute)")
+            _make(file, name)
+        progress(f"loading {name} into Docker")
+        engine.load_image(file)
     return name
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import filelock
-
 from toolchain import __version__
 from toolchain.config import cache_dir
-from toolchain.errors import MissingError, ToolchainError
+from toolchain.errors import MissingError
 from toolchain.images import arguments, sources
 from toolchain.images.bootstrap import ARCHITECTURE, SUITE, ensure_debian
 from toolchain.images.catalogue import Image, catalogue, with_foundations
@@ -28,6 +27,7 @@ from toolchain.images.sources import ANNOTATION, FOUNDATION_LABEL, LOCK_LABEL, l
 from toolchain.images.streamed import follow
 from toolchain.images.system import ensure_system
 from toolchain.images.wheels import ensure_wheels
+from toolchain.turns import one_at_a_time
 
 # On the stages of a Dockerfile that are not part of the image: its name.
 STAGE_LABEL = f"{LABEL}.stage"
@@ -108,7 +108,9 @@ def build_images(
     ToolchainError
         A step failed, or something cannot be fetched.
     """
-    with _alone(progress):
+    lock = cache_dir() / FOLDER / "build.lock"  # each process removes the stages of earlier builds
+    told = partial(progress, "waiting for another process that builds images")
+    with one_at_a_time(lock, _SILENT_SECONDS, f"building images ({lock})", told):
         return _build_all(engine, tuple(names), dict(build_args or {}), no_cache, progress)
 
 
@@ -139,28 +141,6 @@ def _build_all(
         if each.made:
             engine.remove_superseded(each.state.name, each.state.tag)
     return built
-
-
-@contextmanager
-def _alone(progress: Callable[[str], None]) -> Iterator[None]:
-    """Let one process build at a time: each removes the stages of earlier builds."""
-    file = cache_dir() / FOLDER / "build.lock"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(file)
-    try:
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
-            progress("waiting for another process that builds images")
-            lock.acquire(timeout=_SILENT_SECONDS)
-        yield
-    except filelock.Timeout as error:
-        raise ToolchainError(
-            f"another process has been building images for {_SILENT_SECONDS:g} s ({file})",
-            "wait for it to end, or end it; then try again",
-        ) from error
-    finally:
-        lock.release()
 
 
 def _build(

@@ -10,17 +10,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-import filelock
-
 from toolchain import atomic
 from toolchain.config import cache_dir
-from toolchain.errors import ToolchainError
 from toolchain.images import system_files as files
 from toolchain.images.archive import add_file, write_archive
 from toolchain.images.catalogue import Image, catalogue
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine
 from toolchain.images.layer import CHANGED, add_folder, add_link, copy_packages
 from toolchain.images.unpacking import unpacked
+from toolchain.turns import one_at_a_time
 
 FOLDER = "rootfs"  # in the cache
 DEBIAN = {"aarch64": "arm64", "armv7": "armhf", "armv7a": "armhf", "x86_64": "amd64"}
@@ -68,22 +66,15 @@ def ensure_system(engine: Engine, image: Image, progress: Callable[[str], None])
     if _is_current(engine, image):
         return image.tag
     file = cache_dir() / FOLDER / cached_name(image)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with filelock.FileLock(f"{file}.lock", timeout=_LOCK_SECONDS):
-            if _is_current(engine, image):
-                return image.tag
-            if not file.exists():
-                progress(f"unpacking Debian {files.SUITE} for {image.name}, once (under a minute)")
-                build(file, image)
-            progress(f"loading {image.tag} into Docker")
-            engine.load_image(file)
-            engine.remove_superseded(image.name, image.tag)
-    except filelock.Timeout as error:
-        raise ToolchainError(
-            f"another process has been making {file} for {_LOCK_SECONDS:g} s",
-            "wait for it to end, or end it; then try again",
-        ) from error
+    with one_at_a_time(Path(f"{file}.lock"), _LOCK_SECONDS, f"making {file}"):
+        if _is_current(engine, image):
+            return image.tag
+        if not file.exists():
+            progress(f"unpacking Debian {files.SUITE} for {image.name}, once (under a minute)")
+            build(file, image)
+        progress(f"loading {image.tag} into Docker")
+        engine.load_image(file)
+        engine.remove_superseded(image.name, image.tag)
     return image.tag
 
 

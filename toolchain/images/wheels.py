@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import filelock
-
 from toolchain import atomic
 from toolchain.config import cache_dir, settings
 from toolchain.errors import MissingError, ToolchainError
@@ -16,6 +14,7 @@ from toolchain.images.catalogue import Image
 from toolchain.images.certificates import authorities
 from toolchain.images.locked import PYTHON, runtime_lock
 from toolchain.linking.process import run
+from toolchain.turns import one_at_a_time
 
 FOLDER = "wheels"  # in the cache
 _LOCK = "requirements.txt"
@@ -50,8 +49,7 @@ def ensure_wheels(image: Image, progress: Callable[[str], None]) -> Path | None:
     if lock is None:
         return None
     folder = cache_dir() / FOLDER / cached_name(lock)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(f"{folder}.lock", timeout=_SECONDS):
+    with one_at_a_time(Path(f"{folder}.lock"), _SECONDS, f"fetching {folder}"):
         if not folder.is_dir():
             progress(f"{image.name}: fetching its wheels, once")
             with atomic.replacing_folder(folder) as fresh:
@@ -71,11 +69,11 @@ def _download(image: Image, text: str, folder: Path) -> None:
             *("--only-binary=:all:", "--implementation=cp", "--abi=cp311", "--abi=abi3", "--abi=none"),
             f"--python-version={PYTHON}",
             *(f"--platform={platform}" for platform in platforms),
-            *([f"--index-url={index}"] if index else []),
             *([f"--cert={trusted}"] if trusted else []),
             *("--dest", str(folder), "--requirement", str(lock)),
         ],
         _SECONDS,
+        {"PIP_INDEX_URL": index} if index else None,  # there may be a password in it, which `ps` would show
     )
     lock.unlink()
     if done.returncode == 0:
