@@ -121,6 +121,8 @@ def test_build_arguments(built: Built, engine: Engine, tables: Path, tmp_path: P
     assert refused.value.hint == "they take: TOY_ARCHIVE, WORD"
     with pytest.raises(UsageError, match=r"TOY_ARCHIVE=/no/such: no such file"):
         build_images(engine, ["armhf"], build_args={"TOY_ARCHIVE": "/no/such"}, progress=print)
+    with pytest.raises(UsageError, match="none of armhf takes it"):
+        to_build(engine, ["armhf"], given={"OTHER": "1"})
     (tmp_path / "toy.zip").write_text("the file's content")
     arguments = {"TOY_ARCHIVE": str(tmp_path / "toy.zip"), "WORD": "hello"}
     with pytest.raises(ToolchainError, match="hello the file's content"):

@@ -15,7 +15,7 @@ import pytest
 
 from tests.images.small_image import small_image
 from toolchain.config import cache_dir
-from toolchain.errors import MissingError, UsageError
+from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images import catalogue, smoke
 from toolchain.images.build import build_images
 from toolchain.images.catalogue import Image, image_named
@@ -109,3 +109,13 @@ def test_ctrl_c_ends_a_test(engine: Engine, script: Path, tmp_path: Path) -> Non
         assert owner.returncode == -signal.SIGINT and time.monotonic() - began < 30
     found = engine.api.containers(all=True, filters={"ancestor": IMAGE.tag})
     assert found == []
+
+
+@pytest.mark.usefixtures("script")
+def test_a_cache_that_cannot_be_written_is_told(engine: Engine) -> None:
+    folder = cache_dir() / "images"
+    folder.touch()
+    with pytest.raises(ToolchainError, match=r"cannot write .*images"):
+        smoke_test(engine, IMAGE, io.BytesIO())
+    folder.unlink()
+    folder.mkdir()

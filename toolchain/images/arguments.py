@@ -24,7 +24,7 @@ def declared(image: Image) -> set[str]:
 
 
 def check(given: Mapping[str, str], images: Iterable[Image]) -> None:
-    """Refuse arguments that none of the images takes.
+    """Refuse arguments that none of the images takes, and files that are not there.
 
     Raises
     ------
@@ -36,6 +36,7 @@ def check(given: Mapping[str, str], images: Iterable[Image]) -> None:
         if not any(key in declared(image) for image in images):
             names = ", ".join(image.name for image in images)
             raise UsageError(f"--build-arg {key}: none of {names} takes it", _hint(images))
+    with_files(given)
 
 
 def with_files(given: Mapping[str, str]) -> tuple[dict[str, str], list[Item]]:

@@ -50,7 +50,11 @@ class Built:
 
 
 def to_build(
-    engine: Engine, names: Iterable[str] = (), *, given: Iterable[str] = (), no_cache: bool = False
+    engine: Engine,
+    names: Iterable[str] = (),
+    *,
+    given: Mapping[str, str] | None = None,
+    no_cache: bool = False,
 ) -> list[tuple[Image, ImageState, bool]]:
     """Return the images that a build is about, in its order, and whether it would make each.
 
@@ -59,15 +63,22 @@ def to_build(
     names
         The images; none: all of the table.
     given
-        Keys of build arguments: an image that takes one is always made.
+        Build arguments: a named image that takes one is always made.
     no_cache
         Make the named ones, current or not.
+
+    Raises
+    ------
+    UsageError
+        No such image; no image takes a build argument; its file is not there.
     """
     named = set(names) or set(catalogue())
-    keys = set(given)
+    images = with_foundations(named)
+    keys = set(given or ())
+    arguments.check(given or {}, [image for image in images if image.name in named])
     found: list[tuple[Image, ImageState, bool]] = []
     anew: set[str] = set()
-    for image in with_foundations(named):
+    for image in images:
         state = state_of(engine, image)
         asked = image.name in named and (no_cache or bool(keys & arguments.declared(image)))
         wanted = state.stale or asked or image.stands_on in anew
@@ -123,7 +134,6 @@ def _build_all(
 ) -> list[Built]:
     plan = to_build(engine, names, given=given, no_cache=no_cache)
     named = set(names) or set(catalogue())
-    arguments.check(given, [image for image, _, _ in plan if image.name in named])
     built: list[Built] = []
     for image, state, wanted in plan:
         began = time.monotonic()

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from toolchain.atomic import cannot_write
 from toolchain.config import cache_dir
 from toolchain.errors import MissingError, UsageError
 from toolchain.images.catalogue import Image, docker_folder
@@ -76,7 +77,10 @@ def smoke_test(engine: Engine, image: Image, out: BinaryIO) -> Tested:
     if engine.image_labels(image.tag) is None:
         raise MissingError(f"the image {image.name} is not here", f"toolchain image build {image.name}")
     scratch = cache_dir().absolute() / "images"
-    scratch.mkdir(parents=True, exist_ok=True)
+    try:
+        scratch.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(scratch, error) from error
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".smoke.") as folder:
         code = run_step(engine, _system(image) if image.system else _step(image, Path(folder)), out, out)
