@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import Toolchain
 from tests.images.small_image import small_image
 from toolchain.config import configuration
-from toolchain.images import choose
+from toolchain.images import choose, listing
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import connect
 from toolchain.images.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
@@ -45,6 +45,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(choose, "image_named", lambda _: IMAGE)
+        patch.setattr(listing, "foundation_name", lambda _: f"{IMAGE.name}-stands-on-nothing")
         yield engine.api.inspect_image(tag)["Id"]
 
 

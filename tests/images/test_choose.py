@@ -17,11 +17,12 @@ import pytest
 from tests.images.small_image import small_image
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images import choose as module
+from toolchain.images import listing
 from toolchain.images.catalogue import Image
 from toolchain.images.choose import choose
 from toolchain.images.engine import Engine
 from toolchain.images.inside import IMAGE_VARIABLE
-from toolchain.images.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
+from toolchain.images.sources import FOUNDATION_LABEL, LOCK_LABEL, SOURCES_LABEL, sources_digest
 
 NAME = f"test-choose-{os.getpid()}"
 IMAGE = Image(name=NAME, description="like base, under another name", folder="base")
@@ -31,6 +32,7 @@ IMAGE = Image(name=NAME, description="like base, under another name", folder="ba
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have one more image in the table."""
     monkeypatch.setattr(module, "image_named", {NAME: IMAGE}.__getitem__)
+    monkeypatch.setattr(listing, "foundation_name", lambda _: f"{NAME}-stands-on-nothing")
     monkeypatch.delenv("DOCKER_HOST", raising=False)
 
 
@@ -93,6 +95,15 @@ def test_an_image_that_is_out_of_date(
         choice = choose("docker", NAME)
         assert choice.image is not None and choice.image.stale
         assert choice.reason.startswith("warning: ") and "out of date" in choice.reason
+
+
+def test_an_image_that_stands_on_an_older_one(
+    made: partial[AbstractContextManager[str]], current: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "foundation_name", lambda _: IMAGE.tag)  # one that is there
+    with made({**current, FOUNDATION_LABEL: "sha256:older"}):
+        choice = choose("auto", NAME)
+        assert choice.image is None and "out of date" in choice.reason
 
 
 def test_an_image_for_another_machine(

@@ -13,7 +13,8 @@ from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.engine import address, connect, is_local
 from toolchain.images.inside import image_here
-from toolchain.images.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
+from toolchain.images.listing import is_stale
+from toolchain.images.sources import LOCK_LABEL
 
 Wanted = Literal["auto", "docker", "host"]
 _PROBE_S = 2.0
@@ -31,7 +32,7 @@ class Ready:
     lock
         sha256 of the requirements.lock that it was made from.
     stale
-        What it is made of has changed since.
+        See `ImageState`.
     """
 
     name: str
@@ -136,7 +137,7 @@ def _ready(image: Image) -> Ready:
             machine = engine.api.info()
         _check_users(machine)
         _check_architecture(image, facts)
-    stale = labels.get(SOURCES_LABEL) != sources_digest(image)
+        stale = is_stale(engine, image, facts)
     return Ready(image.name, str(facts["Id"]), labels.get(LOCK_LABEL, ""), stale)
 
 

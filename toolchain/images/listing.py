@@ -59,18 +59,21 @@ def state_of(engine: Engine, image: Image) -> ImageState:
     found = engine.image(image.tag)
     if found is None:
         return ImageState(image.name, image.tag, None, None, None, stale=True)
-    labels = found["Config"]["Labels"] or {}
     return ImageState(
         image.name,
         image.tag,
         str(found["Id"]),
         round(found["Size"] / 2**20, 1),
         datetime.fromisoformat(found["Created"]),
-        stale=labels.get(SOURCES_LABEL) != sources_digest(image) or _has_moved(engine, image, labels),
+        stale=is_stale(engine, image, found),
     )
 
 
-def _has_moved(engine: Engine, image: Image, labels: Mapping[str, str]) -> bool:
+def is_stale(engine: Engine, image: Image, facts: Mapping[str, Any]) -> bool:
+    """Return whether an image is out of date of which the engine knows these facts."""
+    labels: Mapping[str, str] = facts["Config"]["Labels"] or {}
+    if labels.get(SOURCES_LABEL) != sources_digest(image):
+        return True
     if image.system:
         return False
     below = engine.image(foundation_name(image))
