@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolchain import doctor
+from toolchain.config import configuration
 
 
 def test_the_pins_are_those_of_the_project() -> None:
@@ -58,3 +59,10 @@ def test_a_folder_that_cannot_be_written_names_its_key(
     checks = {check.name: check for check in doctor._folders()}
     assert checks["data_dir"].state == "missing" and "TOOLCHAIN_DATA_DIR" in checks["data_dir"].hint
     assert checks["state_dir"].state == "ok"
+
+
+def test_a_password_in_an_address_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLCHAIN_PACKAGE_INDEX", "https://me:secret@index.example.org/simple")
+    configuration.cache_clear()
+    shown = {s["key"]: s["value"] for s in doctor.settings_with_origins(configuration())}
+    assert shown["package_index"] == "https://…@index.example.org/simple" and shown["tls_authorities"] == ""

@@ -57,12 +57,10 @@ def diagnose() -> list[Check]:
 
 
 def settings_with_origins(configuration: Configuration) -> list[dict[str, str]]:
-    """Return key, value and origin of every setting."""
+    """Return key, value and origin of every setting; a user and password in an address are left out."""
     values = configuration.settings.model_dump(mode="json")
-    return [
-        {"key": k, "value": "" if v is None else str(v), "origin": configuration.origins[k]}
-        for k, v in values.items()
-    ]
+    shown = {k: "" if v is None else re.sub(r"(?<=://)[^/@]*@", "…@", str(v)) for k, v in values.items()}
+    return [{"key": k, "value": v, "origin": configuration.origins[k]} for k, v in shown.items()]
 
 
 def _python() -> Iterator[Check]:
