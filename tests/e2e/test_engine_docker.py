@@ -20,8 +20,8 @@ from toolchain.bundles.read import read_bundle
 from toolchain.images.build import build_images
 from toolchain.images.catalogue import image_named
 from toolchain.images.engine import Engine, connect
+from toolchain.images.owners import PURPOSE
 from toolchain.images.sources import lock_digest
-from toolchain.images.step import PURPOSE
 
 pytestmark = pytest.mark.slow
 

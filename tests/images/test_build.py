@@ -21,12 +21,13 @@ from toolchain import __version__
 from toolchain.config import configuration
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.images import build, sources
-from toolchain.images.build import STAGE_LABEL, build_images, to_build
+from toolchain.images.build import STAGE_LABEL, build_images
 from toolchain.images.catalogue import image_named
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, connect
 from toolchain.images.listing import ImageState, state_of
 from toolchain.images.locked import lock_digest
 from toolchain.images.mirror import debian_mirror
+from toolchain.images.planning import to_build
 from toolchain.images.sources import LOCK_LABEL, sources_digest
 
 pytestmark = pytest.mark.slow

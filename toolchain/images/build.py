@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -12,18 +11,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from toolchain import __version__
 from toolchain.config import cache_dir
 from toolchain.errors import MissingError
 from toolchain.images import arguments, sources
 from toolchain.images.bootstrap import ARCHITECTURE, SUITE, ensure_debian
-from toolchain.images.catalogue import Image, catalogue, with_foundations
+from toolchain.images.catalogue import Image, catalogue
 from toolchain.images.certificates import bundle
 from toolchain.images.context import Item, files_of, write_context
-from toolchain.images.engine import IMAGE_LABEL, LABEL, SOURCES_LABEL, Engine
+from toolchain.images.engine import LABEL, Engine
+from toolchain.images.labels import labels_of
 from toolchain.images.listing import ImageState, state_of
 from toolchain.images.mirror import debian_mirror
-from toolchain.images.sources import ANNOTATION, FOUNDATION_LABEL, LOCK_LABEL, lock_digest, sources_digest
+from toolchain.images.planning import to_build
 from toolchain.images.streamed import follow
 from toolchain.images.system import ensure_system
 from toolchain.images.wheels import ensure_wheels
@@ -33,7 +32,6 @@ from toolchain.turns import one_at_a_time
 STAGE_LABEL = f"{LABEL}.stage"
 FOLDER = "images"  # in the cache
 _SILENT_SECONDS = 1800.0  # the engine says nothing while a step does not
-_GIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -47,45 +45,6 @@ class Built:
     def to_json(self) -> dict[str, Any]:
         """Return it for JSON."""
         return {**self.state.to_json(), "made": self.made, "seconds": round(self.seconds, 1)}
-
-
-def to_build(
-    engine: Engine,
-    names: Iterable[str] = (),
-    *,
-    given: Mapping[str, str] | None = None,
-    no_cache: bool = False,
-) -> list[tuple[Image, ImageState, bool]]:
-    """Return the images that a build is about, in its order, and whether it would make each.
-
-    Parameters
-    ----------
-    names
-        The images; none: all of the table.
-    given
-        Build arguments: a named image that takes one is always made.
-    no_cache
-        Make the named ones, current or not.
-
-    Raises
-    ------
-    UsageError
-        No such image; no image takes a build argument; its file is not there.
-    """
-    named = set(names) or set(catalogue())
-    images = with_foundations(named)
-    keys = set(given or ())
-    arguments.check(given or {}, [image for image in images if image.name in named])
-    found: list[tuple[Image, ImageState, bool]] = []
-    anew: set[str] = set()
-    for image in images:
-        state = state_of(engine, image)
-        asked = image.name in named and (no_cache or bool(keys & arguments.declared(image)))
-        wanted = state.stale or asked or image.stands_on in anew
-        if wanted:
-            anew.add(image.name)
-        found.append((image, state, wanted))
-    return found
 
 
 def build_images(
@@ -181,7 +140,7 @@ def _build(
                 network_mode="host",
                 timeout=_SILENT_SECONDS,
                 buildargs={"DEBIAN": debian, "FOUNDATION": foundation, "MIRROR": mirror, **values},
-                labels=_labels(engine, image, foundation),
+                labels=labels_of(engine, image, foundation),
             )
             used = follow(image.name, str(image.path / "Dockerfile"), stream, progress)
     _remove_stages(engine, image, used)
@@ -195,38 +154,6 @@ def _check_machine(engine: Engine) -> None:
             f"the Docker daemon at {engine.where} runs on {machine}; images are made on {ARCHITECTURE}",
             "--engine host needs no image",
         )
-
-
-def _labels(engine: Engine, image: Image, foundation: str) -> dict[str, str]:
-    with engine.asked(f"look at the image {foundation}"):
-        below = engine.api.inspect_image(foundation)
-    return {
-        IMAGE_LABEL: image.name,
-        LOCK_LABEL: lock_digest(),
-        SOURCES_LABEL: sources_digest(image),
-        f"{ANNOTATION}.title": f"{LABEL} {image.name}",
-        f"{ANNOTATION}.description": image.description,
-        f"{ANNOTATION}.version": __version__,
-        f"{ANNOTATION}.revision": _revision(),
-        f"{ANNOTATION}.base.name": foundation.partition("@")[0],
-        FOUNDATION_LABEL: foundation.partition("@")[2] or str(below["Id"]),
-    }
-
-
-def _revision() -> str:
-    """Return the checkout's commit, `-dirty` if files were changed since; empty outside of one."""
-    root = Path(__file__).parents[2]
-    if not (root / ".git").exists():
-        return ""
-    with suppress(OSError, subprocess.SubprocessError):
-        return subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            capture_output=True,
-            text=True,
-            timeout=_GIT_SECONDS,
-            check=True,
-        ).stdout.strip()
-    return ""
 
 
 def _remove_stages(engine: Engine, image: Image, used: set[str]) -> None:

@@ -9,7 +9,8 @@ import sys
 
 from toolchain.errors import MissingError
 from toolchain.images.engine import Engine
-from toolchain.images.step import Step, create, sweep
+from toolchain.images.owners import sweep
+from toolchain.images.step import Step, create
 
 _ENDS_SECONDS = 20.0
 

@@ -12,17 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-import psutil
-
-from toolchain.config import state_dir
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.images.engine import LABEL, Engine
+from toolchain.images.engine import Engine
 from toolchain.images.mounts import Mount
+from toolchain.images.owners import owner_labels, sweep
 
-PURPOSE = "step"
 GRACE_S = 20.0  # for a command that was interrupted to end what it began; `tune` ends its workers
-_OWNER_LABEL = f"{LABEL}.owner"
-_STATE_LABEL = f"{LABEL}.state"  # which state folder it belongs to: others' are left alone
 _WAIT_S = 60.0  # from the end of a container's output to its end
 _GIVE_UP_S = 30.0  # for the daemon to kill and remove a container
 _PROCESSES_PER_CORE = 2048  # threads count too; a worker per core, each with the libraries' threads
@@ -97,15 +92,6 @@ def run_step(engine: Engine, step: Step, out: BinaryIO, err: BinaryIO) -> int:
     if running.code is None:
         raise ToolchainError(f"the Docker daemon at {engine.where} does not end the container")
     return running.code
-
-
-def sweep(engine: Engine) -> None:
-    """Remove the containers of steps whose process was killed before it could."""
-    for container in engine.containers(PURPOSE):
-        labels = container.labels
-        if labels.get(_STATE_LABEL) == _state() and not _lives(labels.get(_OWNER_LABEL, "")):
-            with suppress(ToolchainError):  # another step does it
-                engine.remove(container.id)
 
 
 class _Running:
@@ -256,7 +242,7 @@ def create(engine: Engine, step: Step, *, interactive: bool = False) -> str:
                 working_dir=str(step.folder),
                 tty=step.terminal,
                 stdin_open=interactive,
-                labels={LABEL: PURPOSE, _STATE_LABEL: _state(), _OWNER_LABEL: _owner(os.getpid())},
+                labels=owner_labels(),
                 environment=dict(step.environment),
                 use_config_proxy=False,  # or the proxies of ~/.docker/config.json come on top
                 host_config=limits,
@@ -290,25 +276,3 @@ def _resized(running: _Running) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGWINCH, before)
-
-
-def _state() -> str:
-    return str(state_dir().absolute())
-
-
-def _owner(process: int) -> str:
-    """Return what tells a process from every other one, its number having been given anew included."""
-    space = Path("/proc/self/ns/pid").readlink()  # numbers mean nothing in another one
-    return f"{space} {process} {psutil.Process(process).create_time():.2f}"
-
-
-def _lives(owner: str) -> bool:
-    """Whether the process that owns a container runs, as far as it can be seen from here."""
-    space, _, rest = owner.partition(" ")
-    number = rest.partition(" ")[0]
-    if space != str(Path("/proc/self/ns/pid").readlink()) or not number.isdecimal():
-        return True
-    try:
-        return _owner(int(number)) == owner
-    except psutil.NoSuchProcess:
-        return False

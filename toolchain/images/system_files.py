@@ -51,10 +51,7 @@ FILES = {  # permissions, content
     "etc/shadow": (0o640, "".join(f"{n}:*:19518:0:99999:7:::\n" for n in ("root", "sshd", "nobody", USER))),
     "etc/shells": (0o644, "/bin/sh\n/bin/bash\n"),
     "etc/nsswitch.conf": (0o644, "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"),
-    "etc/profile": (
-        0o644,
-        "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin\n",
-    ),
+    "etc/profile": (0o644, "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin\n"),
     "etc/pam.d/common-auth": (0o644, "auth required pam_unix.so\n"),
     "etc/pam.d/common-account": (0o644, "account required pam_unix.so\n"),
     "etc/pam.d/common-password": (0o644, "password required pam_unix.so\n"),

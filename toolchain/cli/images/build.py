@@ -31,8 +31,9 @@ def _pairs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> di
 @output_options
 def command(names: tuple[str, ...], build_args: dict[str, str], no_cache: bool, dry_run: bool) -> None:
     """Make images that are absent or out of date, and first what they stand on; default: all."""
-    from toolchain.images.build import build_images, to_build
+    from toolchain.images.build import build_images
     from toolchain.images.engine import connect
+    from toolchain.images.planning import to_build
 
     with connect() as engine:
         if dry_run:

@@ -1,0 +1,47 @@
+"""What an image says of itself: labels of ours, and those that the Open Container Initiative names."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from toolchain import __version__
+from toolchain.images.catalogue import Image
+from toolchain.images.engine import IMAGE_LABEL, LABEL, SOURCES_LABEL, Engine
+from toolchain.images.sources import ANNOTATION, FOUNDATION_LABEL, LOCK_LABEL, lock_digest, sources_digest
+
+_GIT_SECONDS = 10.0
+
+
+def labels_of(engine: Engine, image: Image, foundation: str) -> dict[str, str]:
+    """Return the labels of an image that is made now on `foundation`, which the engine has."""
+    with engine.asked(f"look at the image {foundation}"):
+        below = engine.api.inspect_image(foundation)
+    return {
+        IMAGE_LABEL: image.name,
+        LOCK_LABEL: lock_digest(),
+        SOURCES_LABEL: sources_digest(image),
+        f"{ANNOTATION}.title": f"{LABEL} {image.name}",
+        f"{ANNOTATION}.description": image.description,
+        f"{ANNOTATION}.version": __version__,
+        f"{ANNOTATION}.revision": _revision(),
+        f"{ANNOTATION}.base.name": foundation.partition("@")[0],
+        FOUNDATION_LABEL: foundation.partition("@")[2] or str(below["Id"]),
+    }
+
+
+def _revision() -> str:
+    """Return the checkout's commit, `-dirty` if files were changed since; empty outside of one."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return ""
+    with suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=_GIT_SECONDS,
+            check=True,
+        ).stdout.strip()
+    return ""

@@ -1,0 +1,53 @@
+"""Whose a step's container is: one is removed whose process was killed before it could."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from toolchain.config import state_dir
+from toolchain.errors import ToolchainError
+from toolchain.images.engine import LABEL, Engine
+
+PURPOSE = "step"  # the value of our label
+_OWNER_LABEL = f"{LABEL}.owner"
+_STATE_LABEL = f"{LABEL}.state"  # which state folder it belongs to: others' are left alone
+
+
+def owner_labels() -> dict[str, str]:
+    """Return the labels of a container that this process makes."""
+    return {LABEL: PURPOSE, _STATE_LABEL: _state(), _OWNER_LABEL: _owner(os.getpid())}
+
+
+def sweep(engine: Engine) -> None:
+    """Remove the containers of steps whose process was killed before it could."""
+    for container in engine.containers(PURPOSE):
+        labels = container.labels
+        if labels.get(_STATE_LABEL) == _state() and not _lives(labels.get(_OWNER_LABEL, "")):
+            with suppress(ToolchainError):  # another step does it
+                engine.remove(container.id)
+
+
+def _state() -> str:
+    return str(state_dir().absolute())
+
+
+def _owner(process: int) -> str:
+    """Return what tells a process from every other one, its number having been given anew included."""
+    space = Path("/proc/self/ns/pid").readlink()  # numbers mean nothing in another one
+    return f"{space} {process} {psutil.Process(process).create_time():.2f}"
+
+
+def _lives(owner: str) -> bool:
+    """Whether the process that owns a container runs, as far as it can be seen from here."""
+    space, _, rest = owner.partition(" ")
+    number = rest.partition(" ")[0]
+    if space != str(Path("/proc/self/ns/pid").readlink()) or not number.isdecimal():
+        return True
+    try:
+        return _owner(int(number)) == owner
+    except psutil.NoSuchProcess:
+        return False
