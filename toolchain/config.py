@@ -156,13 +156,15 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
         origins.update(dict.fromkeys(values, str(file)))
         # Relative to the file, not to the caller.
         for key in _FOLDERS:
-            if isinstance(values.get(key), str):
+            if isinstance(values.get(key), str) and values[key]:
                 values[key] = str(file.parent / Path(values[key]).expanduser())
     for key in Settings.model_fields:
         variable = ENVIRONMENT_PREFIX + key.upper()
-        if environment.get(variable):  # set to nothing is not set
+        if environment.get(variable):
             values[key] = environment[variable]
             origins[key] = variable
+        if values.get(key) == "":  # set to nothing is not set
+            values[key] = Settings.model_fields[key].get_default()
     origins.pop("boards", None)
     try:
         tables = _File(boards=values.pop("boards", {}))

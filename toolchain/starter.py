@@ -14,7 +14,7 @@ def starter_text() -> str:
     """Return the file's text, made from the schema of the settings."""
     lines = ["# Settings of the toolchain; found from any folder below this one.", ""]
     for key, field in Settings.model_fields.items():
-        default = json.dumps(field.default, default=str)
+        default = json.dumps("" if field.default is None else field.default, default=str)
         lines += [
             f"# {field.description} Also: {ENVIRONMENT_PREFIX}{key.upper()}",
             f"# {key} = {default}",
