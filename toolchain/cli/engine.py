@@ -51,6 +51,7 @@ class Container:
             environment=self.environment(lab),
             network="host" if lab else "none",
             terminal=not wants_json() and sys.stdout.isatty() and sys.stderr.isatty(),
+            name=f"image {self.image.name}",
         )
         with connect() as engine, present(self.mounts):
             return run_step(engine, step, _bytes(stdout()), _bytes(sys.stderr))

@@ -44,6 +44,8 @@ class Step:
         Number of the user and of the group that its files belong to.
     memory_mib
         None: most of the machine's.
+    name
+        What the image is called in messages; default: `image`, which may be an id.
     """
 
     image: str
@@ -56,6 +58,12 @@ class Step:
     user: tuple[int, int] = field(default_factory=lambda: (os.getuid(), os.getgid()))
     groups: Sequence[int] = field(default_factory=os.getgroups)
     memory_mib: int | None = None
+    name: str = ""
+
+    @property
+    def image_name(self) -> str:
+        """What people know the image by."""
+        return self.name or self.image
 
 
 def run_step(engine: Engine, step: Step, out: BinaryIO, err: BinaryIO) -> int:
@@ -159,7 +167,7 @@ class _Running:
                 stream = api.attach(self._container, stream=True, demux=True)
             if self._signalled.is_set():
                 return
-            with engine.asked(f"start a container of {self._step.image}"):
+            with engine.asked(f"start a container of {self._step.image_name}"):
                 api.start(self._container)
             self._started.set()
             if self._signalled.is_set():
@@ -186,7 +194,7 @@ class _Running:
 
     def _ended(self) -> int:
         """Return the exit code of a command that ended by itself."""
-        name = f"the container of {self._step.image}"
+        name = f"the container of {self._step.image_name}"
         with self._engine.asked("wait for a container", gone_is_fine=True):
             code = int(self._engine.api.wait(self._container, timeout=_WAIT_S)["StatusCode"])
             facts = self._engine.api.inspect_container(self._container)
@@ -215,7 +223,7 @@ def create(engine: Engine, step: Step, *, interactive: bool = False) -> str:
         It reads what is typed.
     """
     api = engine.api
-    with engine.asked(f"create a container of {step.image}"):
+    with engine.asked(f"create a container of {step.image_name}"):
         machine = api.info()
         memory = step.memory_mib or int(machine["MemTotal"] * _MEMORY_SHARE) >> 20
         limits = api.create_host_config(
@@ -233,7 +241,7 @@ def create(engine: Engine, step: Step, *, interactive: bool = False) -> str:
             log_config={"Type": "none"},
         )
     try:
-        with engine.asked(f"create a container of {step.image}"):
+        with engine.asked(f"create a container of {step.image_name}"):
             made = api.create_container(
                 step.image,
                 entrypoint=list(step.argv),
