@@ -268,7 +268,8 @@ def test_a_client_that_stops_reading_holds_nobody_up(tracker: int) -> None:
             finally:
                 here.shutdown(socket.SHUT_RDWR)
                 server.shutdown(socket.SHUT_RDWR)
-            with pytest.raises(Exception, match=r"(?i)shutdown|close|reset|EOF|Recv"):
+            # code=1 is RPCCode::kShutdown: so TVM says it where the cut falls between two messages.
+            with pytest.raises(Exception, match=r"(?i)shutdown|close|reset|EOF|Recv|code=1$"):
                 download.result(10)
 
 
