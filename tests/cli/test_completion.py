@@ -63,7 +63,7 @@ def test_bash_takes_its_script(invoke: Toolchain, tmp_path: Path) -> None:
     ("words", "answers"),
     [
         (["model", "inspect", "zoo", ":"], list(ZOO)),
-        (["model", "inspect", "zoo", ":", "re"], ["resnet-18"]),
+        (["model", "inspect", "zoo", ":", "mo"], ["mobilenet"]),
         (["model", "inspect", "zo"], [f"zoo:{name}" for name in ZOO]),
         (["build", "zoo", ":", "mobilenet", "--layout", "N"], ["NCHW", "NHWC"]),
     ],

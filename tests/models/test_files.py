@@ -20,9 +20,7 @@ OPTIONS = ModelOptions()
 
 @pytest.mark.parametrize("name", ["zoo:nope", "nope", "zoo:", "a" * 3000])
 def test_an_unknown_name_lists_the_zoo(name: str) -> None:
-    with pytest.raises(
-        UsageError, match=r"unknown model .*zoo:mobilenet, zoo:resnet-18, zoo:squeezenet_v1.1"
-    ):
+    with pytest.raises(UsageError, match=r"unknown model .*zoo:mobilenet, zoo:resnet-18, .*zoo:vgg-19"):
         load_model(name, OPTIONS)
 
 

@@ -32,13 +32,14 @@ class Case:
     relu: bool
     stride: int
     seed: int
+    axes: int = 2
 
     def model(self) -> onnx.ModelProto:
         """Return conv, norm, perhaps ReLU; the norm or the ReLU is the output."""
         channels = self.groups * self.outputs
         random = np.random.default_rng(self.seed)
         weights = {
-            "w": random.normal(size=(channels, self.per_group, self.kernel, self.kernel)),
+            "w": random.normal(size=(channels, self.per_group, *[self.kernel] * self.axes)),
             **statistics(random, channels),
         }
         if self.bias:
@@ -48,15 +49,14 @@ class Case:
             ["x", "w", *(["b"] if self.bias else [])],
             ["c"],
             group=self.groups,
-            strides=[self.stride] * 2,
-            pads=[self.kernel // 2] * 4,
+            strides=[self.stride] * self.axes,
+            pads=[self.kernel // 2] * 2 * self.axes,
         )
         nodes = [conv, norm("c", "n", **({} if self.epsilon is None else {"epsilon": self.epsilon}))]
         if self.relu:
             nodes.append(helper.make_node("Relu", ["n"], ["y"]))
-        return float32(
-            nodes, {"x": (2, self.groups * self.per_group, SIZE, SIZE)}, [nodes[-1].output[0]], weights
-        )
+        shape = (2, self.groups * self.per_group, *[SIZE] * self.axes)
+        return float32(nodes, {"x": shape}, [nodes[-1].output[0]], weights)
 
 
 cases = st.builds(
@@ -70,6 +70,7 @@ cases = st.builds(
     relu=st.booleans(),
     stride=st.integers(1, 2),
     seed=st.integers(0, 99),
+    axes=st.integers(1, 3),
 )
 
 
@@ -94,7 +95,7 @@ def float32(
     made = graph_of(
         nodes,
         [tensor_info(name, shape) for name, shape in inputs.items()],
-        [tensor_info(name, tuple("NCHW")) for name in outputs],
+        [tensor_info(name, tuple("NCTHW"[: len(next(iter(inputs.values())))])) for name in outputs],
         {name: array.astype(np.float32) for name, array in weights.items()},
     )
     onnx.checker.check_model(made)

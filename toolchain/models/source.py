@@ -11,7 +11,7 @@ import onnx
 
 from toolchain.errors import MissingError, UsageError
 from toolchain.models.external import read_external_data
-from toolchain.models.options import ModelOptions
+from toolchain.models.options import ModelOptions, format_shape
 from toolchain.models.walk import all_names
 from toolchain.models.zoo import ZOO, ZooNetwork
 from toolchain.models.zoo.graph import GraphBuilder
@@ -84,13 +84,13 @@ def _from_zoo(name: str, options: ModelOptions) -> Source:
 
 
 def _zoo_shape(network: ZooNetwork, options: ModelOptions) -> tuple[int, ...]:
-    batch, channels, height, width = network.shape
-    shape = options.shapes.get(GraphBuilder.data, (options.batch or batch, channels, height, width))
-    if len(shape) != 4 or shape[1] != channels:
-        text = ",".join(map(str, shape))
+    batch, channels, *spatial = network.shape
+    shape = options.shapes.get(GraphBuilder.data, (options.batch or batch, channels, *spatial))
+    if len(shape) != len(network.shape) or shape[1] != channels:
+        axes = ",".join("THW"[-len(spatial) :])
         raise UsageError(
-            f"--shape {GraphBuilder.data}={text}: {network.name} takes N,{channels},H,W",
-            f"for example --shape {GraphBuilder.data}=1,{channels},{height},{width}",
+            f"--shape {format_shape(GraphBuilder.data, shape)}: {network.name} takes N,{channels},{axes}",
+            f"for example --shape {format_shape(GraphBuilder.data, (1, channels, *spatial))}",
         )
     return shape
 

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+from toolchain.errors import UsageError
 
 OPSET = 17
 IR_VERSION = 8
 RELU_VARIANCE = 0.5 - 0.5 / np.pi
 """Variance of max(x, 0) for a standard normal x: E[y^2] - E[y]^2 = 1/2 - 1/(2 pi)."""
 
+Extent = int | tuple[int, ...]
+"""Elements along each spatial axis; one number stands for all of them."""
+
 
 class Window(TypedDict, total=False):
-    """Geometry of a square convolution, in elements; `kernel` is always needed."""
+    """Geometry of a convolution or a pooling, in elements; `kernel` is always needed."""
 
-    kernel: int
-    stride: int
-    padding: int
-    groups: int
+    kernel: Extent
+    stride: Extent
+    padding: Extent
 
 
 class GraphBuilder:
     """Adds layers to a graph; every tensor is named after the layer that makes it.
+
+    The input's rank decides how many axes convolutions and poolings have: NCHW two, NCTHW three.
 
     Weights are He-normal, drawn from a generator seeded by `seed` and the tensor's own name, so that
     one layer's weights don't depend on the others. Each dense filter sums to zero: activations behind
@@ -37,7 +44,7 @@ class GraphBuilder:
     name
         Name of the graph.
     shape
-        Shape of the input `data`, NCHW.
+        Shape of the input `data`: batch, channels and the spatial axes.
     seed
         Seed of all weights.
     """
@@ -45,16 +52,20 @@ class GraphBuilder:
     data = "data"
 
     def __init__(self, name: str, shape: tuple[int, ...], seed: int) -> None:
-        self._name = name
-        self._shape = shape
+        # Everything is made in its place: protobuf copies what is put together from parts.
+        self._model = onnx.ModelProto(ir_version=IR_VERSION, opset_import=[helper.make_opsetid("", OPSET)])
+        self._graph = self._model.graph
+        self._graph.name = name
         self._seed = seed
-        self._nodes: list[onnx.NodeProto] = []
-        self._weights: list[onnx.TensorProto] = []
-        self._channels = {self.data: shape[1]}
+        self._shapes = {self.data: shape}
+
+    def shape(self, x: str) -> tuple[int, ...]:
+        """Return the shape of tensor `x`."""
+        return self._shapes[x]
 
     def channels(self, x: str) -> int:
         """Return the extent of dimension 1 of tensor `x`."""
-        return self._channels[x]
+        return self._shapes[x][1]
 
     def conv(
         self,
@@ -63,89 +74,125 @@ class GraphBuilder:
         channels: int,
         *,
         bias: bool = False,
+        groups: int = 1,
         **window: Unpack[Window],
     ) -> str:
-        """Add a square 2-D convolution."""
-        kernel, groups = window["kernel"], window.get("groups", 1)
-        weight = self._he_normal(f"{name}.weight", (channels, self.channels(x) // groups, kernel, kernel))
-        inputs = [x, weight] + ([self._normal(f"{name}.bias", channels, 0.0, 0.02)] if bias else [])
-        return self._add(
-            "Conv",
-            name,
-            inputs,
-            channels,
-            kernel_shape=[kernel] * 2,
-            strides=[window.get("stride", 1)] * 2,
-            pads=[window.get("padding", 0)] * 4,
-            group=groups,
-        )
+        """Add a convolution."""
+        geometry, extents = self._slide(x, **window)
+        shape = (channels, self.channels(x) // groups, *geometry["kernel_shape"])
+        inputs = [x, self._he_normal(f"{name}.weight", shape)]
+        if bias:
+            inputs.append(self._normal(f"{name}.bias", channels, 0.0, 0.02))
+        return self._add("Conv", name, inputs, (channels, *extents), **geometry, group=groups)
 
     def conv_bn(
-        self, name: str, x: str, channels: int, *, gamma: float = 1.0, **window: Unpack[Window]
+        self,
+        name: str,
+        x: str,
+        channels: int,
+        *,
+        gamma: float = 1.0,
+        epsilon: float = 1e-5,
+        groups: int = 1,
+        **window: Unpack[Window],
     ) -> str:
         """Add a convolution without bias and its batch norm, scaled around `gamma`."""
-        y = self.conv(name, x, channels, **window)
+        y = self.conv(name, x, channels, groups=groups, **window)
         statistics = [
             self._normal(f"{name}_bn.gamma", channels, gamma, 0.05 * gamma),
             self._normal(f"{name}_bn.beta", channels, 0.0, 0.02),
             self._normal(f"{name}_bn.mean", channels, 0.0, 0.02),
             self._uniform(f"{name}_bn.var", channels, 0.8, 1.2),
         ]
-        return self._add("BatchNormalization", f"{name}_bn", [y, *statistics], channels, epsilon=1e-5)
+        shape = self.shape(y)[1:]
+        return self._add("BatchNormalization", f"{name}_bn", [y, *statistics], shape, epsilon=epsilon)
 
-    def conv_bn_relu(self, name: str, x: str, channels: int, **window: Unpack[Window]) -> str:
+    def conv_bn_relu(
+        self,
+        name: str,
+        x: str,
+        channels: int,
+        *,
+        epsilon: float = 1e-5,
+        groups: int = 1,
+        **window: Unpack[Window],
+    ) -> str:
         """Add a convolution, its batch norm and a ReLU."""
-        return self.relu(f"{name}_relu", self.conv_bn(name, x, channels, **window))
+        y = self.conv_bn(name, x, channels, epsilon=epsilon, groups=groups, **window)
+        return self.relu(f"{name}_relu", y)
 
     def relu(self, name: str, x: str) -> str:
         """Add a ReLU."""
-        return self._add("Relu", name, [x], self.channels(x))
+        return self._add("Relu", name, [x], self.shape(x)[1:])
 
     def add(self, name: str, x: str, y: str) -> str:
         """Add the sum of two tensors of one shape."""
-        return self._add("Add", name, [x, y], self.channels(x))
+        return self._add("Add", name, [x, y], self.shape(x)[1:])
 
-    def concat(self, name: str, x: str, y: str) -> str:
-        """Add the concatenation of the channels of two tensors."""
-        return self._add("Concat", name, [x, y], self.channels(x) + self.channels(y), axis=1)
+    def concat(self, name: str, *parts: str) -> str:
+        """Add the concatenation of the channels of tensors that agree in all else."""
+        channels = sum(self.channels(part) for part in parts)
+        return self._add("Concat", name, list(parts), (channels, *self.shape(parts[0])[2:]), axis=1)
 
-    def max_pool(self, name: str, x: str, *, kernel: int, stride: int, padding: int = 0) -> str:
-        """Add a square 2-D max pooling."""
-        square = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [padding] * 4}
-        return self._add("MaxPool", name, [x], self.channels(x), **square)
+    def max_pool(self, name: str, x: str, **window: Unpack[Window]) -> str:
+        """Add a max pooling."""
+        geometry, extents = self._slide(x, **window)
+        return self._add("MaxPool", name, [x], (self.channels(x), *extents), **geometry)
+
+    def average_pool(self, name: str, x: str, **window: Unpack[Window]) -> str:
+        """Add an average pooling; padding counts as zeros."""
+        geometry, extents = self._slide(x, **window)
+        shape = (self.channels(x), *extents)
+        return self._add("AveragePool", name, [x], shape, **geometry, count_include_pad=1)
 
     def global_average_pool(self, name: str, x: str) -> str:
-        """Add the mean over height and width."""
-        return self._add("GlobalAveragePool", name, [x], self.channels(x))
+        """Add the mean over all spatial axes."""
+        _, channels, *spatial = self.shape(x)
+        return self._add("GlobalAveragePool", name, [x], (channels, *[1] * len(spatial)))
 
     def flatten(self, name: str, x: str) -> str:
-        """Add the reshape from [N, C, 1, 1] to [N, C]."""
-        return self._add("Flatten", name, [x], self.channels(x), axis=1)
+        """Add the reshape to [N, everything else]."""
+        return self._add("Flatten", name, [x], (math.prod(self.shape(x)[1:]),), axis=1)
 
     def dense(self, name: str, x: str, units: int) -> str:
         """Add a fully connected layer with bias."""
         weight = self._he_normal(f"{name}.weight", (units, self.channels(x)))
-        return self._add(
-            "Gemm", name, [x, weight, self._normal(f"{name}.bias", units, 0.0, 0.02)], units, transB=1
-        )
+        bias = self._normal(f"{name}.bias", units, 0.0, 0.02)
+        return self._add("Gemm", name, [x, weight, bias], (units,), transB=1)
 
     def finish(self, logits: str) -> onnx.ModelProto:
         """Add the softmax named `output` and return the model."""
-        self._add("Softmax", "output", [logits], self.channels(logits), axis=1)
-        output_shape = (self._shape[0], self.channels(logits))
-        graph = helper.make_graph(
-            self._nodes,
-            self._name,
-            [helper.make_tensor_value_info(self.data, TensorProto.FLOAT, self._shape)],
-            [helper.make_tensor_value_info("output", TensorProto.FLOAT, output_shape)],
-            self._weights,
-        )
-        opset = helper.make_opsetid("", OPSET)
-        return helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION)
+        output = self._add("Softmax", "output", [logits], self.shape(logits)[1:], axis=1)
+        for values, name in ((self._graph.input, self.data), (self._graph.output, output)):
+            values.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, self.shape(name)))
+        return self._model
 
-    def _add(self, operator: str, name: str, inputs: list[str], channels: int, **attributes: Any) -> str:
-        self._nodes.append(helper.make_node(operator, inputs, [name], name=name, **attributes))
-        self._channels[name] = channels
+    def _slide(
+        self, x: str, *, kernel: Extent, stride: Extent = 1, padding: Extent = 0
+    ) -> tuple[dict[str, list[int]], list[int]]:
+        """Return a window's ONNX attributes, and the spatial extents it leaves of `x`."""
+        sizes = self.shape(x)[2:]
+        kernels, strides, pads = (
+            [extent] * len(sizes) if isinstance(extent, int) else list(extent)
+            for extent in (kernel, stride, padding)
+        )
+        extents = [
+            (size + 2 * pad - k) // step + 1
+            for size, k, step, pad in zip(sizes, kernels, strides, pads, strict=True)
+        ]
+        return {"kernel_shape": kernels, "strides": strides, "pads": pads * 2}, extents
+
+    def _add(
+        self, operator: str, name: str, inputs: list[str], shape: tuple[int, ...], **attributes: Any
+    ) -> str:
+        """Add a node; `shape` is its output's, less the batch."""
+        if min(shape) < 1:
+            raise UsageError(
+                f"zoo:{self._graph.name}: the shapes don't fit together: nothing is left of {name!r}",
+                f"leave --shape {self.data}=… out, or give it a larger one",
+            )
+        self._graph.node.append(helper.make_node(operator, inputs, [name], name=name, **attributes))
+        self._shapes[name] = (self._shapes[self.data][0], *shape)
         return name
 
     def _generator(self, name: str) -> np.random.Generator:
@@ -153,7 +200,8 @@ class GraphBuilder:
         return np.random.default_rng(int.from_bytes(digest[:8], "big"))
 
     def _weight(self, name: str, values: np.ndarray) -> str:
-        self._weights.append(numpy_helper.from_array(values.astype(np.float32, copy=False), name))
+        tensor = self._graph.initializer.add(name=name, dims=values.shape, data_type=TensorProto.FLOAT)
+        tensor.raw_data = values.astype("<f4", copy=False).tobytes()
         return name
 
     def _he_normal(self, name: str, shape: tuple[int, ...]) -> str:
