@@ -22,6 +22,9 @@ FIRST_IR_WITHOUT_STORED_INPUTS = 4
 WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
 """Operators that move a kernel over an image."""
 
+LARGE = 1 << 16
+"""Bytes above which a stored tensor holds no shape that others are inferred from."""
+
 _HINT = "`toolchain model inspect` shows the inputs; check the file, --shape and --batch"
 
 
@@ -107,14 +110,29 @@ def inferred(model: onnx.ModelProto, origin: str, *, strict: bool = True) -> onn
         The shapes don't fit the operators.
     """
     try:
-        known = shape_inference.infer_shapes(model, check_type=strict, strict_mode=strict, data_prop=True)
+        known = shape_inference.infer_shapes(
+            _without_large_weights(model), check_type=strict, strict_mode=strict, data_prop=True
+        )
     except Exception as error:  # InferenceError, or whatever the C++ side throws at a broken graph
         if not strict:
             return model
         raise UsageError(f"{origin}: the shapes don't fit together: {first_line(error)}", _HINT) from error
+    for tensor, whole in zip(known.graph.initializer, model.graph.initializer, strict=True):
+        if len(whole.raw_data) > LARGE:
+            tensor.CopyFrom(whole)
     if strict:
         _check_windows(known, origin)
     return known
+
+
+def _without_large_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy whose large weights have shapes alone: inference writes and reads all there is."""
+    outline = onnx.ModelProto()
+    outline.CopyFrom(model)
+    for tensor in outline.graph.initializer:
+        if len(tensor.raw_data) > LARGE:
+            tensor.ClearField("raw_data")
+    return outline
 
 
 def _check_windows(model: onnx.ModelProto, origin: str) -> None:
