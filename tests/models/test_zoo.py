@@ -54,20 +54,12 @@ SMALL = {
     **{f"vgg-{layers}": (1, 3, 32, 32) for layers in (11, 13, 16, 19)},
 }
 FAST = ("mobilenet", "resnet-18", "squeezenet_v1.1")
-SLOW = (
-    "inception_v3",
-    "resnet-50",
-    "resnet3d-18",
-    "vgg-16",
-)  # one of each family; the rest in `make test-all`
+SLOW = ("inception_v3", "resnet-50", "resnet3d-18", "vgg-16")  # one of a kind; REST is in test-all
+REST = [name for name in ZOO if name not in (*FAST, *SLOW)]
 BY_COST = [
     *FAST,
     *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
-    *(
-        pytest.param(name, marks=[pytest.mark.slow, pytest.mark.full])
-        for name in ZOO
-        if name not in (*FAST, *SLOW)
-    ),
+    *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.full]) for name in REST),
 ]
 BATCH = 8
 
