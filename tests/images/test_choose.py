@@ -130,6 +130,12 @@ def test_a_daemon_elsewhere_is_not_even_asked(address: str, monkeypatch: pytest.
     assert time.monotonic() - begun < 1
 
 
+def test_what_is_no_address_is_not_taken_for_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "garbage")
+    with pytest.raises(UsageError, match="DOCKER_HOST=garbage: .*port is required"):
+        choose("docker", NAME)
+
+
 @pytest.mark.parametrize("address", ["unix:///nowhere/docker.sock", "tcp://127.0.0.1:1"])
 def test_no_daemon(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", address)

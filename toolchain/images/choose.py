@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import Image, image_named
-from toolchain.images.engine import address, connect, is_local
+from toolchain.images.engine import address, checked_address, connect, is_local
 from toolchain.images.inside import image_here
 from toolchain.images.listing import is_stale
 from toolchain.images.sources import LOCK_LABEL
@@ -116,7 +116,7 @@ def _probe() -> None:
 
 def _elsewhere() -> UsageError:
     return UsageError(
-        f"DOCKER_HOST={address()}: the Docker daemon is on another machine, "
+        f"DOCKER_HOST={checked_address()}: the Docker daemon is on another machine, "
         "and a bind mount of this machine's folders cannot work there",
         "unset DOCKER_HOST, or use --engine host",
     )

@@ -277,6 +277,26 @@ def address() -> str:
     return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
 
 
+def checked_address() -> str:
+    """Return `address`, which is one.
+
+    Raises
+    ------
+    UsageError
+        DOCKER_HOST is not an address, or what goes with it (DOCKER_TLS_VERIFY …) is wrong.
+    """
+    import docker.errors
+    import docker.utils
+
+    where = address()
+    try:
+        docker.utils.parse_host(where)
+        docker.utils.kwargs_from_env()
+    except (docker.errors.DockerException, ValueError) as error:
+        raise UsageError(f"DOCKER_HOST={where}: {error}", "such as unix:///var/run/docker.sock") from error
+    return where
+
+
 def is_local(where: str) -> bool:
     """Return whether a daemon's address is one of this machine; nothing is connected."""
     parts = urlsplit(where)
@@ -298,14 +318,9 @@ def connect() -> Iterator[Engine]:
     import docker.errors
     import requests.exceptions
 
-    where = address()
+    where = checked_address()
     try:
-        docker.utils.parse_host(where)
-        options = docker.utils.kwargs_from_env()
-    except (docker.errors.DockerException, ValueError) as error:
-        raise UsageError(f"DOCKER_HOST={where}: {error}", "such as unix:///var/run/docker.sock") from error
-    try:
-        api = docker.APIClient(version="auto", timeout=_ANSWER_SECONDS, **options)
+        api = docker.APIClient(version="auto", timeout=_ANSWER_SECONDS, **docker.utils.kwargs_from_env())
     except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
         raise _absent(where, error) from error
     with closing(api):
