@@ -132,7 +132,7 @@ def test_a_daemon_elsewhere_is_not_even_asked(address: str, monkeypatch: pytest.
 
 def test_what_is_no_address_is_not_taken_for_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "garbage")
-    with pytest.raises(UsageError, match="DOCKER_HOST=garbage: .*port is required"):
+    with pytest.raises(UsageError, match=r"DOCKER_HOST=garbage: .*port is required"):
         choose("docker", NAME)
 
 
