@@ -99,8 +99,7 @@ def on_host(error: ToolchainError) -> Choice:
 def _probe() -> None:
     """Find out quickly whether a daemon listens at all."""
     parts = urlsplit(address())
-    if not is_local(address()):
-        raise _elsewhere()
+    _check_is_here()
     try:
         if parts.scheme == "tcp":
             socket.create_connection((parts.hostname, parts.port), _PROBE_S).close()
@@ -114,17 +113,18 @@ def _probe() -> None:
         raise MissingError(f"no Docker daemon answers at {address()}: {error}") from error
 
 
-def _elsewhere() -> UsageError:
-    return UsageError(
-        f"DOCKER_HOST={checked_address()}: the Docker daemon is on another machine, "
-        "and a bind mount of this machine's folders cannot work there",
-        "unset DOCKER_HOST, or use --engine host",
-    )
+def _check_is_here() -> None:
+    """Refuse a daemon of another machine; nothing is connected."""
+    if not is_local(address()):
+        raise UsageError(
+            f"DOCKER_HOST={checked_address()}: the Docker daemon is on another machine, "
+            "and a bind mount of this machine's folders cannot work there",
+            "unset DOCKER_HOST, or use --engine host",
+        )
 
 
 def _ready(image: Image) -> Ready:
-    if not is_local(address()):
-        raise _elsewhere()
+    _check_is_here()
     with connect() as engine:
         facts = engine.image(image.tag)
         if facts is None:

@@ -285,16 +285,20 @@ def checked_address() -> str:
     UsageError
         DOCKER_HOST is not an address, or what goes with it (DOCKER_TLS_VERIFY …) is wrong.
     """
+    return _checked_environment()[0]
+
+
+def _checked_environment() -> tuple[str, dict[str, Any]]:
+    """Return the daemon's address, and what the SDK takes from the environment."""
     import docker.errors
     import docker.utils
 
     where = address()
     try:
         docker.utils.parse_host(where)
-        docker.utils.kwargs_from_env()
+        return where, docker.utils.kwargs_from_env()
     except (docker.errors.DockerException, ValueError) as error:
         raise UsageError(f"DOCKER_HOST={where}: {error}", "such as unix:///var/run/docker.sock") from error
-    return where
 
 
 def is_local(where: str) -> bool:
@@ -318,9 +322,9 @@ def connect() -> Iterator[Engine]:
     import docker.errors
     import requests.exceptions
 
-    where = checked_address()
+    where, options = _checked_environment()
     try:
-        api = docker.APIClient(version="auto", timeout=_ANSWER_SECONDS, **docker.utils.kwargs_from_env())
+        api = docker.APIClient(version="auto", timeout=_ANSWER_SECONDS, **options)
     except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
         raise _absent(where, error) from error
     with closing(api):
