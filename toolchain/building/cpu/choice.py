@@ -1,0 +1,66 @@
+"""How one function is computed: what a tuner chooses and a record keeps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Literal
+
+from toolchain.errors import ToolchainError
+
+Algorithm = Literal["direct", "depthwise", "winograd", "dense", "general"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One candidate of a task.
+
+    Attributes
+    ----------
+    blocks, columns
+        Tile of accumulators: output blocks x output columns (rows of a matrix for `dense`).
+    rows
+        Output rows of one parallel piece.
+    tile
+        Of winograd: m of F(m, 3); else 0.
+    order
+        What runs in parallel first: `rows` of the output, or its `channels` (each thread then reads
+        its own weights).
+    flat
+        Rows and columns are one axis (1x1 convolutions of small images).
+    """
+
+    algorithm: Algorithm
+    blocks: int = 1
+    columns: int = 1
+    rows: int = 1
+    tile: int = 0
+    order: Literal["rows", "channels"] = "rows"
+    flat: bool = False
+
+    def to_json(self) -> str:
+        """Return the choice as a record's payload."""
+        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+
+
+GENERAL = Choice("general")
+
+
+def choice_from(payload: str) -> Choice:
+    """Return the choice of a record's payload.
+
+    Raises
+    ------
+    ToolchainError
+        It is none of this version.
+    """
+    try:
+        found = json.loads(payload)
+        known = {field.name for field in fields(Choice)}
+        if not set(found) <= known:
+            raise TypeError(f"unknown: {', '.join(sorted(set(found) - known))}")
+        return Choice(**found)
+    except (ValueError, TypeError) as error:
+        raise ToolchainError(
+            f"a record's choice is none of this version: {error}", "tune the task again with --fresh"
+        ) from error

@@ -1,0 +1,79 @@
+"""Functions at the edge of packed code: into a packed layout and out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tvm import te, tirx
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.emit import ZERO, build, places
+from toolchain.building.cpu.expressions import bind
+from toolchain.building.cpu.general import general
+from toolchain.building.cpu.layout import Layout
+from toolchain.building.cpu.read import Read, read
+
+
+def pack_function(shape: Sequence[int], layout: Layout, core: Core) -> tirx.PrimFunc:
+    """Return the function that brings a plain value of a logical shape into a layout."""
+    if layout.lanes == 1:
+        return _with_halo(shape, layout, core)
+    return general(_identity(shape), [None, layout], core)
+
+
+def unpack_function(shape: Sequence[int], layout: Layout, core: Core) -> tirx.PrimFunc:
+    """Return the function that brings a value of a logical shape out of a layout."""
+    return general(_identity(shape), [layout, None], core)
+
+
+def _identity(shape: Sequence[int]) -> Read:
+    source = te.placeholder(tuple(shape), name="source")
+    result = te.compute(tuple(shape), lambda *place: source(*place), name="result")
+    return read(te.create_prim_func([source, result]))
+
+
+def _with_halo(shape: Sequence[int], layout: Layout, core: Core) -> tirx.PrimFunc:
+    """Copy row by row: with one lane the general rule would copy number by number."""
+    full = layout.shape(shape)[:-1]
+    width = shape[-1]
+    vector = next(size for size in (core.lanes, core.lanes // 2, 4, 2, 1) if size and width % size == 0)
+
+    def body() -> None:
+        source = ir.arg("source", ir.buffer(tuple(shape), "float32"))
+        result = ir.arg("result", ir.buffer((*full, 1), "float32"))
+        analyzer = Analyzer()
+        space = full[:-1]
+        with ir.parallel(0, prod(space)) as piece:
+            n, channel, *row = places(bind(analyzer, piece, prod(space)), space, analyzer)
+            inside = [
+                tirx.all(place >= before, place < before + size)
+                for place, before, size in zip(row, layout.before, shape[2:], strict=False)
+            ]
+
+            def zeros(start: int, count: int) -> None:
+                if count:
+                    with ir.serial(0, count) as column:
+                        ir.buffer_store(result, ZERO, [n, channel, *row, column + start, 0])
+
+            def copy() -> None:
+                zeros(0, layout.before[-1])
+                with ir.serial(0, width // vector) as step, ir.vectorized(0, vector) as lane:
+                    moved = [place - before for place, before in zip(row, layout.before, strict=False)]
+                    column = step * vector + lane
+                    value = source[(n, channel, *moved, column)]
+                    ir.buffer_store(result, value, [n, channel, *row, column + layout.before[-1], 0])
+                zeros(layout.before[-1] + width, layout.after[-1])
+
+            if not inside:
+                copy()
+            else:
+                with ir.If(tirx.all(*inside)):
+                    with ir.Then():
+                        copy()
+                    with ir.Else():
+                        zeros(0, full[-1])
+
+    return build(body)

@@ -1,0 +1,152 @@
+"""Convolutions, recognised by what a block computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import tvm
+from tvm import tirx
+from tvm.ir.expr import TensorLoad
+
+from toolchain.building.cpu.expressions import linear
+from toolchain.building.cpu.read import Read, Stage, shape_of
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution over one to three spatial axes, logical layout (n, c, *spatial).
+
+    Attributes
+    ----------
+    size, kernel, out, stride, dilation
+        Per spatial axis.
+    pads
+        Zeros around the input that the windows reach, before every axis and then after it. The latter
+        may be less than the model says: what no window reaches is not needed.
+    x, weight
+        Parameters that hold the input, without its padding, and the weight (co, ci / groups, *kernel).
+    y
+        What the convolution's own stage writes; the epilogue follows.
+    """
+
+    batch: int
+    ci: int
+    co: int
+    groups: int
+    size: tuple[int, ...]
+    kernel: tuple[int, ...]
+    out: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    pads: tuple[int, ...]
+    x: tirx.Buffer
+    weight: tirx.Buffer
+    y: tirx.Buffer
+
+    @property
+    def depthwise(self) -> bool:
+        """One input and one output channel in every group."""
+        return self.groups == self.ci == self.co and self.groups > 1
+
+    @property
+    def flops(self) -> int:
+        """Operations, a multiply and an add counted as two."""
+        return 2 * self.batch * self.co * prod(self.out) * prod(self.kernel) * self.ci // self.groups
+
+
+def convolution(read: Read) -> Convolution | None:
+    """Return the convolution that a function computes, epilogue apart; None where there is none."""
+    for stage in read.stages:
+        found = _convolution(read, stage)
+        if found is not None:
+            return found
+    return None
+
+
+def product(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
+    """Return the two factors of a stage that sums up products of loads."""
+    value = stage.value
+    if stage.init is None or not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
+        return None
+    factors = (value.b.a, value.b.b)
+    if not isinstance(value.a, TensorLoad) or not all(isinstance(each, TensorLoad) for each in factors):
+        return None
+    return factors
+
+
+def _convolution(read: Read, stage: Stage) -> Convolution | None:
+    factors = product(stage)
+    if factors is None:
+        return None
+    x, weight = factors
+    rank = len(x.indices)
+    if rank not in (3, 4, 5) or len(weight.indices) != rank or len(stage.indices) != rank:
+        return None
+    if len(stage.axes) != 2 * rank - 1 or not all(isinstance(each, tirx.Var) for each in stage.indices):
+        return None
+    if not all(isinstance(each, tirx.Var) for each in weight.indices):
+        return None
+    if not x.indices[0].same_as(stage.indices[0]) or not weight.indices[0].same_as(stage.indices[1]):
+        return None
+    out_axes = [stage.position(axis) for axis in stage.indices[2:]]
+    kernel_axes = [stage.position(axis) for axis in weight.indices[2:]]
+    stride, dilation = [], []
+    for index, out, kernel in zip(x.indices[2:], out_axes, kernel_axes, strict=True):
+        form = linear(index, stage.axes)
+        if form is None or set(form[0]) != {out, kernel}:
+            return None
+        stride.append(form[0][out])
+        dilation.append(form[0][kernel])
+    source, before = _unpadded(read, x.source)
+    if source is None or read.place(weight.source) is None:
+        return None
+    size = shape_of(source)
+    windows = tuple(stage.extents[axis] for axis in kernel_axes)
+    places = tuple(stage.extents[axis] for axis in out_axes)
+    reach = [
+        (o - 1) * s + d * (k - 1) + 1 for o, s, d, k in zip(places, stride, dilation, windows, strict=True)
+    ]
+    after = tuple(max(0, r - full - b) for r, full, b in zip(reach, size[2:], before, strict=True))
+    return Convolution(
+        batch=size[0],
+        ci=size[1],
+        co=stage.extent(stage.indices[1]),
+        groups=size[1] // shape_of(weight.source)[1],
+        size=size[2:],
+        kernel=windows,
+        out=places,
+        stride=tuple(stride),
+        dilation=tuple(dilation),
+        pads=(*before, *after),
+        x=source,
+        weight=weight.source,
+        y=stage.buffer,
+    )
+
+
+def _unpadded(read: Read, buffer: tirx.Buffer) -> tuple[tirx.Buffer | None, tuple[int, ...]]:
+    """Return the parameter behind a buffer and the zeros before its spatial axes; None: other padding."""
+    stage = read.producer(buffer)
+    rank = len(buffer.shape)
+    if stage is None:
+        return (buffer if read.place(buffer) is not None else None), (0,) * (rank - 2)
+    value = stage.value
+    if isinstance(value, tvm.ir.Call) and len(value.args) == 3:  # if_then_else(inside, value, 0)
+        _inside, value, outside = value.args
+        if not isinstance(outside, tirx.FloatImm) or float(outside) != 0.0:
+            return None, ()
+    if not isinstance(value, TensorLoad) or read.place(value.source) is None:
+        return None, ()
+    before: list[int] = []
+    for place, index in enumerate(value.indices):
+        form = linear(index, stage.axes)
+        own = stage.indices[place] if place < len(stage.indices) else None
+        if form is None or own is None or form[0] != {stage.position(own): 1}:
+            return None, ()
+        if not isinstance(form[1], tirx.IntImm):
+            return None, ()
+        before.append(-int(form[1]))
+    if any(before[:2]) or min(before) < 0:
+        return None, ()
+    return value.source, tuple(before[2:])

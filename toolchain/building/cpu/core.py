@@ -1,0 +1,48 @@
+"""What the generators must know of a CPU core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from toolchain.targets.target import BoardTarget
+
+Form = Literal["broadcast", "lanes"]
+
+
+@dataclass(frozen=True)
+class Core:
+    """A core as the generators see it.
+
+    Attributes
+    ----------
+    lanes
+        float32 numbers of one vector register; also the channels of a block.
+    registers
+        Vector registers.
+    form
+        How one input channel meets a vector of output channels: `broadcast` from memory (x86), or
+        `lanes`: a vector of input channels is loaded once and multiplied lane by lane (ARM).
+    threads
+        Cores that work on one network.
+    """
+
+    lanes: int
+    registers: int
+    form: Form
+    threads: int
+
+
+# Registers: the architecture manuals. SSE and AVX2 have 16, AVX-512 and AArch64 32; armv7 has 16
+# quadword NEON registers.
+_X86 = {"x86-64-v4": (16, 32), "x86-64-v3": (8, 16)}
+_SSE = (4, 16)
+
+
+def core_of(target: BoardTarget) -> Core:
+    """Return the core that a target's code is generated for."""
+    if target.triple.startswith("x86_64"):
+        lanes, registers = _X86.get(target.level, _SSE)
+        return Core(lanes, registers, "broadcast", target.threads)
+    registers = 32 if target.triple.startswith("aarch64") else 16
+    return Core(4, registers, "lanes", target.threads)

@@ -1,0 +1,90 @@
+"""Depthwise convolution on packed values: every lane is a channel of its own."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from tvm import tirx
+from tvm.tirx.script.builder import ir
+
+from toolchain.building.cpu.choice import Choice
+from toolchain.building.cpu.convolution import Convolution
+from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.emit import ZERO, Emitter, Layouts, build, grid, places, tiles
+from toolchain.building.cpu.expressions import bind
+from toolchain.building.cpu.layout import Array
+from toolchain.building.cpu.read import Expr, Read
+
+
+def weight_shape(conv: Convolution, lanes: int) -> tuple[int, ...]:
+    """Return (c / V, *kernel, V)."""
+    return (-(-conv.co // lanes), *conv.kernel, lanes)
+
+
+def pack_weight(weight: Array, conv: Convolution, lanes: int) -> Array:
+    """Return a weight (c, 1, *kernel) as `depthwise` reads it."""
+    blocks, *kernel, _lanes = weight_shape(conv, lanes)
+    around = [(0, -conv.co % lanes), *((0, 0) for _ in kernel)]
+    blocked = np.pad(weight[:, 0], around).reshape(blocks, lanes, *kernel)
+    return np.ascontiguousarray(np.moveaxis(blocked, 1, -1))
+
+
+def depthwise(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
+    """Return the packed function of a depthwise convolution, epilogue included."""
+
+    def body() -> None:
+        emitter = Emitter(read, conv, layouts, weight_shape(conv, core.lanes), core.lanes)
+        analyzer = emitter.analyzer
+        pieces = list(conv.out[:-1])
+        rows = choice.rows if pieces and pieces[-1] % choice.rows == 0 else 1
+        if pieces:
+            pieces[-1] //= rows
+        space = [conv.batch, *pieces, int(emitter.weight.shape[0])]
+        with ir.parallel(0, prod(space)) as piece:
+            n, *where, block = places(bind(analyzer, piece, prod(space)), space, analyzer)
+            with grid([rows] if pieces else [], analyzer) as step:
+                row = where
+                if step:
+                    row = [*where[:-1], analyzer.simplify(where[-1] * rows + step[0])]
+                for start, count, size in tiles(conv.out[-1], choice.columns):
+                    with grid([count], analyzer) as (tile,):
+                        first = analyzer.simplify(tile * size + start)
+                        _tile(emitter, n, block, row, first, size)
+                if any(emitter.layout(read.output).halo):
+                    emitter.zero_halo(n, block, row)
+
+    return build(body)
+
+
+def _tile(emitter: Emitter, n: Expr, block: Expr, row: list[Expr], first: Expr, columns: int) -> None:
+    conv, analyzer, lanes = emitter.conv, emitter.analyzer, emitter.lanes
+    total = ir.alloc_buffer((columns * lanes,), "float32")
+    with ir.unroll(0, columns) as column, ir.vectorized(0, lanes) as lane:
+        ir.buffer_store(total, ZERO, [column * lanes + lane])
+    with (
+        grid(conv.kernel[:-1], analyzer) as taps,
+        ir.unroll(0, conv.kernel[-1]) as last,
+        ir.unroll(0, columns) as column,
+        ir.vectorized(0, lanes) as lane,
+    ):
+        at = [
+            place * stride + tap * dilation + origin
+            for place, stride, tap, dilation, origin in zip(
+                [*row, first + column],
+                conv.stride,
+                [*taps, last],
+                conv.dilation,
+                emitter.origin,
+                strict=True,
+            )
+        ]
+        x = tirx.BufferLoad(emitter.x, [n, block, *at, lane])
+        w = emitter.weight[(block, *taps, last, lane)]
+        ir.buffer_store(total, total[column * lanes + lane] + x * w, [column * lanes + lane])
+    with ir.unroll(0, columns) as column:
+        bind(analyzer, column, columns)
+        with ir.vectorized(0, lanes) as lane:
+            bind(analyzer, lane, lanes)
+            place = [*row, analyzer.simplify(first + column)]
+            emitter.store(total[column * lanes + lane], [n, block * lanes + lane, *place])

@@ -1,0 +1,178 @@
+"""What the generators of convolutions share: parameters, epilogue, halo, tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain.building.cpu.convolution import Convolution
+from toolchain.building.cpu.expressions import bind, inlined
+from toolchain.building.cpu.layout import Layout
+from toolchain.building.cpu.read import Expr, Read, Var, shape_of
+
+# Per parameter of the unpacked function; None: as the network has it.
+Layouts = Sequence[Layout | None]
+
+ZERO = tirx.const(0.0, "float32")
+
+
+def build(body: Callable[[], None]) -> tirx.PrimFunc:
+    """Return the function whose arguments and loops `body` emits; it needs no schedule."""
+    with IRBuilder() as builder, ir.prim_func():
+        ir.func_name("main")
+        ir.func_attr({"tirx.noalias": True, "tirx.is_scheduled": True})
+        body()
+    return builder.get()
+
+
+@contextmanager
+def when(condition: Expr | None) -> Iterator[None]:
+    """Emit what follows under a condition; None: always."""
+    if condition is None:
+        yield
+    else:
+        with ir.If(condition), ir.Then():
+            yield
+
+
+@contextmanager
+def grid(extents: Sequence[int], analyzer: Analyzer) -> Iterator[list[Var]]:
+    """Emit loops around what follows, none for no extents."""
+    if not extents:
+        yield []
+        return
+    with ir.grid(*extents) as found:
+        places = [found] if isinstance(found, tirx.Var) else list(found)
+        yield [bind(analyzer, place, extent) for place, extent in zip(places, extents, strict=True)]
+
+
+def tiles(extent: int, size: int) -> list[tuple[int, int, int]]:
+    """Cut an axis: (start, how many, size) of the full tiles, and of the one that is left."""
+    full, rest = divmod(extent, size)
+    return [(0, full, size)] * bool(full) + [(full * size, 1, rest)] * bool(rest)
+
+
+def places(index: Expr, extents: Sequence[int], analyzer: Analyzer) -> list[Expr]:
+    """Return the place on every axis of the element `index` of a space in row-major order."""
+    found: list[Expr] = []
+    for extent in reversed(extents):
+        found.insert(0, analyzer.simplify(index % extent))
+        index = analyzer.simplify(index // extent)
+    return found
+
+
+class Emitter:
+    """A convolution's parameters as the function under construction has them.
+
+    Parameters
+    ----------
+    weight
+        Shape of the packed weight.
+    """
+
+    def __init__(
+        self, read: Read, conv: Convolution, layouts: Layouts, weight: Sequence[int], lanes: int
+    ) -> None:
+        self.read, self.conv, self.layouts, self.lanes = read, conv, layouts, lanes
+        self.analyzer = Analyzer()
+        self.arguments = []
+        for param, layout in zip(read.params, layouts, strict=True):
+            shape = shape_of(param) if layout is None else layout.shape(shape_of(param))
+            if param.same_as(conv.weight):
+                shape = tuple(weight)
+            self.arguments.append(ir.arg(param.name, ir.buffer(shape, str(param.dtype))))
+        self.x, self.weight, self.out = map(self._argument, (conv.x, conv.weight, read.output))
+        # Where the first window begins in the padded input.
+        self.origin = tuple(
+            have - need for have, need in zip(self.layout(conv.x).before, conv.pads, strict=False)
+        )
+        if min(self.origin) < 0:
+            raise ValueError(f"{conv.x.name}: the halo {self.layout(conv.x).halo} is too small")
+
+    def _argument(self, buffer: tirx.Buffer) -> tirx.Buffer:
+        return self.arguments[self.read.parameter(buffer)]
+
+    def layout(self, buffer: tirx.Buffer) -> Layout:
+        """Return the layout of a packed parameter."""
+        layout = self.layouts[self.read.parameter(buffer)]
+        if layout is None:
+            raise ValueError(f"{buffer.name} is not packed")
+        return layout
+
+    def store(self, total: Expr, index: Sequence[Expr]) -> None:
+        """Write the output at a logical index (n, c, *spatial), given the convolution's sum there."""
+        index = list(index)
+        value = self._epilogue(total, index)
+        if self.conv.co % self.lanes:  # what lies in the padding must stay zero, whatever f(0) is
+            value = tirx.Select(self.analyzer.simplify(index[1]) < self.conv.co, value, ZERO)
+        ir.buffer_store(self.out, value, self.layout(self.read.output).at(index, self.analyzer))
+
+    def _epilogue(self, total: Expr, index: list[Expr]) -> Expr:
+        if self.read.output.same_as(self.conv.y):
+            return total
+
+        def stored(buffer: tirx.Buffer, at: list[Expr]) -> Expr | None:
+            if buffer.same_as(self.conv.y):
+                return total
+            return None if buffer.same_as(self.read.output) else self._load(buffer, at)
+
+        return inlined(self.read, stored, self.analyzer)(self.read.output, index)
+
+    def _load(self, buffer: tirx.Buffer, index: list[Expr]) -> Expr | None:
+        place = self.read.place(buffer)
+        if place is None:
+            return None
+        layout = self.layouts[place]
+        if layout is not None:
+            return tirx.BufferLoad(self.arguments[place], layout.at(index, self.analyzer))
+        value = tirx.BufferLoad(self.arguments[place], index)
+        for each, extent in zip(index, shape_of(buffer), strict=True):
+            if not self.analyzer.can_prove(each < extent):  # channels that only the padding has
+                value = tirx.if_then_else(each < extent, value, tirx.const(0, str(buffer.dtype)))
+        return value
+
+    def zero_halo(self, n: Expr, block: Expr, row: Sequence[Expr]) -> None:
+        """Write the zeros around one output row, see the function of that name."""
+        layout = self.layout(self.read.output)
+        zero_halo(self.out, layout, self.conv.out, n, block, row, self.analyzer)
+
+
+def zero_halo(
+    buffer: tirx.Buffer,
+    layout: Layout,
+    spatial: Sequence[int],
+    n: Expr,
+    block: Expr,
+    row: Sequence[Expr],
+    analyzer: Analyzer,
+) -> None:
+    """Write the zeros beside one row of a packed value, and beyond the first and the last row.
+
+    Parameters
+    ----------
+    spatial
+        Logical extents.
+    row
+        Place on all spatial axes but the last.
+    """
+    full = layout.shape((1, 1, *spatial))[2:-1]
+    for axis, size in enumerate(spatial):
+        for start, count, edge in (
+            (0, layout.before[axis], [0] * len(spatial)),
+            (layout.before[axis] + size, layout.after[axis], [each - 1 for each in spatial]),
+        ):
+            if count:
+                ends = [tirx.EQ(row[k], edge[k]) for k in range(axis, len(row))]
+                fixed = [row[k] + layout.before[k] for k in range(axis)]
+                with (
+                    when(tirx.all(*ends) if ends else None),
+                    grid([count, *full[axis + 1 :]], analyzer) as at,
+                    ir.vectorized(0, layout.lanes) as lane,
+                ):
+                    zero = tirx.const(0, str(buffer.dtype))
+                    ir.buffer_store(buffer, zero, [n, block, *fixed, at[0] + start, *at[1:], lane])

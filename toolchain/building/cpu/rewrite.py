@@ -1,0 +1,207 @@
+"""A fused network with packed functions in place of its unscheduled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+from tvm.ir.expr import GenericConst
+
+from toolchain.building.cpu import depthwise, direct, winograd
+from toolchain.building.cpu.convert import pack_function, unpack_function
+from toolchain.building.cpu.convolution import Convolution
+from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.general import general
+from toolchain.building.cpu.layout import Array, Layout, dense_layout
+from toolchain.building.cpu.plan import Call, Choose, Generated, Plan, Step, extents, packable, plan
+from toolchain.building.cpu.read import UnreadableError, shape_of
+
+ROWS = "rows"  # the rule of functions that keep their default schedule
+_OPAQUE = 8  # relax.OpPatternKind.OPAQUE: nothing is fused with generated code
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The network, and per fused function the rule that it got."""
+
+    module: tvm.IRModule
+    rules: dict[str, str]
+
+
+def rewrite(
+    fused: tvm.IRModule,
+    core: Core,
+    choose: Choose,
+    fallback: Callable[[str], tirx.PrimFunc],
+) -> Rewritten:
+    """Return the network in packed layouts.
+
+    Parameters
+    ----------
+    choose
+        How a convolution is computed.
+    fallback
+        Name of a function that no rule knows -> the function, scheduled.
+    """
+    return _Rewriter(fused, core, plan(fused, core, choose), fallback).run()
+
+
+class _Rewriter:
+    def __init__(
+        self,
+        fused: tvm.IRModule,
+        core: Core,
+        planned: Plan,
+        fallback: Callable[[str], tirx.PrimFunc],
+    ) -> None:
+        self.fused, self.core, self.plan, self.fallback = fused, core, planned, fallback
+        self.builder = relax.BlockBuilder()
+        self.plain: dict[relax.Var, relax.Expr] = {}
+        self.packed: dict[relax.Var, relax.Expr] = {}
+        self.functions: dict[Any, tvm.ir.GlobalVar] = {}
+        self.rules: dict[str, str] = {}
+
+    def run(self) -> Rewritten:
+        main = self.fused["main"]
+        self.plain = {param: param for param in main.params}
+        with self.builder.function("main", list(main.params)):
+            with self.builder.dataflow():
+                for step in self.plan.steps:
+                    self._step(step)
+                result = self.builder.emit_output(self._plain_expr(main.body.body))
+            self.builder.emit_func_output(result)
+        return Rewritten(self.builder.finalize(), self.rules)
+
+    def _step(self, step: Step) -> None:
+        if isinstance(step, Generated):
+            try:
+                self._generated(step)
+                return
+            except UnreadableError:
+                self.plan.packed.discard(step.var)
+        if isinstance(step, Call):
+            self._rows(step)
+        else:
+            self.plain[step.var] = self.builder.emit(self._plain_expr(step.value))
+
+    def _rows(self, step: Call) -> None:
+        self.rules[step.function] = ROWS
+        if step.function not in self.functions:
+            func = self.fallback(step.function).without_attr("global_symbol")
+            self.functions[step.function] = self.builder.add_func(func, step.function)
+        arguments = [self._plain_expr(argument) for argument in step.arguments]
+        call = relax.call_tir(self.functions[step.function], arguments, step.value.ty)
+        self.plain[step.var] = self.builder.emit(call)
+
+    def _generated(self, step: Generated) -> None:
+        operands = [
+            self._operand(step, param, argument)
+            for param, argument in zip(step.read.params, step.arguments, strict=False)
+        ]
+        packed = step.var in self.plan.packed
+        out = self.plan.layout(step.var) if packed else None
+        layouts = [*(layout for layout, _value in operands), out]
+        key = (step.function, tuple(layouts), step.choice)
+        if key not in self.functions:
+            self.functions[key] = self._add(self._function(step, layouts), step.function)
+        shape = extents(step.var) if out is None else out.shape(extents(step.var))
+        arguments = [value for _layout, value in operands]
+        result = self._call(self.functions[key], arguments, shape, str(step.var.ty.dtype))
+        (self.packed if packed else self.plain)[step.var] = result
+        self.rules[step.function] = step.choice.algorithm
+
+    def _function(self, step: Generated, layouts: list[Layout | None]) -> tirx.PrimFunc:
+        if step.conv is None:
+            return general(step.read, layouts, self.core)
+        make = {
+            "direct": direct.direct,
+            "depthwise": depthwise.depthwise,
+            "winograd": winograd.winograd,
+        }[step.choice.algorithm]
+        return make(step.read, step.conv, step.choice, layouts, self.core)
+
+    def _operand(
+        self, step: Generated, param: tirx.Buffer, argument: relax.Expr
+    ) -> tuple[Layout | None, relax.Expr]:
+        if isinstance(argument, GenericConst):
+            return self._constant(step, param, argument.value.numpy())
+        if packable(argument) and (step.conv is not None or argument in self.packed):
+            return self.plan.layout(argument), self._packed(argument)
+        return None, self._plain_expr(argument)
+
+    def _constant(
+        self, step: Generated, param: tirx.Buffer, value: Array
+    ) -> tuple[Layout | None, relax.Expr]:
+        conv = step.conv
+        if conv is None:
+            return None, _constant(value)
+        if param.same_as(conv.weight):
+            return None, _constant(self._weight(step, conv, value))
+        shape = shape_of(param)
+        if len(shape) == len(conv.out) + 2 and shape[1] == conv.co:
+            layout = dense_layout(self.core.lanes, len(shape))
+            return layout, _constant(layout.pack(value))
+        return None, _constant(value)
+
+    def _weight(self, step: Generated, conv: Convolution, value: Array) -> Array:
+        lanes = self.core.lanes
+        match step.choice.algorithm:
+            case "depthwise":
+                return depthwise.pack_weight(value, conv, lanes)
+            case "winograd":
+                return winograd.pack_weight(value, conv, step.choice, lanes)
+            case _:
+                source = self.plan.layout(step.argument(conv.x))
+                return direct.pack_weight(value, conv, step.choice, lanes, source.lanes)
+
+    def _packed(self, value: relax.Var) -> relax.Expr:
+        if value not in self.packed:
+            layout, shape = self.plan.layout(value), extents(value)
+            key = ("pack", shape, layout)
+            if key not in self.functions:
+                self.functions[key] = self._add(pack_function(shape, layout, self.core), "pack")
+            self.packed[value] = self._call(
+                self.functions[key], [self._plain(value)], layout.shape(shape), "float32"
+            )
+        return self.packed[value]
+
+    def _plain(self, value: relax.Var) -> relax.Expr:
+        if value not in self.plain:
+            layout, shape = self.plan.layout(value), extents(value)
+            key = ("unpack", shape, layout)
+            if key not in self.functions:
+                self.functions[key] = self._add(unpack_function(shape, layout, self.core), "unpack")
+            self.plain[value] = self._call(self.functions[key], [self.packed[value]], shape, "float32")
+        return self.plain[value]
+
+    def _plain_expr(self, value: relax.Expr) -> relax.Expr:
+        """Return a Relax expression on plain values."""
+        if isinstance(value, relax.Var):
+            return self._plain(value)
+        if isinstance(value, relax.Tuple):
+            return relax.Tuple([self._plain_expr(each) for each in value.fields])
+        if isinstance(value, relax.TupleGetItem):
+            return relax.TupleGetItem(self._plain_expr(value.tuple_value), value.index)
+        if isinstance(value, relax.Call):
+            return relax.Call(
+                value.op, [self._plain_expr(each) for each in value.args], value.attrs, value.ty_args
+            )
+        return value
+
+    def _add(self, func: tirx.PrimFunc, name: str) -> tvm.ir.GlobalVar:
+        opaque = func.without_attr("global_symbol").with_attr("op_pattern", _OPAQUE)
+        return self.builder.add_func(opaque, name)
+
+    def _call(
+        self, function: tvm.ir.GlobalVar, arguments: list[relax.Expr], shape: tuple[int, ...], dtype: str
+    ) -> relax.Expr:
+        return self.builder.emit(relax.call_tir(function, arguments, relax.TensorType(shape, dtype)))
+
+
+def _constant(value: Array) -> GenericConst:
+    # np.ascontiguousarray would make an array of a number
+    return relax.const(np.ascontiguousarray(value) if value.ndim else value, str(value.dtype))
