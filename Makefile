@@ -13,7 +13,7 @@ OUT ?= build
 WORKERS ?= -n 2 --dist loadfile
 export PYTHON DEPS
 
-.PHONY: help deps venv demo images test test-all check docs bench clean
+.PHONY: help deps venv demo images test test-all check docs bench bench-cpu clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,6 +78,10 @@ docs: venv ## write docs/reference from the code
 bench: venv ## how fast the command line starts
 	@$(BIN)/python benchmarks/startup.py
 
+bench-cpu: venv ## our CPU code against onnxruntime, OpenVINO, ncnn and MNN (BENCH="--help": its options)
+	@benchmarks/venv.sh
+	@$(BIN)/python benchmarks/cpu.py $(BENCH)
+
 clean: ## remove what make made here: .venv, build folders, tools' caches
-	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-bench build dist demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

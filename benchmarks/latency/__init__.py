@@ -1,0 +1,1 @@
+"""Our CPU code against other inference engines, one process each, measured in alternating blocks."""

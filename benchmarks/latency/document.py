@@ -1,0 +1,31 @@
+"""Put what a script wrote between two markers of a text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+BEGIN, END = "<!-- begin: {name}, written by benchmarks/cpu.py -->", "<!-- end: {name} -->"
+
+
+def fill(text: str, name: str, content: str) -> str:
+    """Return `text` with `content` between the markers of `name`.
+
+    Raises
+    ------
+    ValueError
+        It has no such markers, or in the wrong order.
+    """
+    begin, end = BEGIN.format(name=name), END.format(name=name)
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"no lines {begin!r} … {end!r}")
+    return f"{before}{begin}\n\n{content.strip()}\n\n{end}{after}"
+
+
+def write(path: Path, parts: dict[str, str]) -> None:
+    """Fill the parts of a file."""
+    text = path.read_text()
+    for name, content in parts.items():
+        text = fill(text, name, content)
+    path.write_text(text)

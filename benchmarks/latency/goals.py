@@ -1,0 +1,25 @@
+"""What the project aims at: our time over a peer's, float32, batch 1, not tuned. Below 1 we are faster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The most that our time may be, as a share of onnxruntime's and of the fastest peer's."""
+
+    onnxruntime: float
+    fastest: float
+
+
+GOALS = {
+    "resnet-18": Goal(0.5, 0.6),
+    "vgg-16": Goal(0.5, 0.6),
+    "resnet-50": Goal(0.75, 0.85),
+    "mobilenet": Goal(0.95, 1.0),
+    "squeezenet_v1.1": Goal(0.85, 0.95),
+    "inception_v3": Goal(0.85, 0.95),
+}
+MEMORY_RATIO = 1.2  # our peak memory over onnxruntime's
+BUILD_S = {"resnet-18": 15.0}

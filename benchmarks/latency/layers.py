@@ -1,0 +1,75 @@
+"""GFLOP/s of each function of a network, from its profile and its tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A function of the network.
+
+    Attributes
+    ----------
+    label
+        What it computes, such as `64→64 3x3, 56x56`.
+    calls
+        How often an inference calls it.
+    ms
+        Of all its calls together.
+    gflops
+        Floating-point operations a second, of the plain algorithm: winograd's may pass the machine's peak.
+    """
+
+    label: str
+    calls: float
+    ms: float
+    gflops: float
+
+
+def functions(model: str, batch: int) -> dict[str, tuple[int, str]]:
+    """Return FLOPs of a call and a label for each function of a network of the zoo."""
+    from toolchain.building.tasks import tasks_for
+    from toolchain.host import host_profile
+    from toolchain.models.load import load_model
+    from toolchain.models.options import ModelOptions
+
+    tasks = tasks_for(load_model(f"zoo:{model}", ModelOptions(batch=batch)), host_profile())
+    return {name: (task.flops, label(task.name, task.shapes)) for task in tasks for name in task.functions}
+
+
+def label(name: str, shapes: Sequence[Sequence[int]]) -> str:
+    """Return a short description of a task, from its parameters' shapes, the output last."""
+    output = shapes[-1]
+    weights = [shape for shape in shapes[1:-1] if len(shape) == 4 and shape[0] == output[1 % len(output)]]
+    if "conv2d" in name and weights and len(output) == 4:
+        channels, inner, height, width = weights[0]
+        depthwise = inner == 1 and len(shapes[0]) == 4 and shapes[0][1] == channels
+        what = f"{channels} depthwise" if depthwise else f"{inner}→{channels}"
+        return f"{what} {height}x{width}, {output[2]}x{output[3]}"
+    words = [word for word in name.replace("fused_", "").split("_") if word.rstrip("0123456789")]
+    return f"{' '.join(words[:3])}, {'x'.join(map(str, output[1:]))}"
+
+
+def layers(operators: Iterable[Mapping[str, Any]], known: Mapping[str, tuple[int, str]]) -> list[Layer]:
+    """Return the network's layers, the longest first.
+
+    A compiled function has its task's name, or that and a number (a task may become several functions).
+    What is none's, such as a layout's change, counts as a layer without operations.
+    """
+    found = []
+    for entry in operators:
+        name, calls, ms = entry["name"], entry["calls"], entry["ms"]
+        flops, words = known.get(_task(name, known), (0, name))
+        found.append(Layer(words, calls, ms, flops * calls / ms / 1e6 if ms > 0 else 0.0))
+    return sorted(found, key=lambda layer: -layer.ms)
+
+
+def _task(name: str, known: Iterable[str]) -> str:
+    numbered = [
+        task for task in known if name.startswith(task) and re.fullmatch(r"(_?\d+)?", name[len(task) :])
+    ]
+    return max(numbered, key=len, default=name)
