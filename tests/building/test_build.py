@@ -80,7 +80,7 @@ def test_the_bundle_says_what_it_is(model: Model, built: BuildResult) -> None:
     assert [spec.name for spec in manifest.outputs] == ["prob", "logits"]
     assert manifest.tolerance == 1e-3
     assert not any(task.tuned or task.improved or task.source for task in manifest.tasks)
-    assert [task.id for task in manifest.tasks] == [choice.task.id for choice in built.choices]
+    assert [task.id for task in manifest.tasks] == [decision.task.id for decision in built.decisions]
     assert json.loads(json.dumps(built.to_json()))["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
 
 
@@ -154,7 +154,7 @@ def test_nhwc_computes_the_same(model: Model, tmp_path: Path) -> None:
     result = build(loaded, find_target("local"), None, tmp_path)
     check_outputs(result.library, loaded)
     assert read_bundle(result.bundle).manifest.layout == "NHWC"
-    assert any(choice.task.shapes[0] == (1, 6, 6, 8) for choice in result.choices)
+    assert any(decision.task.shapes[0] == (1, 6, 6, 8) for decision in result.decisions)
 
 
 def test_the_users_sample_is_what_verify_will_run(model: Model, tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_records_decide_and_the_manifest_says_so(
     model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
-    first, second, *_ = [choice.task for choice in built.choices]
+    first, second, *_ = [decision.task for decision in built.decisions]
     add(store, first, target, "metaschedule", other_schedule(first))
     add(store, second, target, "default", "")
     result = build(model, target, store, tmp_path)
@@ -328,8 +328,8 @@ def test_a_record_of_the_default_changes_nothing_but_the_manifest(
     model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
-    for choice in built.choices:
-        add(store, choice.task, target, "default", "")
+    for decision in built.decisions:
+        add(store, decision.task, target, "default", "")
     result = build(model, target, store, tmp_path, BuildOptions(require_tuned=True))
     assert result.to_json()["tasks"] == {"total": 8, "tuned": 8, "improved": 0}
     assert result.library_sha256 == built.library_sha256
@@ -341,7 +341,7 @@ def test_records_of_an_emulated_board_do_not_count_for_its_class(
 ) -> None:
     real = find_target("rk3399")
     emulated = BuildFor(real.profile, "rk3399-emulated", emulated=True, record_class="rk3399+emulated")
-    add(store, built.choices[0].task, emulated, "default", "")
+    add(store, built.decisions[0].task, emulated, "default", "")
     assert build(model, real, store, tmp_path).to_json()["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
     result = build(model, emulated, store, tmp_path)
     assert result.to_json()["tasks"] == {"total": 8, "tuned": 1, "improved": 0}
@@ -353,7 +353,7 @@ def test_a_record_that_no_longer_applies_warns_and_the_default_is_taken(
     model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
-    first, second, *_ = [choice.task for choice in built.choices]
+    first, second, *_ = [decision.task for decision in built.decisions]
     lost = other_schedule(first).replace('"root"', '"gone"')
     add(store, first, target, "metaschedule", lost)
     add(store, second, target, "metaschedule", "{")
@@ -371,7 +371,7 @@ def test_require_tuned_names_the_tasks_and_the_command(
     model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
-    tasks = [choice.task for choice in built.choices]
+    tasks = [decision.task for decision in built.decisions]
     add(store, tasks[0], target, "default", "")
     with pytest.raises(ToolchainError, match="--require-tuned: 7 of 8 tasks of residual") as raised:
         build(model, target, store, tmp_path / "out", BuildOptions(require_tuned=True))

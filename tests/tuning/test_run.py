@@ -75,8 +75,8 @@ def test_every_trial_is_in_the_store_and_the_next_run_goes_on(here: Here, tmp_pa
     assert measured
 
     built = build(here.model, find_target("local"), here.store, tmp_path / "out")
-    assert sum(choice.tuned for choice in built.choices) == 2
-    assert {choice.source for choice in built.choices if choice.tuned} == {"exact"}
+    assert sum(decision.tuned for decision in built.decisions) == 2
+    assert {decision.source for decision in built.decisions if decision.tuned} == {"exact"}
 
 
 def test_named_tasks_alone_are_tuned(here: Here) -> None:

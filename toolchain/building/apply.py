@@ -8,16 +8,21 @@ from dataclasses import dataclass
 import tvm
 from tvm import tirx
 
+from toolchain.building.cpu.choice import Choice, choice_from
+from toolchain.building.cpu.convolution import Convolution
+from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.policy import default_choice
+from toolchain.building.cpu.rewrite import ROWS, rewrite
 from toolchain.building.defaults import default_schedule
 from toolchain.building.tasks import Task
 from toolchain.errors import ToolchainError
 from toolchain.records.lookup import Hit
-from toolchain.records.record import DEFAULT
+from toolchain.records.record import CPU, DEFAULT
 from toolchain.records.traces import schedule_from
 
 
 @dataclass(frozen=True)
-class Choice:
+class Decision:
     """What decided the schedule of one task.
 
     Attributes
@@ -26,11 +31,14 @@ class Choice:
         The record that was applied; None: no record matched.
     warning
         Why a matching record was not applied; empty when all is well.
+    rule
+        What the code was made by: an algorithm of `cpu.choice`, or `rows`.
     """
 
     task: Task
     hit: Hit | None
     warning: str = ""
+    rule: str = ROWS
 
     @property
     def tuned(self) -> bool:
@@ -52,7 +60,7 @@ class Choice:
 
 def schedule(
     fused: tvm.IRModule, tasks: list[Task], find: Callable[[str], Hit | None]
-) -> tuple[tvm.IRModule, list[Choice]]:
+) -> tuple[tvm.IRModule, list[Decision]]:
     """Schedule every function, by its record or by default.
 
     Parameters
@@ -66,24 +74,59 @@ def schedule(
         The scheduled module (a new one), and per task what decided.
     """
     functions = dict(fused.functions)
-    choices = []
+    decisions = []
     for task in tasks:
-        choice, scheduled = _schedule_task(fused, task, find(task.workload))
-        choices.append(choice)
+        decision, scheduled = _schedule_task(fused, task, find(task.workload))
+        decisions.append(decision)
         functions.update({fused.get_global_var(name): func for name, func in scheduled.items()})
-    return tvm.IRModule(functions, attrs=fused.attrs), choices
+    return tvm.IRModule(functions, attrs=fused.attrs), decisions
+
+
+def pack(
+    fused: tvm.IRModule,
+    tasks: list[Task],
+    find: Callable[[str], Hit | None],
+    core: Core,
+    winograd: bool,
+) -> tuple[tvm.IRModule, list[Decision]]:
+    """Generate packed code for every function, by its record or by default.
+
+    Parameters
+    ----------
+    find
+        Workload hash -> the record that applies.
+    winograd
+        Whether convolutions without a record may be computed by winograd.
+
+    Returns
+    -------
+    tuple
+        The network (a new module), and per task what decided.
+    """
+    hits = {task.workload: find(task.workload) for task in tasks}
+    workload_of = {name: task.workload for task in tasks for name in task.functions}
+
+    def choose(name: str, conv: Convolution) -> Choice | None:
+        hit = hits[workload_of[name]]
+        if hit is not None and hit.record.kind == CPU:
+            return choice_from(hit.record.payload)
+        return default_choice(conv, core, winograd)
+
+    made = rewrite(fused, core, choose, lambda name: default_schedule(fused[name]))
+    decisions = [Decision(task, hits[task.workload], rule=made.rules.get(task.name, ROWS)) for task in tasks]
+    return made.module, decisions
 
 
 def _schedule_task(
     fused: tvm.IRModule, task: Task, hit: Hit | None
-) -> tuple[Choice, dict[str, tirx.PrimFunc]]:
+) -> tuple[Decision, dict[str, tirx.PrimFunc]]:
     warning = ""
     if hit is not None and hit.record.kind != DEFAULT:
         try:
             applied = {
                 name: schedule_from(hit.record.payload, hit.function, fused[name]) for name in task.functions
             }
-            return Choice(task, hit), applied
+            return Decision(task, hit), applied
         except ToolchainError as error:
             warning, hit = str(error), None
-    return Choice(task, hit, warning), {name: default_schedule(fused[name]) for name in task.functions}
+    return Decision(task, hit, warning), {name: default_schedule(fused[name]) for name in task.functions}

@@ -14,7 +14,8 @@ import numpy as np
 
 from toolchain import atomic
 from toolchain.boards.inventory import BuildFor
-from toolchain.building.apply import Choice, schedule
+from toolchain.building.apply import Decision, pack, schedule
+from toolchain.building.cpu.core import core_of
 from toolchain.building.export import export_objects, write_object_tar
 from toolchain.building.manifest import manifest_of
 from toolchain.building.pipeline import compile_fused, fuse
@@ -67,7 +68,7 @@ class BuildResult:
     library: Path
     library_sha256: str
     target: BoardTarget
-    choices: list[Choice]
+    decisions: list[Decision]
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain build --json` prints it."""
@@ -78,17 +79,17 @@ class BuildResult:
             "library_sha256": self.library_sha256,
             "target": self.target.triple,
             "cpu": self.target.cpu,
-            "tasks": count(self.choices),
-            "warnings": [choice.warning for choice in self.choices if choice.warning],
+            "tasks": count(self.decisions),
+            "warnings": [decision.warning for decision in self.decisions if decision.warning],
         }
 
 
-def count(choices: list[Choice]) -> dict[str, int]:
+def count(decisions: list[Decision]) -> dict[str, int]:
     """Return total, tuned and improved tasks."""
     return {
-        "total": len(choices),
-        "tuned": sum(choice.tuned for choice in choices),
-        "improved": sum(choice.improved for choice in choices),
+        "total": len(decisions),
+        "tuned": sum(decision.tuned for decision in decisions),
+        "improved": sum(decision.improved for decision in decisions),
     }
 
 
@@ -127,16 +128,20 @@ def build(
     made_for = target_for(target.profile, options.cluster, options.threads)
     progress("lowering the network")
     fused = fuse(model.module, made_for.target, model.options.layout)
-    scheduled, choices = schedule(
-        fused, extract_tasks(fused), _finder(store, made_for, target.record_class, options.shipped)
-    )
-    if not choices:
+    tasks = extract_tasks(fused)
+    find = _finder(store, made_for, target.record_class, options.shipped)
+    if model.options.packed:
+        winograd = model.options.winograd != "off"
+        scheduled, decisions = pack(fused, tasks, find, core_of(made_for), winograd)
+    else:
+        scheduled, decisions = schedule(fused, tasks, find)
+    if not decisions:
         raise UsageError(
             f"{model.source}: nothing is computed from the inputs, so there is nothing to compile",
             "hand over a network whose outputs depend on its inputs",
         )
     if options.require_tuned:
-        _require_tuned(choices, model, target)
+        _require_tuned(decisions, model, target)
     stem = f"{model.name}-{target.board or target.profile.name}"
     library = out / f"{stem}.{options.format}"
     bundle = out / f"{stem}.bundle"
@@ -148,7 +153,7 @@ def build(
         linker.link(objects, linked, target.profile)
         check_library(linked, target.profile, objects)
         progress("writing the bundle")
-        manifest = manifest_of(model, target, made_for, options.format, choices)
+        manifest = manifest_of(model, target, made_for, options.format, decisions)
         with atomic.replacing(library) as temporary:
             if options.format == "tar":
                 write_object_tar(objects, temporary)
@@ -162,7 +167,7 @@ def build(
         library.absolute(),
         hashlib.sha256(library.read_bytes()).hexdigest(),
         made_for,
-        choices,
+        decisions,
     )
 
 
@@ -183,13 +188,13 @@ def _finder(
     return find
 
 
-def _require_tuned(choices: list[Choice], model: Model, target: BuildFor) -> None:
-    missing = [choice.task for choice in choices if not choice.tuned]
+def _require_tuned(decisions: list[Decision], model: Model, target: BuildFor) -> None:
+    missing = [decision.task for decision in decisions if not decision.tuned]
     if missing:
         board = target.board or target.profile.name
         listed = ", ".join(f"{task.id} ({task.name})" for task in missing)
         raise ToolchainError(
-            f"--require-tuned: {len(missing)} of {len(choices)} tasks of {model.name} "
+            f"--require-tuned: {len(missing)} of {len(decisions)} tasks of {model.name} "
             f"have no record for {board}: {listed}",
             f"toolchain tune {model.source} --board {board} --tasks {','.join(task.id for task in missing)}",
         )

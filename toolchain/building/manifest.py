@@ -10,7 +10,7 @@ from typing import Literal
 
 from toolchain import __version__
 from toolchain.boards.inventory import BuildFor
-from toolchain.building.apply import Choice
+from toolchain.building.apply import Decision
 from toolchain.bundles.manifest import EngineFacts, Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
 from toolchain.images.inside import image_here, lock_here
 from toolchain.models.load import Model
@@ -21,7 +21,11 @@ TOLERANCE = {"float32": 1e-3, "float16": 2e-2}  # largest max|y-r| / max|r| of a
 
 
 def manifest_of(
-    model: Model, target: BuildFor, made_for: BoardTarget, form: Literal["so", "tar"], choices: list[Choice]
+    model: Model,
+    target: BuildFor,
+    made_for: BoardTarget,
+    form: Literal["so", "tar"],
+    decisions: list[Decision],
 ) -> Manifest:
     """Return the manifest of a bundle, but for the list of its files.
 
@@ -38,7 +42,7 @@ def manifest_of(
             source_name=Path(model.source).name,
             sha256=model.sha256,
             softmax_outputs=tuple(sorted(model.softmax_outputs)),
-            flops=sum(choice.task.weight * choice.task.flops for choice in choices),
+            flops=sum(decision.task.weight * decision.task.flops for decision in decisions),
         ),
         target=TargetFacts(
             triple=made_for.triple,
@@ -65,14 +69,14 @@ def manifest_of(
         format=form,
         tasks=tuple(
             TaskFacts(
-                id=choice.task.id,
-                name=choice.task.name,
-                weight=choice.task.weight,
-                tuned=choice.tuned,
-                improved=choice.improved,
-                source=choice.source,
+                id=decision.task.id,
+                name=decision.task.name,
+                weight=decision.task.weight,
+                tuned=decision.tuned,
+                improved=decision.improved,
+                source=decision.source,
             )
-            for choice in choices
+            for decision in decisions
         ),
     )
 

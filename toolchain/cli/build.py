@@ -109,11 +109,11 @@ def show(result: BuildResult) -> None:
     """Print what was built for people."""
     from toolchain.building.build import count
 
-    for choice in result.choices:
-        if choice.warning:
-            note(f"warning: task {choice.task.id} ({choice.task.name}): {choice.warning}")
-    tasks = count(result.choices)
-    hits = Counter(choice.source for choice in result.choices if choice.tuned)
+    for decision in result.decisions:
+        if decision.warning:
+            note(f"warning: task {decision.task.id} ({decision.task.name}): {decision.warning}")
+    tasks = count(result.decisions)
+    hits = Counter(decision.source for decision in result.decisions if decision.tuned)
     how = ", ".join(f"{number} {source}" for source, number in hits.items()) or "none"
     click.echo(f"tasks: {tasks['total']} total, {tasks['tuned']} tuned, {tasks['improved']} improved")
     click.echo(f"records: {how}; {tasks['total'] - tasks['tuned']} tasks without one")

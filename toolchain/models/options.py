@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from toolchain.errors import UsageError
 
-LAYOUTS = ("auto", "NCHW", "NHWC")
+LAYOUTS = ("auto", "packed", "NCHW", "NHWC")
 WINOGRADS = ("auto", "off")
 DTYPES = ("float32",)
-LATER = {"--layout": ("packed",), "--dtype": ("float16",)}
+LATER = {"--dtype": ("float16",)}
 """Values that the command line promises and that are not there yet."""
 
 
@@ -21,9 +21,9 @@ class ModelOptions:
     Attributes
     ----------
     layout
-        Data layout of convolutions; `auto` leaves the choice to the board's profile.
+        Data layout of convolutions; `auto` is packed: channels in blocks as wide as a vector.
     winograd
-        Whether convolutions may be computed by winograd; `auto` is off so far.
+        Whether convolutions may be computed by winograd in packed layouts; `auto`: where it pays.
     dtype
         Arithmetic of the library; the reference is always float32.
     batch
@@ -40,6 +40,11 @@ class ModelOptions:
     batch: int | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     weights_seed: int = 0
+
+    @property
+    def packed(self) -> bool:
+        """Whether the network's values are packed."""
+        return self.layout in ("auto", "packed")
 
     def __post_init__(self) -> None:
         _check_choice("--layout", self.layout, LAYOUTS)

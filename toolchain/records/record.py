@@ -16,6 +16,7 @@ PASSING_FAILURES = frozenset({"link", "upload"})
 
 # What a record's payload holds.
 METASCHEDULE = "metaschedule"  # a trace, see `traces`
+CPU = "cpu"  # how generated code computes it, see `building.cpu.choice`
 DEFAULT = "default"  # nothing: the schedule that a build chooses without a record won
 
 

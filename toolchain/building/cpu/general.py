@@ -306,7 +306,8 @@ def _plain(general: _General, stage: Stage, value: _Value, out: tirx.Buffer) -> 
         with ir.parallel(0, prod(space)) as piece:
             at = places(bind(analyzer, piece, prod(space)), space, analyzer)
             with grid([many] if len(space) == len(outer) else [], analyzer) as steps:
-                *before, vector = [*at, *steps]
+                where = [*at, *steps]
+                before, vector = where[:-1], where[-1]
 
                 def index(lane: Var) -> list[Expr]:
                     if not shape:

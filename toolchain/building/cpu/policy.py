@@ -6,28 +6,20 @@ from toolchain.building.cpu import winograd
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.tile import depthwise_tile, direct_tile
 
-_LARGE = 28  # rows from which on a parallel piece can be a few rows
+_LARGE = 28  # rows from which on one row of tiles is enough for a parallel piece
 
 
 def default_choice(conv: Convolution, core: Core, use_winograd: bool) -> Choice | None:
     """Return how a convolution is computed; None: by the general rule."""
     if conv.depthwise:
-        return Choice("depthwise", columns=_columns(conv.out[-1], 14), rows=_rows(conv))
+        return depthwise_tile(conv, core)
     if conv.groups != 1:
         return None
-    blocks = 2 if -(-conv.co // core.lanes) % 2 == 0 else 1
     if use_winograd and winograd.applies(conv) and conv.ci >= core.lanes and len(conv.out) == 2:
-        return _winograd(conv, blocks)
-    limit = _columns_of(core)
-    large = len(conv.out) > 1 and conv.out[-2] >= _LARGE
-    if conv.kernel == (1, 1) and conv.stride == (1, 1) and conv.out[-1] < limit:
-        count = conv.out[0] * conv.out[1]
-        tiles = -(-count // limit)
-        return Choice("direct", blocks, -(-count // tiles), order="channels", flat=True)
-    return Choice(
-        "direct", blocks, _columns(conv.out[-1], limit), _rows(conv), order="rows" if large else "channels"
-    )
+        return _winograd(conv, 2 if -(-conv.co // core.lanes) % 2 == 0 else 1)
+    return direct_tile(conv, core)
 
 
 def _winograd(conv: Convolution, blocks: int) -> Choice:
@@ -37,22 +29,3 @@ def _winograd(conv: Convolution, blocks: int) -> Choice:
     m = 4 if conv.out[0] > 7 else 2
     count = conv.batch * (-(-conv.out[0] // m)) * (-(-conv.out[1] // m))
     return Choice("winograd", blocks, -(-count // -(-count // 14)), tile=m, order="channels")
-
-
-def _columns_of(core: Core) -> int:
-    """Columns of a tile of two blocks that leave registers for the operands."""
-    if core.form == "lanes":
-        return 8 if core.registers == 32 else 4
-    return 14 if core.registers == 32 else 4
-
-
-def _columns(width: int, limit: int) -> int:
-    """Return the largest divisor of the width from 4 to `limit`, or else `limit`."""
-    for columns in range(min(width, limit), 3, -1):
-        if width % columns == 0:
-            return columns
-    return min(width, limit)
-
-
-def _rows(conv: Convolution) -> int:
-    return 4 if len(conv.out) > 1 and conv.out[-2] >= _LARGE and conv.out[-2] % 4 == 0 else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
@@ -11,8 +12,8 @@ from tvm.ir.expr import TensorLoad
 
 from toolchain.errors import ToolchainError
 
-Expr = tvm.ir.Expr
-Var = tirx.Var
+Expr: TypeAlias = tvm.ir.Expr
+Var: TypeAlias = tirx.Var
 
 
 class UnreadableError(ToolchainError):
