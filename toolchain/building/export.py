@@ -8,6 +8,8 @@ from typing import Any
 
 import tvm
 
+from toolchain.building.armv7 import form_multiply_accumulate
+
 
 def export_objects(executable: tvm.runtime.Executable, folder: Path) -> tuple[Path, ...]:
     """Write `lib0.o` (code) and, where there are constants, `devc.o` into `folder`; in this order."""
@@ -17,6 +19,7 @@ def export_objects(executable: tvm.runtime.Executable, folder: Path) -> tuple[Pa
         # TVM deletes its own workspace, but leaves one that it was given.
         objects.extend(Path(file) for file in files)
 
+    executable = form_multiply_accumulate(executable, folder)
     executable.export_library(str(folder / "unused.so"), fcompile=keep, workspace_dir=str(folder))
     return tuple(objects)
 

@@ -1,0 +1,41 @@
+"""The loops in which a network spends its time, read from the object: nothing in them goes to the stack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.arm.loops import HotLoop, hot_loops
+from benchmarks.arm.model import share_of_bound
+from tests.building.arm_kernels import compiled
+from toolchain.building.cpu.choice import Choice
+
+
+def hottest(board: str, columns: int, folder: Path, blocks: int = 2) -> HotLoop:
+    """Return the hottest loop of a convolution of four tiles a row."""
+    choice = Choice("direct", blocks=blocks, columns=columns)
+    found = hot_loops(compiled(board, choice, 4 * columns, folder))
+    return max(found, key=lambda loop: loop.products)
+
+
+@pytest.mark.parametrize("board, columns", [("rk3399", 8), ("rk3399", 7), ("pynq", 4)])
+def test_a_tile_that_fits_the_registers_does_not_spill(board: str, columns: int, tmp_path: Path) -> None:
+    loop = hottest(board, columns, tmp_path)
+    assert loop.multiply_accumulates == loop.products > 0
+    assert (loop.vector_spills, loop.scalar_spills, loop.calls) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("board, columns", [("rk3399", 16), ("rk3399", 14), ("pynq", 8)])
+def test_one_that_does_not_is_found(board: str, columns: int, tmp_path: Path) -> None:
+    # So that the test above would fail if it had to.
+    loop = hottest(board, columns, tmp_path)
+    assert loop.vector_spills > 0
+
+
+def test_on_the_a72_nothing_but_the_multiplications_takes_time(tmp_path: Path) -> None:
+    assert share_of_bound(hottest("rk3399", 8, tmp_path), "cortex-a72") > 0.95
+
+
+def test_the_model_sees_what_spilling_costs(tmp_path: Path) -> None:
+    assert share_of_bound(hottest("rk3399", 16, tmp_path), "cortex-a72") < 0.9
