@@ -5,6 +5,7 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 
+from toolchain.building.constants import fold_constants
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.interrupts import uninterrupted
@@ -20,14 +21,15 @@ def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "auto") 
     layout
         Of convolutions. `auto` is NCHW, for which the default schedules are written.
     """
+    fold = tvm.transform.module_pass(lambda unfolded, _: fold_constants(unfolded), opt_level=0, name="fold")
     passes = [
         relax.transform.FoldBatchnormToConv2D(),
-        relax.transform.FoldConstant(),
+        fold,
         relax.transform.DecomposeOpsForInference(),
-        relax.transform.CanonicalizeBindings(),
+        fold,
     ]
     if layout == "NHWC":
-        passes += [relax.transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})]
+        passes += [relax.transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]}), fold]
     passes += [
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),
