@@ -9,8 +9,8 @@ import tvm
 from tvm import tirx
 
 from toolchain.building.cpu.choice import Choice, choice_from
-from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.generators import Work
 from toolchain.building.cpu.policy import default_choice
 from toolchain.building.cpu.rewrite import ROWS, rewrite
 from toolchain.building.defaults import default_schedule
@@ -106,11 +106,11 @@ def pack(
     hits = {task.workload: find(task.workload) for task in tasks}
     workload_of = {name: task.workload for task in tasks for name in task.functions}
 
-    def choose(name: str, conv: Convolution) -> Choice | None:
+    def choose(name: str, work: Work) -> Choice | None:
         hit = hits[workload_of[name]]
         if hit is not None and hit.record.kind == CPU:
             return choice_from(hit.record.payload)
-        return default_choice(conv, core, winograd)
+        return default_choice(work, core, winograd)
 
     made = rewrite(fused, core, choose, lambda name: default_schedule(fused[name]))
     decisions = [Decision(task, hits[task.workload], rule=made.rules.get(task.name, ROWS)) for task in tasks]

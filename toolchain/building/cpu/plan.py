@@ -10,15 +10,15 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
-from toolchain.building.cpu import winograd
 from toolchain.building.cpu.choice import GENERAL, Choice
-from toolchain.building.cpu.convolution import Convolution, convolution
+from toolchain.building.cpu.convolution import convolution
 from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.generators import GENERATORS, Generator, Work
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.read import Read, UnreadableError, read, shape_of
 
 # Name of a fused function and what it computes -> how; None: by the general rule.
-Choose = Callable[[str, Convolution], "Choice | None"]
+Choose = Callable[[str, Work], "Choice | None"]
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,16 @@ class Call(Step):
 
 @dataclass(frozen=True)
 class Generated(Call):
-    """A call whose function is generated; without `conv` by the general rule."""
+    """A call whose function is generated; without `work` by the general rule."""
 
     read: Read
     choice: Choice = GENERAL
-    conv: Convolution | None = None
+    work: Work | None = None
+
+    @property
+    def generator(self) -> Generator | None:
+        """What makes the function; None: the general rule."""
+        return None if self.work is None else GENERATORS[self.choice.algorithm]
 
     def argument(self, buffer: tirx.Buffer) -> relax.Expr:
         """Return what is handed over for a parameter."""
@@ -121,7 +126,7 @@ def _readable(func: tirx.PrimFunc) -> Read | None:
         return None
 
 
-def _tiled(step: Generated, conv: Convolution) -> bool:
+def _tiled(step: Generated, conv: Work) -> bool:
     """Whether a convolution's weight is known, and its output is the function's, element by element."""
     return (
         isinstance(step.argument(conv.weight), GenericConst)
@@ -134,14 +139,13 @@ def _tiled(step: Generated, conv: Convolution) -> bool:
 
 def _place(step: Generated, result: Plan) -> None:
     """Decide whether the step's value is packed, and what halo its input needs."""
-    if step.conv is not None:
-        result.packed.add(step.var)
-        source = step.argument(step.conv.x)
-        need = step.conv.pads
-        if step.choice.algorithm == "winograd":
-            need = winograd.halo(step.conv, step.choice.tile)
-        have = result.halos.get(source, (0,) * len(need))
-        result.halos[source] = tuple(map(max, have, need))
+    if step.work is not None and step.generator is not None:
+        if step.generator.halo is not None:
+            result.packed.add(step.var)
+            source = step.argument(step.work.x)
+            need = step.generator.halo(step.work, step.choice)
+            have = result.halos.get(source, (0,) * len(need))
+            result.halos[source] = tuple(map(max, have, need))
     elif packable(step.var):
         shape = extents(step.var)
         for source in step.arguments:

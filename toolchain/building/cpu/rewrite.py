@@ -11,9 +11,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
-from toolchain.building.cpu import depthwise, direct, winograd
 from toolchain.building.cpu.convert import pack_function, unpack_function
-from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.general import general
 from toolchain.building.cpu.layout import Array, Layout, dense_layout
@@ -115,48 +113,35 @@ class _Rewriter:
         self.rules[step.function] = step.choice.algorithm
 
     def _function(self, step: Generated, layouts: list[Layout | None]) -> tirx.PrimFunc:
-        if step.conv is None:
+        if step.generator is None:
             return general(step.read, layouts, self.core)
-        make = {
-            "direct": direct.direct,
-            "depthwise": depthwise.depthwise,
-            "winograd": winograd.winograd,
-        }[step.choice.algorithm]
-        return make(step.read, step.conv, step.choice, layouts, self.core)
+        return step.generator.function(step.read, step.work, step.choice, layouts, self.core)
 
     def _operand(
         self, step: Generated, param: tirx.Buffer, argument: relax.Expr
     ) -> tuple[Layout | None, relax.Expr]:
         if isinstance(argument, GenericConst):
             return self._constant(step, param, argument.value.numpy())
-        if packable(argument) and (step.conv is not None or argument in self.packed):
+        generator = step.generator
+        packs = argument in self.packed if generator is None else generator.halo is not None
+        if packs and packable(argument):
             return self.plan.layout(argument), self._packed(argument)
         return None, self._plain_expr(argument)
 
     def _constant(
         self, step: Generated, param: tirx.Buffer, value: Array
     ) -> tuple[Layout | None, relax.Expr]:
-        conv = step.conv
-        if conv is None:
+        work, generator = step.work, step.generator
+        if work is None or generator is None:
             return None, _constant(value)
-        if param.same_as(conv.weight):
-            return None, _constant(self._weight(step, conv, value))
+        if param.same_as(work.weight):
+            source = self.plan.layout(step.argument(work.x))
+            return None, _constant(generator.weight(value, work, step.choice, source, self.core))
         shape = shape_of(param)
-        if len(shape) == len(conv.out) + 2 and shape[1] == conv.co:
+        if len(shape) == len(work.out) + 2 and shape[1] == work.co:
             layout = dense_layout(self.core.lanes, len(shape))
             return layout, _constant(layout.pack(value))
         return None, _constant(value)
-
-    def _weight(self, step: Generated, conv: Convolution, value: Array) -> Array:
-        lanes = self.core.lanes
-        match step.choice.algorithm:
-            case "depthwise":
-                return depthwise.pack_weight(value, conv, lanes)
-            case "winograd":
-                return winograd.pack_weight(value, conv, step.choice, lanes)
-            case _:
-                source = self.plan.layout(step.argument(conv.x))
-                return direct.pack_weight(value, conv, step.choice, lanes, source.lanes)
 
     def _packed(self, value: relax.Var) -> relax.Expr:
         if value not in self.packed:
