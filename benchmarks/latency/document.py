@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from toolchain.atomic import write_text
+
 BEGIN, END = "<!-- begin: {name}, written by benchmarks/cpu.py -->", "<!-- end: {name} -->"
 
 
@@ -28,4 +30,4 @@ def write(path: Path, parts: dict[str, str]) -> None:
     text = path.read_text()
     for name, content in parts.items():
         text = fill(text, name, content)
-    path.write_text(text)
+    write_text(path, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,13 @@ def cpus(threads: int) -> list[int]:
     return (list(cores.values()) if len(cores) >= threads else allowed)[:threads]
 
 
+def busy_s() -> float:
+    """Return the seconds that all CPUs of this machine were busy, or taken from it, since it began."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = ticks
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(
     network: Network,
     contenders: list[str],
@@ -54,10 +62,11 @@ def measure(
     plan: Plan,
     library: Path,
     note: Callable[[str], None],
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], float]:
     """Return times, memory and error of each contender, or the reason why it has none.
 
-    Outputs are compared with the reference's before anything is timed; who is wrong isn't timed.
+    Outputs are compared with the reference's before anything is timed; who is wrong isn't timed. Returned
+    with it: how many CPUs other processes took meanwhile.
     """
     result: dict[str, dict[str, Any]] = {}
     running: dict[str, Contender] = {}
@@ -83,9 +92,13 @@ def measure(
             except ContenderError as error:
                 failed(name, error)
         errors = _errors(running, failed)
+        begun = time.monotonic()
+        others = busy_s() - sum(contender.cpu_s() for contender in running.values())
         times = alternate(
             {name: running[name].block for name in errors}, plan.rounds, plan.runs, plan.seconds, failed
         )
+        others = busy_s() - sum(contender.cpu_s() for contender in running.values()) - others
+        took = time.monotonic() - begun
         for name, taken in times.items():
             contender = running[name]
             result[name] = summary(taken) | {
@@ -97,7 +110,7 @@ def measure(
     finally:
         for contender in running.values():
             contender.close()
-    return result
+    return result, round(max(0.0, others / took), 2)
 
 
 def _errors(running: dict[str, Contender], failed: Callable[[str, Exception], None]) -> dict[str, float]:

@@ -62,6 +62,14 @@ class Contender:
         """The file with the network's output."""
         return self._output
 
+    def cpu_s(self) -> float:
+        """Return the seconds that all its threads computed until now; 0 when it has ended."""
+        try:
+            stat = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except FileNotFoundError:
+            return 0.0
+        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")  # utime, stime: proc(5)
+
     def block(self, runs: int, seconds: float) -> list[float]:
         """Return the milliseconds of up to `runs` inferences within about `seconds`.
 

@@ -10,6 +10,7 @@ from benchmarks.latency.ratios import fastest, ratio
 
 Document = Mapping[str, Any]
 _NAMES = {"ours": "ours", "onnxruntime": "onnxruntime", "openvino": "OpenVINO", "ncnn": "ncnn", "mnn": "MNN"}
+_DISTURBED = 0.1  # CPUs that other processes take, above which a row says so
 
 
 def markdown(document: Document) -> str:
@@ -56,6 +57,10 @@ def conditions(document: Document) -> str:
         f"Each contender had {plan['rounds']} blocks of up to {plan['runs']} inferences or "
         f"{plan['seconds']:g} s, in turns."
     )
+    if disturbed := [row for row in document["rows"] if row.get("others", 0) > _DISTURBED]:
+        where = ", ".join(f"{row['network']} {row['batch']}/{row['threads']}" for row in disturbed)
+        most = max(row["others"] for row in disturbed)
+        words.append(f"Other work took up to {most:.1f} CPUs meanwhile (network batch/threads: {where}).")
     return " ".join(words)
 
 
