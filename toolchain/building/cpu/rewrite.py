@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,17 +17,33 @@ from toolchain.building.cpu.general import general
 from toolchain.building.cpu.layout import Array, Layout, dense_layout
 from toolchain.building.cpu.plan import Call, Choose, Generated, Plan, Step, extents, packable, plan
 from toolchain.building.cpu.read import UnreadableError, shape_of
+from toolchain.building.parameter import Parameter
 
 ROWS = "rows"  # the rule of functions that keep their default schedule
 _OPAQUE = 8  # relax.OpPatternKind.OPAQUE: nothing is fused with generated code
 
 
 @dataclass(frozen=True)
+class Made:
+    """A generated function and its parameters, output last."""
+
+    func: tirx.PrimFunc
+    parameters: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True)
 class Rewritten:
-    """The network, and per fused function the rule that it got."""
+    """The network, and per fused function the rule that it got and what was generated.
+
+    Attributes
+    ----------
+    made
+        The last, where calls of one function differ in their layouts.
+    """
 
     module: tvm.IRModule
     rules: dict[str, str]
+    made: dict[str, Made]
 
 
 def rewrite(
@@ -62,6 +78,7 @@ class _Rewriter:
         self.packed: dict[relax.Var, relax.Expr] = {}
         self.functions: dict[Any, tvm.ir.GlobalVar] = {}
         self.rules: dict[str, str] = {}
+        self.made: dict[str, Made] = {}
 
     def run(self) -> Rewritten:
         main = self.fused["main"]
@@ -72,7 +89,7 @@ class _Rewriter:
                     self._step(step)
                 result = self.builder.emit_output(self._plain_expr(main.body.body))
             self.builder.emit_func_output(result)
-        return Rewritten(self.builder.finalize(), self.rules)
+        return Rewritten(self.builder.finalize(), self.rules, self.made)
 
     def _step(self, step: Step) -> None:
         if isinstance(step, Generated):
@@ -105,7 +122,9 @@ class _Rewriter:
         layouts = [*(layout for layout, _value in operands), out]
         key = (step.function, tuple(layouts), step.choice)
         if key not in self.functions:
-            self.functions[key] = self._add(self._function(step, layouts), step.function)
+            func = self._function(step, layouts)
+            self.functions[key] = self._add(func, step.function)
+            self.made[step.function] = Made(func, _parameters(step, operands, out))
         shape = extents(step.var) if out is None else out.shape(extents(step.var))
         arguments = [value for _layout, value in operands]
         result = self._call(self.functions[key], arguments, shape, str(step.var.ty.dtype))
@@ -185,6 +204,20 @@ class _Rewriter:
         self, function: tvm.ir.GlobalVar, arguments: list[relax.Expr], shape: tuple[int, ...], dtype: str
     ) -> relax.Expr:
         return self.builder.emit(relax.call_tir(function, arguments, relax.TensorType(shape, dtype)))
+
+
+def _parameters(
+    step: Generated, operands: Sequence[tuple[Layout | None, relax.Expr]], out: Layout | None
+) -> tuple[Parameter, ...]:
+    found = []
+    for argument, (layout, value) in zip(step.arguments, operands, strict=True):
+        if isinstance(value, GenericConst):
+            array = value.value.numpy()
+            found.append(Parameter(array.shape, str(array.dtype), value=array))
+        else:
+            found.append(Parameter(extents(argument), str(argument.ty.dtype), layout))
+    found.append(Parameter(extents(step.var), str(step.var.ty.dtype), out))
+    return tuple(found)
 
 
 def _constant(value: Array) -> GenericConst:

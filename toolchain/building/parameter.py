@@ -1,0 +1,43 @@
+"""The arguments of a function that is run by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from toolchain.building.cpu.layout import Array, Layout
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument.
+
+    Attributes
+    ----------
+    shape
+        As the network has it.
+    layout
+        How it lies in memory; None: as it is.
+    value
+        Of a constant, as it lies in memory; None: whatever the network computes.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: Layout | None = None
+    value: Array | None = None
+
+    def sample(self, random: np.random.Generator) -> Array:
+        """Return the constant, or random numbers (zeros for integers), as they lie in memory."""
+        if self.value is not None:
+            return self.value
+        if not self.dtype.startswith("float"):
+            return np.zeros(self.shape, self.dtype)
+        logical: np.ndarray[Any, Any] = random.standard_normal(self.shape).astype(self.dtype)
+        return logical if self.layout is None else self.layout.pack(logical)
+
+    def logical(self, value: Array) -> Array:
+        """Return what lies in memory in the network's shape."""
+        return value if self.layout is None else self.layout.unpack(value, self.shape)
