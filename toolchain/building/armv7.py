@@ -18,9 +18,10 @@ import tvm
 from toolchain.interrupts import uninterrupted
 from toolchain.targets.llvm import cpu_features
 
-# The Cortex-A9's own entry expands every vmla that follows another one, and is scheduled without
-# regard to registers (LLVM: ARMSubtarget, FeatureExpandMLx and FeatureUseMISched).
-_FEATURES = "-expand-fp-mlx,+use-misched"
+# For the Cortex-A9, LLVM takes apart a vmla that follows another one, forms none whose sum another kind
+# of instruction reads, and with it none of the chain before it, and schedules without regard to registers
+# (LLVM, lib/Target/ARM/ARMFeatures.td: FeatureExpandMLx, FeatureHasVMLxHazards, FeatureUseMISched).
+_FEATURES = "-expand-fp-mlx,-vmlx-hazards,+use-misched"
 _FUNCTION = re.compile(r"^(define .* #)(\d+)( .*\{\n(?s:.)*?^\})$", re.MULTILINE)
 _GROUP = re.compile(r"^attributes #(\d+) = \{ (.*) \}$", re.MULTILINE)
 _CHAINED = re.compile(r"@llvm\.fmuladd\.| fmul .*float(?s:.*) f(?:add|sub) .*float")
