@@ -8,7 +8,9 @@ cd "$(dirname "$0")"
 # openssh-client     reaches boards
 # qemu-user-static   runs programs of arm boards on this host
 # libc6-arm64-cross, libc6-armhf-cross  the C libraries for them
-packages="python3-venv openssh-client qemu-user-static libc6-arm64-cross libc6-armhf-cross"
+# qemu-user          does so with plugins: counts the instructions that they execute
+# llvm-newest        the newest there is: llvm-mca's models of arm cores
+packages="python3-venv openssh-client qemu-user-static libc6-arm64-cross libc6-armhf-cross qemu-user llvm-newest"
 # Without these, emulated boards are processes instead of containers:
 # docker.io               runs them
 # mmdebstrap, arch-test   unpack their system from Debian's packages
@@ -41,22 +43,39 @@ fi
 # shellcheck disable=SC2016  # ${…} is dpkg-query's own
 installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}, ${Provides}\n' | sed -n 's/^installed //p')
 
+newest_llvm() { # as far as apt knows
+    apt-cache search --names-only '^llvm-[0-9]+$' | sed 's/ .*//' | sort -V | tail -n 1
+}
+
+has() { # package; as llvm-newest an LLVM will do that knows the cores well, or that is the newest here
+    case $1 in
+        llvm-newest) newest=$(newest_llvm) && wanted="llvm-(19|[2-9][0-9]${newest:+|${newest#llvm-}})" ;;
+        *) wanted=$1 ;;
+    esac
+    printf '%s\n' "$installed" | grep -Eq "(^|, )$wanted( |,|$)"
+}
+
+named() { # packages, llvm-newest by its name
+    printf '%s\n' "$*" | sed "s/llvm-newest/$(newest_llvm)/"
+}
+
 install_missing() { # packages; 3: nobody here may
     missing=""
     for package in "$@"; do
-        printf '%s\n' "$installed" | grep -Eq "(^|, )$package( |,|$)" || missing="$missing $package"
+        has "$package" || missing="$missing $package"
     done
     [ -z "$missing" ] && return 0
     if [ "$as_root" = none ]; then
         echo "deps: neither root nor sudo here. As root, type:" >&2
-        echo "    apt-get install -y --no-install-recommends$missing" >&2
+        echo "    apt-get install -y --no-install-recommends$(named "$missing")" >&2
         return 3
     fi
     echo "deps: installing$missing" >&2
-    # shellcheck disable=SC2086  # one word per package
+    # Without what is recommended: qemu-user's would take the place of qemu-user-static's.
+    # shellcheck disable=SC2046  # one word per package
     {
         $as_root apt-get update &&
-            $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+            $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(named "$missing")
     } >&2
 }
 
