@@ -14,7 +14,8 @@ _TOP, _BOTTOM = 66, 46
 _STYLE = (
     "text { font: 12px sans-serif; fill: #222 } .title { font-size: 15px; font-weight: bold } "
     ".end { text-anchor: end } .middle { text-anchor: middle } .grid { stroke: #ddd } "
-    ".bar { fill: #4477aa } .peak { stroke: #cc3311; stroke-width: 2 } .red { fill: #cc3311 }"
+    ".bar { fill: #4477aa } .winograd { fill: #ddaa33 } "
+    ".peak { stroke: #cc3311; stroke-width: 2 } .red { fill: #cc3311 } .gold { fill: #a87800 }"
 )
 
 
@@ -49,10 +50,11 @@ def figure(title: str, layers: Sequence[Layer], peak_gflops: float) -> str:
     whole = sum(layer.ms for layer in layers) or 1.0
     for index, layer in enumerate(layers):
         y = _TOP + _ROW * index
+        winograd = " winograd" if layer.rule == "winograd" else ""
         times = f" (x{layer.calls:g})" if layer.calls != 1 else ""
         lines += [
             f'<text class="end" x="{_LEFT - 8}" y="{y + 14}">{escape(layer.label + times)}</text>',
-            f'<rect class="bar" x="{_LEFT}" y="{y + 4}" width="{across(layer.gflops) - _LEFT:.1f}" '
+            f'<rect class="bar{winograd}" x="{_LEFT}" y="{y + 4}" width="{across(layer.gflops) - _LEFT:.1f}" '
             f'height="{_BAR}"/>',
             f'<text x="{_LEFT + _PLOT + 8}" y="{y + 14}">{layer.ms:.3f} ({layer.ms / whole:.0%})</text>',
         ]
@@ -61,7 +63,8 @@ def figure(title: str, layers: Sequence[Layer], peak_gflops: float) -> str:
         f'<line class="peak" x1="{x}" y1="{_TOP - 4}" x2="{x}" y2="{bottom}"/>',
         f'<text class="end red" x="{x}" y="{_TOP - 8}">FMA peak {peak_gflops:.0f}</text>',
         f'<text class="middle" x="{_LEFT + _PLOT / 2}" y="{bottom + 36}">'
-        "GFLOP/s of the plain algorithm (winograd computes less, and can pass the peak)</text>",
+        "GFLOP/s of the plain algorithm; "
+        '<tspan class="gold">yellow: winograd, which computes less and can pass the peak</tspan></text>',
         "</svg>",
     ]
     return "\n".join(lines) + "\n"

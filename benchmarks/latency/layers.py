@@ -9,6 +9,15 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class Function:
+    """A fused function: FLOPs of a call, a label, and the rule that its code is made by."""
+
+    flops: int
+    label: str
+    rule: str
+
+
+@dataclass(frozen=True)
 class Layer:
     """A function of the network.
 
@@ -16,6 +25,8 @@ class Layer:
     ----------
     label
         What it computes, such as `64→64 3x3, 56x56`.
+    rule
+        What its code is made by, such as `direct` or `winograd`; empty for what is no task's.
     calls
         How often an inference calls it.
     ms
@@ -25,20 +36,32 @@ class Layer:
     """
 
     label: str
+    rule: str
     calls: float
     ms: float
     gflops: float
 
 
-def functions(model: str, batch: int) -> dict[str, tuple[int, str]]:
-    """Return FLOPs of a call and a label for each function of a network of the zoo."""
-    from toolchain.building.tasks import tasks_for
+def functions(model: str, batch: int) -> dict[str, Function]:
+    """Return the fused functions of a zoo network, as `toolchain build` makes them without records."""
+    from toolchain.building.apply import pack
+    from toolchain.building.cpu.core import core_of
+    from toolchain.building.pipeline import fuse
+    from toolchain.building.tasks import extract_tasks
     from toolchain.host import host_profile
     from toolchain.models.load import load_model
     from toolchain.models.options import ModelOptions
+    from toolchain.targets.target import target_for
 
-    tasks = tasks_for(load_model(f"zoo:{model}", ModelOptions(batch=batch)), host_profile())
-    return {name: (task.flops, label(task.name, task.shapes)) for task in tasks for name in task.functions}
+    target = target_for(host_profile())
+    fused = fuse(load_model(f"zoo:{model}", ModelOptions(batch=batch)).module, target.target)
+    _, decisions = pack(fused, extract_tasks(fused), lambda _: None, core_of(target), winograd=True)
+    return {
+        name: Function(task.flops, label(task.name, task.shapes), decision.rule)
+        for decision in decisions
+        for task in [decision.task]
+        for name in task.functions
+    }
 
 
 def label(name: str, shapes: Sequence[Sequence[int]]) -> str:
@@ -50,11 +73,11 @@ def label(name: str, shapes: Sequence[Sequence[int]]) -> str:
         depthwise = inner == 1 and len(shapes[0]) == 4 and shapes[0][1] == channels
         what = f"{channels} depthwise" if depthwise else f"{inner}→{channels}"
         return f"{what} {height}x{width}, {output[2]}x{output[3]}"
-    words = [word for word in name.replace("fused_", "").split("_") if word.rstrip("0123456789")]
+    words = [word.rstrip("0123456789") for word in name.removeprefix("fused_").split("_")]
     return f"{' '.join(words[:3])}, {'x'.join(map(str, output[1:]))}"
 
 
-def layers(operators: Iterable[Mapping[str, Any]], known: Mapping[str, tuple[int, str]]) -> list[Layer]:
+def layers(operators: Iterable[Mapping[str, Any]], known: Mapping[str, Function]) -> list[Layer]:
     """Return the network's layers, the longest first.
 
     A compiled function has its task's name, or that and a number (a task may become several functions).
@@ -63,8 +86,9 @@ def layers(operators: Iterable[Mapping[str, Any]], known: Mapping[str, tuple[int
     found = []
     for entry in operators:
         name, calls, ms = entry["name"], entry["calls"], entry["ms"]
-        flops, words = known.get(_task(name, known), (0, name))
-        found.append(Layer(words, calls, ms, flops * calls / ms / 1e6 if ms > 0 else 0.0))
+        function = known.get(_task(name, known), Function(0, name, ""))
+        gflops = function.flops * calls / ms / 1e6 if ms > 0 else 0.0
+        found.append(Layer(function.label, function.rule, calls, ms, gflops))
     return sorted(found, key=lambda layer: -layer.ms)
 
 

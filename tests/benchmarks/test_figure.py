@@ -7,13 +7,13 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.latency.figure import figure
-from benchmarks.latency.layers import Layer, label, layers
+from benchmarks.latency.layers import Function, Layer, label, layers
 
 SVG = "{http://www.w3.org/2000/svg}"
 KNOWN = {
-    "fused_conv2d_add": (2_000_000, "first"),
-    "fused_conv2d1_add": (4_000_000, "second"),
-    "mean": (100, "mean"),
+    "fused_conv2d_add": Function(2_000_000, "first", "direct"),
+    "fused_conv2d1_add": Function(4_000_000, "second", "winograd"),
+    "mean": Function(100, "mean", "general"),
 }
 
 
@@ -24,9 +24,9 @@ def test_operators_become_layers_with_gflops_of_all_calls() -> None:
         {"name": "pack", "calls": 1.0, "ms": 0.1},
     ]
     assert layers(operators, KNOWN) == [
-        Layer("second", 1.0, 2.0, pytest.approx(2.0)),
-        Layer("first", 2.0, 0.5, pytest.approx(8.0)),
-        Layer("pack", 1.0, 0.1, 0.0),
+        Layer("second", "winograd", 1.0, 2.0, pytest.approx(2.0)),
+        Layer("first", "direct", 2.0, 0.5, pytest.approx(8.0)),
+        Layer("pack", "", 1.0, 0.1, 0.0),
     ]
 
 
@@ -40,13 +40,18 @@ def test_labels_say_what_a_layer_computes() -> None:
 
 
 def test_one_bar_for_each_layer_as_long_as_its_speed() -> None:
-    given = [Layer("64→64 3x3", 3, 2.0, 150.0), Layer("<mean>", 1, 1.0, 25.0), Layer("pack", 1, 0.5, 0.0)]
+    given = [
+        Layer("64→64 3x3", "winograd", 3, 2.0, 150.0),
+        Layer("<mean>", "general", 1, 1.0, 25.0),
+        Layer("pack", "", 1, 0.5, 0.0),
+    ]
     root = ElementTree.fromstring(figure("a network", given, 100.0))  # noqa: S314 - ours
-    bars = [bar for bar in root.iter(f"{SVG}rect") if bar.get("class") == "bar"]
+    bars = [bar for bar in root.iter(f"{SVG}rect") if "bar" in bar.get("class", "").split()]
     widths = [float(bar.get("width", "")) for bar in bars]
     assert len(bars) == len(given)
     assert widths[0] == pytest.approx(6 * widths[1], rel=0.01)
     assert widths[2] == 0
+    assert ["winograd" in bar.get("class", "") for bar in bars] == [True, False, False]
     (peak,) = [line for line in root.iter(f"{SVG}line") if line.get("class") == "peak"]
     left = float(bars[0].get("x", ""))
     assert float(peak.get("x1", "")) - left == pytest.approx(widths[0] * 100 / 150, rel=0.01)
@@ -55,7 +60,7 @@ def test_one_bar_for_each_layer_as_long_as_its_speed() -> None:
 
 
 def test_nothing_lies_outside_the_picture() -> None:
-    root = ElementTree.fromstring(figure("a", [Layer("a", 1, 1.0, 999.0)], 240.0))  # noqa: S314 - ours
+    root = ElementTree.fromstring(figure("a", [Layer("a", "direct", 1, 1.0, 999.0)], 240.0))  # noqa: S314 - ours
     width, height = float(root.get("width", "")), float(root.get("height", ""))
     for line in root.iter(f"{SVG}line"):
         assert 0 <= float(line.get("x2", "")) <= width
