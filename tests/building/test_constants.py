@@ -246,7 +246,7 @@ def clipped(folder: Path) -> Path:
 
 
 @pytest.mark.usefixtures("tvm_folds_nothing")
-def test_bounds_are_fused_behind_their_convolution(tmp_path: Path) -> None:
+def test_bounds_of_clips_are_numbers(tmp_path: Path) -> None:
     model = load_model(str(clipped(tmp_path)), ModelOptions())
     assert not calls_of_constants(fold_constants(model.module))
 
