@@ -23,7 +23,7 @@ from tests.records.matmul import matmul
 from tests.records.samples import PROVENANCE
 from toolchain.records.key import RecordKey, workload_hash
 from toolchain.records.lookup import lookup
-from toolchain.records.record import Record
+from toolchain.records.record import SCHEDULES, Record
 from toolchain.records.store import RecordStore
 from toolchain.records.traces import function_json, schedule_from, trace_digest, trace_payload, traced
 
@@ -64,7 +64,7 @@ with RecordStore(Path(sys.argv[1])) as store:
         print(workload_hash(found.sch.mod["main"]))
     else:
         named = FUNC.with_attr("global_symbol", "fused_matmul")
-        hit = lookup(store, KEY)
+        hit = lookup(store, KEY, SCHEDULES)
         scheduled = schedule_from(hit.record.payload, hit.function, named)
         assert scheduled.attrs["global_symbol"] == "fused_matmul"
         assert not tvm_ffi.structural_equal(scheduled, named)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.records.samples import KEY, put
 from toolchain.records.key import level_rank
 from toolchain.records.lookup import lookup
+from toolchain.records.record import SCHEDULES
 from toolchain.records.store import RecordStore
 
 OTHER_CPU = replace(KEY, cpu="znver4")
@@ -27,14 +28,14 @@ def store(tmp_path: Path):
 
 
 def test_nothing(store: RecordStore) -> None:
-    assert lookup(store, KEY) is None
+    assert lookup(store, KEY, SCHEDULES) is None
 
 
 def test_an_exact_record_wins_over_faster_ones(store: RecordStore) -> None:
     exact = put(store, 9.0)
     for key in (OTHER_CPU, OTHER_THREADS, LOWER):
         put(store, 1.0, key=key)
-    hit = lookup(store, KEY)
+    hit = lookup(store, KEY, SCHEDULES)
     assert (hit.record, hit.how, hit.shipped, hit.function) == (exact, "exact", False, "{}")
 
 
@@ -43,7 +44,7 @@ def test_then_another_cpu_or_threads_of_level_and_class(store: RecordStore) -> N
     put(store, 8.0, key=OTHER_CPU)
     put(store, 1.0, key=LOWER)
     put(store, 1.0, key=replace(OTHER_CPU, board_class="rack"))
-    hit = lookup(store, KEY)
+    hit = lookup(store, KEY, SCHEDULES)
     assert (hit.record, hit.how) == (near, "other-cpu-or-threads")
 
 
@@ -51,7 +52,7 @@ def test_then_the_nearest_lower_level(store: RecordStore) -> None:
     put(store, 1.0, key=LOWEST)
     near = put(store, 9.0, key=LOWER)
     put(store, 0.1, key=HIGHER)
-    hit = lookup(store, KEY)
+    hit = lookup(store, KEY, SCHEDULES)
     assert (hit.record, hit.how) == (near, "lower-level")
 
 
@@ -67,28 +68,28 @@ def test_then_the_nearest_lower_level(store: RecordStore) -> None:
 )
 def test_what_does_not_apply(store: RecordStore, key) -> None:
     put(store, 1.0, key=key)
-    assert lookup(store, KEY) is None
+    assert lookup(store, KEY, SCHEDULES) is None
 
 
 def test_emulated_boards_and_real_ones_never_answer_for_each_other(store: RecordStore) -> None:
     emulated = replace(KEY, board_class="x86_64+emulated")
     put(store, 1.0)
     put(store, 1.0, key=LOWER)
-    assert lookup(store, emulated) is None
+    assert lookup(store, emulated, SCHEDULES) is None
     record = put(store, 5.0, key=replace(emulated, threads=1))
-    assert lookup(store, emulated).record == record
+    assert lookup(store, emulated, SCHEDULES).record == record
 
 
 def test_the_shipped_store_is_asked_last(store: RecordStore, tmp_path: Path) -> None:
     path = tmp_path / "shipped" / "records.sqlite"
-    assert lookup(store, KEY, shipped=path) is None  # not there: no error
+    assert lookup(store, KEY, SCHEDULES, shipped=path) is None  # not there: no error
     with RecordStore(path) as shipped:
         ours = put(shipped, 1.0)
-    hit = lookup(store, KEY, shipped=path)
+    hit = lookup(store, KEY, SCHEDULES, shipped=path)
     assert (hit.record, hit.how, hit.shipped) == (ours, "exact", True)
-    assert lookup(store, KEY, shipped=None) is None
+    assert lookup(store, KEY, SCHEDULES, shipped=None) is None
     users = put(store, 9.0, key=LOWER)
-    assert lookup(store, KEY, shipped=path).record == users
+    assert lookup(store, KEY, SCHEDULES, shipped=path).record == users
 
 
 @given(st.sampled_from(LEVELS), st.sampled_from(LEVELS), st.sampled_from(LEVELS))

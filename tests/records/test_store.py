@@ -13,6 +13,7 @@ import pytest
 
 from tests.records.samples import KEY, put
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.records.record import SCHEDULES
 from toolchain.records.store import RecordStore
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +30,7 @@ def test_the_fastest_record_comes_back_as_it_was_put(store: RecordStore) -> None
     fastest = put(store, 1.0, run_ms=(0.5, 1.5), payload='{"trace": ["ü"]}')
     put(store, 3.0)
     put(store, 0.1, key=replace(KEY, threads=2))
-    assert store.best(KEY) == fastest
+    assert store.best(KEY, SCHEDULES) == fastest
     assert fastest.best_ms == 1.0
     assert store.function(fastest.function) == "{}"
     assert len(store.all()) == 4
@@ -38,13 +39,13 @@ def test_the_fastest_record_comes_back_as_it_was_put(store: RecordStore) -> None
 def test_another_process_finds_it(store: RecordStore) -> None:
     record = put(store, 2.0)
     with RecordStore(store.path) as other:
-        assert other.best(KEY) == record
+        assert other.best(KEY, SCHEDULES) == record
 
 
 def test_failures_keep_their_class_and_are_never_best(store: RecordStore) -> None:
     for digest, failure in (("a", "build"), ("b", "build"), ("c", "timeout"), ("d", "upload")):
         put(store, 0.0, run_ms=(), failure=failure, digest=digest)
-    assert store.best(KEY) is None
+    assert store.best(KEY, SCHEDULES) is None
     assert [record.failure for record in store.all(KEY)] == ["build", "build", "timeout", "upload"]
     assert store.measured(KEY) == {"a", "b", "c"}  # an upload that failed says nothing about d
 
@@ -58,7 +59,7 @@ def test_measured_is_per_key(store: RecordStore) -> None:
 def test_the_winning_default_counts_as_a_record_but_is_no_trace(store: RecordStore) -> None:
     put(store, 2.0)
     put(store, 1.0, kind="default", payload="")
-    assert store.best(KEY).kind == "default"
+    assert store.best(KEY, SCHEDULES).kind == "default"
     assert [record.best_ms for record in store.top(KEY, 5)] == [2.0]
 
 
@@ -123,7 +124,7 @@ def test_the_shipped_file_needs_no_writable_folder(store: RecordStore) -> None:
     store.close()
     before = sorted(path.name for path in store.path.parent.iterdir())
     with RecordStore(store.path, read_only=True) as shipped:
-        assert shipped.best(KEY) == record
+        assert shipped.best(KEY, SCHEDULES) == record
         assert sorted(path.name for path in store.path.parent.iterdir()) == before
         with pytest.raises(ToolchainError, match="cannot write"):
             put(shipped, 2.0)

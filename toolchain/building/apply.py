@@ -17,7 +17,7 @@ from toolchain.building.defaults import default_schedule
 from toolchain.building.tasks import Task
 from toolchain.errors import ToolchainError
 from toolchain.records.lookup import Hit
-from toolchain.records.record import CPU, DEFAULT
+from toolchain.records.record import DEFAULT
 from toolchain.records.traces import schedule_from
 
 
@@ -33,22 +33,20 @@ class Decision:
         Why a matching record was not applied; empty when all is well.
     rule
         What the code was made by: an algorithm of `cpu.choice`, or `rows`.
+    improved
+        A matching record decided for other code than a build makes without one.
     """
 
     task: Task
     hit: Hit | None
     warning: str = ""
     rule: str = ROWS
+    improved: bool = False
 
     @property
     def tuned(self) -> bool:
         """A matching record decided, be it for the default schedule."""
         return self.hit is not None
-
-    @property
-    def improved(self) -> bool:
-        """A matching record decided for another schedule than the default."""
-        return self.hit is not None and self.hit.record.kind != DEFAULT
 
     @property
     def source(self) -> str:
@@ -105,16 +103,49 @@ def pack(
     """
     hits = {task.workload: find(task.workload) for task in tasks}
     workload_of = {name: task.workload for task in tasks for name in task.functions}
+    warnings: dict[str, str] = {}
+    improved: set[str] = set()
 
     def choose(name: str, work: Work) -> Choice | None:
-        hit = hits[workload_of[name]]
-        if hit is not None and hit.record.kind == CPU:
-            return choice_from(hit.record.payload)
-        return default_choice(work, core, winograd)
+        workload = workload_of[name]
+        default = default_choice(work, core, winograd)
+        hit = hits[workload]
+        if hit is None:
+            return default
+        try:
+            choice = _recorded(hit, work, core)
+        except ToolchainError as error:
+            warnings[workload], hits[workload] = str(error), None
+            return default
+        if choice != default:
+            improved.add(workload)
+        return choice
 
     made = rewrite(fused, core, choose, lambda name: default_schedule(fused[name]))
-    decisions = [Decision(task, hits[task.workload], rule=made.rules.get(task.name, ROWS)) for task in tasks]
+    decisions = [
+        Decision(
+            task,
+            hits[task.workload],
+            warnings.get(task.workload, ""),
+            made.rules.get(task.name, ROWS),
+            task.workload in improved,
+        )
+        for task in tasks
+    ]
     return made.module, decisions
+
+
+def _recorded(hit: Hit, work: Work, core: Core) -> Choice | None:
+    """Return the choice of a record; None: the general rule."""
+    choice = choice_from(hit.record.payload)
+    if choice == GENERAL:
+        return None
+    if not legal(choice, work, core):
+        raise ToolchainError(
+            f"a record's choice is none for this task: {hit.record.payload}",
+            "tune the task again with --fresh",
+        )
+    return choice
 
 
 def _schedule_task(
@@ -126,7 +157,7 @@ def _schedule_task(
             applied = {
                 name: schedule_from(hit.record.payload, hit.function, fused[name]) for name in task.functions
             }
-            return Decision(task, hit), applied
+            return Decision(task, hit, improved=True), applied
         except ToolchainError as error:
             warning, hit = str(error), None
     return Decision(task, hit, warning), {name: default_schedule(fused[name]) for name in task.functions}

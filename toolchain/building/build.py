@@ -29,6 +29,7 @@ from toolchain.models.reference import reference_outputs, sample_inputs
 from toolchain.models.spec import check_inputs
 from toolchain.records.key import RecordKey
 from toolchain.records.lookup import SHIPPED, Hit, lookup
+from toolchain.records.record import CPU, SCHEDULES
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget, target_for
 
@@ -129,7 +130,8 @@ def build(
     progress("lowering the network")
     fused = fuse(model.module, made_for.target, model.options.layout)
     tasks = extract_tasks(fused)
-    find = _finder(store, made_for, target.record_class, options.shipped)
+    kinds = kinds_for(model)
+    find = _finder(store, made_for, target.record_class, kinds, options.shipped)
     if model.options.packed:
         winograd = model.options.winograd != "off"
         scheduled, decisions = pack(fused, tasks, find, core_of(made_for), winograd)
@@ -176,14 +178,23 @@ def record_key(workload: str, made_for: BoardTarget, record_class: str) -> Recor
     return RecordKey(workload, made_for.triple, made_for.cpu, made_for.level, made_for.threads, record_class)
 
 
+def kinds_for(model: Model) -> tuple[str, ...]:
+    """Return the kinds of records that say how the model's layout is computed."""
+    return (CPU,) if model.options.packed else SCHEDULES
+
+
 def _finder(
-    store: RecordStore | None, made_for: BoardTarget, record_class: str, shipped: bool
+    store: RecordStore | None,
+    made_for: BoardTarget,
+    record_class: str,
+    kinds: tuple[str, ...],
+    shipped: bool,
 ) -> Callable[[str], Hit | None]:
     def find(workload: str) -> Hit | None:
         if store is None:
             return None
         key = record_key(workload, made_for, record_class)
-        return lookup(store, key, shipped=SHIPPED if shipped else None)
+        return lookup(store, key, kinds, shipped=SHIPPED if shipped else None)
 
     return find
 

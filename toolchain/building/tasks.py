@@ -35,6 +35,8 @@ class Task:
         Floating-point operations of one call, a multiply and an add counted as two.
     functions
         Names of all functions with that hash.
+    call
+        One of the network's calls: of the function `name`, with its constants.
     shapes
         Of the parameters, outputs last.
     outputs
@@ -49,6 +51,7 @@ class Task:
     outputs: int
     functions: tuple[str, ...]
     func: tirx.PrimFunc
+    call: relax.Call
 
     @property
     def id(self) -> str:
@@ -91,6 +94,7 @@ def extract_tasks(fused: tvm.IRModule) -> list[Task]:
                 outputs=_outputs(calls[names[0]][0]),
                 functions=tuple(names),
                 func=func,
+                call=calls[names[0]][0],
             )
         )
     return sorted(tasks, key=lambda task: (-task.weight * task.flops, task.name))

@@ -35,12 +35,17 @@ def list_records() -> None:
 @command.command()
 @output_options
 def best() -> None:
-    """List what a build applies: one record for each task, cpu and board class."""
+    """List what a build applies: one record for each task, cpu and board class.
+
+    A task that was tuned in packed and in other layouts has one of each.
+    """
+    from toolchain.records.record import CPU, SCHEDULES
     from toolchain.records.store import user_store
 
     with user_store() as store:
         keys = dict.fromkeys(record.key for record in store.all())
-        records = [record for key in keys if (record := store.best(key))]
+        found = [store.best(key, kinds) for key in keys for kinds in ((CPU,), SCHEDULES)]
+    records = [record for record in found if record]
     _emit(records)
 
 

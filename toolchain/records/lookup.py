@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,7 +25,9 @@ class Hit:
     shipped: bool = False
 
 
-def lookup(store: RecordStore, key: RecordKey, *, shipped: Path | None = SHIPPED) -> Hit | None:
+def lookup(
+    store: RecordStore, key: RecordKey, kinds: Sequence[str], *, shipped: Path | None = SHIPPED
+) -> Hit | None:
     """Return the nearest record of the user's store, then of the one the project ships.
 
     Exact, else same level and class with another cpu or number of threads, else a lower level of
@@ -32,18 +35,20 @@ def lookup(store: RecordStore, key: RecordKey, *, shipped: Path | None = SHIPPED
 
     Parameters
     ----------
+    kinds
+        Of the records that can be used.
     shipped
         The read-only store to ask last; None to leave it out. It need not exist.
     """
-    hit = _nearest(store, key, shipped=False)
+    hit = _nearest(store, key, kinds, shipped=False)
     if hit is None and shipped is not None and shipped.is_file():
         with RecordStore(shipped, read_only=True) as read_only:
-            hit = _nearest(read_only, key, shipped=True)
+            hit = _nearest(read_only, key, kinds, shipped=True)
     return hit
 
 
-def _nearest(store: RecordStore, key: RecordKey, *, shipped: bool) -> Hit | None:
-    candidates = store.bests(key.workload, key.triple)
+def _nearest(store: RecordStore, key: RecordKey, kinds: Sequence[str], *, shipped: bool) -> Hit | None:
+    candidates = store.bests(key.workload, key.triple, kinds)
     rated = [(rating, record) for record in candidates if (rating := _rate(record, key)) is not None]
     if not rated:
         return None

@@ -18,6 +18,7 @@ PASSING_FAILURES = frozenset({"link", "upload"})
 METASCHEDULE = "metaschedule"  # a trace, see `traces`
 CPU = "cpu"  # how generated code computes it, see `building.cpu.choice`
 DEFAULT = "default"  # nothing: the schedule that a build chooses without a record won
+SCHEDULES = (METASCHEDULE, DEFAULT)  # what builds of unpacked layouts use
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Record:
     function
         What `RecordStore.add_function` gave for the function that was measured.
     kind
-        `METASCHEDULE` or `DEFAULT`.
+        `METASCHEDULE`, `DEFAULT` or `CPU`.
     digest
         Identifies the candidate among those of its workload.
     run_ms

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -106,17 +106,18 @@ class RecordStore:
         with self._explained(), self._lock:
             self._db.execute(rows.INSERT, rows.values(record))
 
-    def best(self, key: RecordKey) -> Record | None:
+    def best(self, key: RecordKey, kinds: Sequence[str]) -> Record | None:
         """Return the choice for exactly this key: the last confirmed record, else the fastest."""
-        found = self._all(f"{rows.SELECT} WHERE {_OF_KEY} {_CHOICE_FIRST} LIMIT 1", rows.key_values(key))
-        return rows.record(found[0]) if found else None
+        found = [record for record in self.bests(key.workload, key.triple, kinds) if record.key == key]
+        return found[0] if found else None
 
-    def bests(self, workload: str, triple: str) -> list[Record]:
-        """Return the choice for every key with this workload and triple."""
+    def bests(self, workload: str, triple: str, kinds: Sequence[str]) -> list[Record]:
+        """Return the choice among records of some kinds, for every key with this workload and triple."""
         found = self._all(f"{rows.SELECT} WHERE workload=? AND triple=? {_CHOICE_FIRST}", (workload, triple))
         choices: dict[RecordKey, Record] = {}
         for record in map(rows.record, found):
-            choices.setdefault(record.key, record)
+            if record.kind in kinds:
+                choices.setdefault(record.key, record)
         return list(choices.values())
 
     def top(self, key: RecordKey, count: int) -> list[Record]:

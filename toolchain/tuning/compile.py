@@ -15,15 +15,17 @@ from toolchain.linking.choice import linker_named
 from toolchain.linking.gate import check_library
 from toolchain.profiles import Profile
 from toolchain.records.record import Failure
+from toolchain.tuning.candidate import Candidate
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A library, or why there is none."""
+    """A library and what it was made from, or why there is none."""
 
     library: Path | None
     failure: Failure | None = None
     message: str = ""
+    candidate: Candidate | None = None
 
 
 def compile_candidate(module: str, target: str, profile: Profile, library: Path) -> Compiled:

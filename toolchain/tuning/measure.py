@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import tvm
 
+from toolchain.building.cpu.layout import Array
+from toolchain.building.parameter import Parameter
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.records.record import Failure
@@ -21,20 +23,13 @@ _TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class Arguments:
-    """Shapes and dtypes of a function's parameters; the last `outputs` are written by it."""
-
-    shapes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[str, ...]
-    outputs: int
-
-
-@dataclass(frozen=True)
 class Request:
     """What to measure, where and how.
 
     Attributes
     ----------
+    parameters
+        Of the function; the last `outputs` are written by it.
     reference
         `.npz` with the outputs that the default schedule gave for the same inputs; written where
         it is not there yet.
@@ -45,7 +40,8 @@ class Request:
     grant: Grant
     key: str
     library: Path
-    arguments: Arguments
+    parameters: tuple[Parameter, ...]
+    outputs: int
     threads: int
     cluster: str
     number: int
@@ -100,10 +96,11 @@ def measure(request: Request) -> Measured:
         session.upload(str(request.library))
         library = session.load_module(request.library.name)
         device = session.cpu(0)
-        tensors = [tvm.runtime.tensor(array, device) for array in _arrays(request.arguments)]
+        tensors = [tvm.runtime.tensor(array, device) for array in _arrays(request.parameters)]
         stage = "runtime"
         library["main"](*tensors)
-        outputs = [tensor.numpy() for tensor in tensors[-request.arguments.outputs :]]
+        written = list(zip(request.parameters, tensors, strict=True))[-request.outputs :]
+        outputs = [parameter.logical(tensor.numpy()) for parameter, tensor in written]
         wrong = _compare(outputs, request.reference)
         if wrong:
             return Measured(failure="wrong result", message=wrong)
@@ -127,18 +124,14 @@ def measure(request: Request) -> Measured:
         return Measured(failure=stage, message=first_line(error))
 
 
-def _arrays(arguments: Arguments) -> list[np.ndarray]:
-    random = np.random.default_rng(_SEED)
-    arrays = []
-    for shape, dtype in zip(arguments.shapes, arguments.dtypes, strict=True):
-        if dtype.startswith("float"):
-            arrays.append(random.standard_normal(shape).astype(dtype))
-        else:
-            arrays.append(np.zeros(shape, dtype))
-    return arrays
+def _arrays(parameters: tuple[Parameter, ...]) -> list[Array]:
+    # Each has a seed of its own: all candidates of a task are given the same numbers.
+    return [
+        parameter.sample(np.random.default_rng((_SEED, place))) for place, parameter in enumerate(parameters)
+    ]
 
 
-def _compare(outputs: list[np.ndarray], reference: Path) -> str:
+def _compare(outputs: list[Array], reference: Path) -> str:
     """Return what is wrong with the outputs; the first to come are the reference."""
     if not reference.exists():
         with reference.open("wb") as file:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 
 from toolchain import __version__
 from toolchain.boards.board import Board
-from toolchain.building.build import record_key
+from toolchain.building.build import kinds_for, record_key
+from toolchain.building.cpu.core import core_of
 from toolchain.building.pipeline import fuse
 from toolchain.building.tasks import Task, extract_tasks, tasks_named
 from toolchain.errors import ToolchainError, UsageError
@@ -19,12 +20,15 @@ from toolchain.records.store import RecordStore
 from toolchain.rpc.lab import joined
 from toolchain.runtime import expected_fingerprint
 from toolchain.targets.target import BoardTarget, target_for
+from toolchain.tuning.candidate import Search
+from toolchain.tuning.choice_search import ChoiceSearch
 from toolchain.tuning.confirm import Confirmed, confirm
 from toolchain.tuning.cost_model import cost_model
 from toolchain.tuning.events import Listener, Step
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TunedTask, TuneResult
 from toolchain.tuning.task import RunContext, TaskRun
+from toolchain.tuning.trace_search import TraceSearch
 from toolchain.tuning.workbench import open_workbench
 
 # As many as a search proposes before it learns from them.
@@ -80,8 +84,10 @@ def tune(
             listener=listener,
             fresh=options.fresh,
             key_of=lambda workload: record_key(workload, target, board.record_class),
+            kinds=kinds_for(model),
         )
-        runs = [TaskRun(task, context) for task in tasks]
+        search_of = _searches(model, target, options.search_seed)
+        runs = [TaskRun(task, search_of(place, task), context) for place, task in enumerate(tasks)]
         listener(Step("searching"))
         _search(runs, options, begun)
         listener(Step("measuring the finalists again"))
@@ -90,6 +96,15 @@ def tune(
         tuned = [_finish(run, confirmed) for run, confirmed in zip(runs, comparisons, strict=True)]
     measured = {name: sum(run.boards[name] for run in runs) for name in (each.name for each in boards)}
     return TuneResult(tuned, time.monotonic() - begun, measured)
+
+
+def _searches(model: Model, target: BoardTarget, seed: int) -> Callable[[int, Task], Search]:
+    """Return what makes the search for a task, given its place."""
+    if model.options.packed:
+        core, winograd = core_of(target), model.options.winograd != "off"
+        return lambda _place, task: ChoiceSearch(task, core, winograd)
+    learned = cost_model()  # one for all tasks: what it learns of one helps with the next
+    return lambda place, task: TraceSearch(task, target.target, learned, seed + place)
 
 
 def _alike(boards: Sequence[Board]) -> Board:
@@ -107,14 +122,12 @@ def _alike(boards: Sequence[Board]) -> Board:
 
 def _search(runs: Sequence[TaskRun], options: TuneOptions, begun: float) -> None:
     """Give each task its share of the trials, one batch in turn."""
-    model = cost_model()
     searches: list[tuple[TaskRun, Iterator[None]]] = []
     for place, run in enumerate(runs):
         share = options.trials // len(runs) + (place < options.trials % len(runs))
         if share:
             batch = min(share, max(_BATCH, len(run.context.bench.boards)))
-            search = run.search(model, options.search_seed + place, share, batch)
-            searches.append((run, search))
+            searches.append((run, run.run(share, batch)))
     first_round = True
     while searches:
         for entry in list(searches):

@@ -7,22 +7,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-import tvm
-from tvm.s_tir import meta_schedule as ms
-from tvm.tirx import PrimFunc
-
-from toolchain.building.defaults import default_schedule
 from toolchain.building.tasks import Task
 from toolchain.errors import ToolchainError
 from toolchain.records.key import RecordKey
-from toolchain.records.record import DEFAULT, METASCHEDULE, Provenance, Record
+from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
-from toolchain.records.traces import function_json, schedule_from, trace_digest, trace_payload
+from toolchain.records.traces import function_json
+from toolchain.tuning.candidate import Candidate, Search
 from toolchain.tuning.compile import Compiled
 from toolchain.tuning.confirm import Finalist
 from toolchain.tuning.events import Listener, Trial
 from toolchain.tuning.measure import Measured
-from toolchain.tuning.search import Search
 from toolchain.tuning.workbench import Workbench
 
 
@@ -38,6 +33,8 @@ class RunContext:
         Nothing of earlier runs is used.
     key_of
         Workload hash -> key of its records.
+    kinds
+        Of the records that a build would take.
     """
 
     bench: Workbench
@@ -46,6 +43,7 @@ class RunContext:
     listener: Listener
     fresh: bool
     key_of: Callable[[str], RecordKey]
+    kinds: tuple[str, ...]
 
 
 class TaskRun:
@@ -60,8 +58,8 @@ class TaskRun:
         The default schedule does not run: nothing that is searched would.
     """
 
-    def __init__(self, task: Task, context: RunContext) -> None:
-        self.task = task
+    def __init__(self, task: Task, search: Search, context: RunContext) -> None:
+        self.task, self.search = task, search
         self.context = context
         self.key = context.key_of(task.workload)
         self.function = context.store.add_function(task.workload, task.name, function_json(task.func))
@@ -82,7 +80,7 @@ class TaskRun:
         """Of the default and everything searched so far."""
         return min(self.default_ms, fmean(self.best.record.run_ms)) if self.best else self.default_ms
 
-    def search(self, cost_model: ms.CostModel, seed: int, trials: int, batch: int) -> Iterator[None]:
+    def run(self, trials: int, batch: int) -> Iterator[None]:
         """Search; each step measures one batch.
 
         What an earlier run measured is answered from the store and is no trial of this one.
@@ -92,66 +90,56 @@ class TaskRun:
         if not self.context.fresh:
             wanted = store.measured(self.key)
             known = {row.digest: row for row in store.all(self.key) if row.digest in wanted}
-        # Another seed where something is known, or the search would propose just that again.
-        search = Search(
-            self.task.name, self.task.func, self.context.bench.target.target, cost_model, seed + len(known)
-        )
         if known:
-            search.learn_earlier(store, self.key)
-        with search.batches(trials, batch) as batches:
+            self.search.learn_earlier(store, self.key)
+        with self.search.batches(trials, batch) as batches:
             for candidates in batches:
-                search.learn(candidates, self._results(search, candidates, known))
+                self.search.learn(self._results(candidates, known))
                 yield
 
     def finalists(self) -> list[Finalist]:
         """Return the default, the best of this run, and the choice of earlier runs."""
         found = [self.default, *([self.best] if self.best else [])]
-        earlier = None if self.context.fresh else self.context.store.best(self.key)
+        earlier = None if self.context.fresh else self.context.store.best(self.key, self.context.kinds)
         if earlier is None or earlier.digest in {finalist.record.digest for finalist in found}:
             return found
         try:
-            func = schedule_from(
-                earlier.payload, self.context.store.function(earlier.function), self.task.func
-            )
+            candidate = self.search.recorded(earlier, self.context.store.function(earlier.function))
         except ToolchainError:  # it no longer applies: a build would not take it either
             return found
-        compiled = self.context.bench.compile([_module(func)])[0]
-        return [*found, Finalist(earlier, compiled)]
+        return [*found, Finalist(earlier, self.context.bench.compile([candidate])[0])]
 
     def _measure_default(self) -> Finalist:
-        compiled, result = self._measure([_module(default_schedule(self.task.func))])[0]
+        candidate = self.search.default()
+        compiled, result = self._measure([candidate])[0]
         if result.failure:
             raise ToolchainError(
                 f"the default schedule of task {self.task.id} ({self.task.name}) fails on board "
                 f"{result.board or self.context.bench.boards[0].name}: {result.failure}: {result.message}",
                 "`toolchain doctor` and `toolchain board show` check host and board",
             )
-        default = Finalist(self._record(DEFAULT, "", DEFAULT, result), compiled)
+        default = Finalist(self._record(candidate, result), compiled)
         taken = fmean(result.run_ms)
         self.context.listener(Trial(self.task, "default", taken, taken, board=result.board))
         return default
 
-    def _results(
-        self, search: Search, candidates: list[ms.MeasureCandidate], known: dict[str, Record]
-    ) -> list[Measured]:
-        digests = [trace_digest(candidate.sch.trace) for candidate in candidates]
+    def _results(self, candidates: list[Candidate], known: dict[str, Record]) -> list[Measured]:
         answers = {
-            place: Measured(known[digest].run_ms, known[digest].failure)
-            for place, digest in enumerate(digests)
-            if digest in known
+            place: Measured(known[candidate.digest].run_ms, known[candidate.digest].failure)
+            for place, candidate in enumerate(candidates)
+            if candidate.digest in known
         }
         new = [place for place in range(len(candidates)) if place not in answers]
-        measured = self._measure([candidates[place].sch.mod for place in new])
+        measured = self._measure([candidates[place] for place in new])
         for place, (compiled, result) in zip(new, measured, strict=True):
             answers[place] = result
-            payload = trace_payload(search.record(candidates[place], result))
-            record = self._record(METASCHEDULE, payload, digests[place], result)
+            record = self._record(candidates[place], result)
             self.context.store.add(record)
             self._count(record, compiled, result)
         return [answers[place] for place in range(len(candidates))]
 
-    def _measure(self, modules: list[tvm.IRModule]) -> list[tuple[Compiled, Measured]]:
-        compiled = self.context.bench.compile(modules)
+    def _measure(self, candidates: list[Candidate]) -> list[tuple[Compiled, Measured]]:
+        compiled = self.context.bench.compile(candidates)
         return list(zip(compiled, self.context.bench.measure(self.task, compiled), strict=True))
 
     def _count(self, record: Record, compiled: Compiled, result: Measured) -> None:
@@ -172,13 +160,13 @@ class TaskRun:
             )
         )
 
-    def _record(self, kind: str, payload: str, digest: str, result: Measured) -> Record:
+    def _record(self, candidate: Candidate, result: Measured) -> Record:
         return Record(
             key=self.key,
             function=self.function,
-            kind=kind,
-            payload=payload,
-            digest=digest,
+            kind=candidate.kind,
+            payload=candidate.payload,
+            digest=candidate.digest,
             provenance=replace(
                 self.context.provenance,
                 board=result.board or self.context.provenance.board,
@@ -188,8 +176,3 @@ class TaskRun:
             run_ms=result.run_ms,
             failure=result.failure,
         )
-
-
-def _module(func: PrimFunc) -> tvm.IRModule:
-    """Return the module of one scheduled function, under the name that is measured."""
-    return tvm.IRModule({"main": func.with_attr("global_symbol", "main")})

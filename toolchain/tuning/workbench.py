@@ -22,9 +22,10 @@ from toolchain.rpc.client import Grant
 from toolchain.rpc.lab import Lab
 from toolchain.rpc.session import wait_for_server
 from toolchain.targets.target import BoardTarget
+from toolchain.tuning.candidate import Candidate
 from toolchain.tuning.compile import Compiled, compile_candidate
 from toolchain.tuning.events import Listener, Notice
-from toolchain.tuning.measure import Arguments, Measured, Request, measure, ready
+from toolchain.tuning.measure import Measured, Request, measure, ready
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.stations import BoardLostError, Station, Stations
 from toolchain.tuning.worker import Worker, WorkerDiedError
@@ -56,9 +57,9 @@ class Workbench:
     threads: ThreadPoolExecutor
     numbers: Iterator[int]
 
-    def compile(self, modules: Sequence[tvm.IRModule]) -> list[Compiled]:
-        """Compile scheduled modules, in their order."""
-        return list(self.threads.map(self._compile, modules))
+    def compile(self, candidates: Sequence[Candidate]) -> list[Compiled]:
+        """Compile candidates, in their order."""
+        return list(self.threads.map(self._compile, candidates))
 
     def measure(self, task: Task, compiled: Sequence[Compiled]) -> list[Measured]:
         """Measure libraries of one task, in their order; what was not compiled stays failed.
@@ -82,12 +83,15 @@ class Workbench:
             "`toolchain lab status` shows the boards; what was measured is kept: run it again",
         )
 
-    def _compile(self, module: tvm.IRModule) -> Compiled:
+    def _compile(self, candidate: Candidate) -> Compiled:
         library = self.folder / f"{next(self.numbers)}.so"
-        text, target = tvm.ir.save_json(module), str(self.target.target)
+        text, target = tvm.ir.save_json(candidate.module), str(self.target.target)
         worker = self.compilers.get()
         try:
-            return worker.call(_COMPILE_S, compile_candidate, text, target, self.boards[0].profile, library)
+            compiled = worker.call(
+                _COMPILE_S, compile_candidate, text, target, self.boards[0].profile, library
+            )
+            return replace(compiled, candidate=candidate)
         except TimeoutError as error:
             return Compiled(None, "timeout", f"compiling: {error}")
         except WorkerDiedError as error:
@@ -108,13 +112,13 @@ class Workbench:
         return lost
 
     def _measure(self, station: Station, task: Task, compiled: Compiled) -> Measured:
-        if compiled.library is None:
+        if compiled.library is None or compiled.candidate is None:
             return Measured(failure=compiled.failure, message=compiled.message)
         limit_s = self._limit_s(station.board, task)
         try:
             station.worker.call(_START_S, ready)
             grant = wait_for_server(self.lab.host, self.lab.port, station.key, limit_s + _WAIT_S, limit_s)
-            request = self._request(station, grant, task, compiled.library, limit_s)
+            request = self._request(station, grant, task, compiled.candidate, compiled.library, limit_s)
             result = station.worker.call(limit_s + _GRACE_S, measure, request)
         except TimeoutError as error:
             raise BoardLostError(str(error)) from error
@@ -137,14 +141,21 @@ class Workbench:
             timeout=self.options.timeout_s,
         ).seconds
 
-    def _request(self, station: Station, grant: Grant, task: Task, library: Path, limit_s: float) -> Request:
+    def _request(
+        self,
+        station: Station,
+        grant: Grant,
+        task: Task,
+        candidate: Candidate,
+        library: Path,
+        limit_s: float,
+    ) -> Request:
         return Request(
             grant=grant,
             key=station.key,
             library=library,
-            arguments=Arguments(
-                task.shapes, tuple(str(parameter.dtype) for parameter in task.func.params), task.outputs
-            ),
+            parameters=candidate.parameters,
+            outputs=candidate.outputs,
             threads=self.target.threads,
             cluster=self.target.cpu,
             number=self.options.number,

@@ -29,3 +29,14 @@ def _winograd(conv: Convolution, blocks: int) -> Choice:
     m = 4 if conv.out[0] > 7 else 2
     count = conv.batch * (-(-conv.out[0] // m)) * (-(-conv.out[1] // m))
     return Choice("winograd", blocks, -(-count // -(-count // 14)), tile=m, order="channels")
+
+
+def candidates(conv: Convolution, core: Core) -> list[Choice]:
+    """Return the choices that a tuner may measure, the default first."""
+    found = [default_choice(conv, core, True), default_choice(conv, core, False)]
+    return list(dict.fromkeys(choice for choice in found if choice is not None))
+
+
+def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
+    """Whether a choice computes a convolution."""
+    return choice in candidates(conv, core)

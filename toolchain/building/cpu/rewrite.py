@@ -108,6 +108,7 @@ class _Rewriter:
         if step.function not in self.functions:
             func = self.fallback(step.function).without_attr("global_symbol")
             self.functions[step.function] = self.builder.add_func(func, step.function)
+            self.made[step.function] = Made(func, _plain_parameters(step))
         arguments = [self._plain_expr(argument) for argument in step.arguments]
         call = relax.call_tir(self.functions[step.function], arguments, step.value.ty)
         self.plain[step.var] = self.builder.emit(call)
@@ -217,6 +218,18 @@ def _parameters(
         else:
             found.append(Parameter(extents(argument), str(argument.ty.dtype), layout))
     found.append(Parameter(extents(step.var), str(step.var.ty.dtype), out))
+    return tuple(found)
+
+
+def _plain_parameters(step: Call) -> tuple[Parameter, ...]:
+    outputs = step.value.ty.fields if isinstance(step.value.ty, relax.TupleType) else [step.value.ty]
+    found = [
+        Parameter(extents(argument), str(argument.ty.dtype), value=argument.value.numpy())
+        if isinstance(argument, GenericConst)
+        else Parameter(extents(argument), str(argument.ty.dtype))
+        for argument in step.arguments
+    ]
+    found += [Parameter(tuple(int(each) for each in output.shape), str(output.dtype)) for output in outputs]
     return tuple(found)
 
 

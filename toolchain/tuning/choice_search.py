@@ -1,0 +1,90 @@
+"""The search for how generated code computes one task: its choices, in the order of their promise."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import tvm
+
+from toolchain.building.cpu.alone import alone
+from toolchain.building.cpu.choice import GENERAL, Choice, choice_from
+from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.generators import Work
+from toolchain.building.cpu.plan import Choose
+from toolchain.building.cpu.policy import candidates, default_choice
+from toolchain.building.cpu.rewrite import Made
+from toolchain.building.defaults import default_schedule
+from toolchain.building.tasks import Task
+from toolchain.records.key import RecordKey
+from toolchain.records.record import CPU, Record
+from toolchain.records.store import RecordStore
+from toolchain.tuning.candidate import Candidate
+from toolchain.tuning.measure import Measured
+
+
+class ChoiceSearch:
+    """Proposes the choices of one task; see `candidate.Search`.
+
+    A task that the general rule computes has none but its default.
+    """
+
+    def __init__(self, task: Task, core: Core, use_winograd: bool) -> None:
+        self.task, self.core, self.use_winograd = task, core, use_winograd
+        self.measured: set[str] = set()
+        self.space: list[Choice] = []
+
+    def default(self) -> Candidate:
+        """Return what a build generates without a record."""
+        chosen = GENERAL
+
+        def choose(_name: str, work: Work) -> Choice | None:
+            nonlocal chosen
+            found = default_choice(work, self.core, self.use_winograd)
+            chosen = found or GENERAL
+            self.space = [
+                choice
+                for choice in candidates(work, self.core)
+                if choice != chosen and (self.use_winograd or choice.algorithm != "winograd")
+            ]
+            return found
+
+        return _candidate(chosen, self._made(choose), self.task.outputs)
+
+    def recorded(self, record: Record, function: str) -> Candidate:
+        """Return what a record says."""
+        del function  # a choice needs no names of the function it was measured for
+        return self._candidate(choice_from(record.payload))
+
+    def learn_earlier(self, store: RecordStore, key: RecordKey) -> None:
+        """Leave out what was measured before."""
+        self.measured = store.measured(key)
+
+    @contextmanager
+    def batches(self, trials: int, batch: int) -> Iterator[Iterator[list[Candidate]]]:
+        """Yield the choices that were not measured before."""
+        new = [choice for choice in self.space if _digest(choice) not in self.measured][:trials]
+        yield (
+            [self._candidate(choice) for choice in new[start : start + batch]]
+            for start in range(0, len(new), batch)
+        )
+
+    def learn(self, measured: list[Measured]) -> None:
+        """Do nothing: the order is fixed."""
+
+    def _candidate(self, choice: Choice) -> Candidate:
+        return _candidate(choice, self._made(lambda _name, _work: choice), self.task.outputs)
+
+    def _made(self, choose: Choose) -> Made:
+        func = self.task.func
+        return alone(func, self.task.call, self.core, choose, lambda _name: default_schedule(func))
+
+
+def _candidate(choice: Choice, made: Made, outputs: int) -> Candidate:
+    module = tvm.IRModule({"main": made.func.with_attr("global_symbol", "main")})
+    return Candidate(CPU, choice.to_json(), _digest(choice), module, made.parameters, outputs)
+
+
+def _digest(choice: Choice) -> str:
+    return hashlib.sha256(choice.to_json().encode()).hexdigest()
