@@ -17,7 +17,7 @@ from toolchain.interrupts import uninterrupted
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.targets.target import target_for
-from toolchain.tuning.search import Search
+from toolchain.tuning.trace_search import TraceSearch
 
 
 @derived_object
@@ -33,7 +33,7 @@ class InterruptedModel(ms.cost_model.PyCostModel):
 def test_ctrl_c_within_tvm_is_an_interrupt_and_no_crash(tmp_path: Path) -> None:
     profile = find_target("local").profile
     task = tasks_for(load_model(str(written(tmp_path)), ModelOptions()), profile)[0]
-    search = Search(task.name, task.func, target_for(profile).target, InterruptedModel(), 1)
+    search = TraceSearch(task, target_for(profile).target, InterruptedModel(), 1)
     with pytest.raises(KeyboardInterrupt), search.batches(4, 4) as batches:
         next(batches)
 
