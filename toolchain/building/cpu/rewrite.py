@@ -110,7 +110,9 @@ class _Rewriter:
             self.functions[step.function] = self.builder.add_func(func, step.function)
             self.made[step.function] = Made(func, _plain_parameters(step))
         arguments = [self._plain_expr(argument) for argument in step.arguments]
-        call = relax.call_tir(self.functions[step.function], arguments, step.value.ty)
+        ty = step.value.ty
+        outputs = list(ty.fields) if isinstance(ty, relax.TupleType) else ty
+        call = relax.call_tir(self.functions[step.function], arguments, outputs)
         self.plain[step.var] = self.builder.emit(call)
 
     def _generated(self, step: Generated) -> None:
