@@ -107,13 +107,9 @@ def read(func: tirx.PrimFunc) -> Read:
         narrow = tirx.transform.ForceNarrowIndexToInt32()(tvm.IRModule({"main": func}))["main"]
     except (ValueError, TypeError, RuntimeError) as error:
         raise UnreadableError(f"its indices do not fit 32 bits: {error}") from error
-    stages: list[Stage] = []
-
-    def visit(block: s_tir.SBlock) -> None:
-        if block.name_hint != "root":
-            stages.append(_stage(block))
-
-    tvm_ffi.structural_walk(narrow.body, [(s_tir.SBlock, visit)])
+    blocks: list[s_tir.SBlock] = []  # an error of ours would not come through the walk as it is
+    tvm_ffi.structural_walk(narrow.body, [(s_tir.SBlock, blocks.append)])
+    stages = [_stage(block) for block in blocks if block.name_hint != "root"]
     params = tuple(narrow.params)
     if not all(isinstance(extent, tirx.IntImm) for param in params for extent in param.shape):
         raise UnreadableError("a shape is not known")
