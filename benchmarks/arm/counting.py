@@ -129,8 +129,8 @@ def by_file(blocks: Sequence[Block]) -> dict[str, Count]:
     return {name: sums[name] for name, _ in found.most_common()}
 
 
-def by_function(blocks: Sequence[Block], library: Path, compiled: Path) -> dict[str, Count]:
-    """Return what was executed of each of a library's functions, most first.
+def placed(blocks: Sequence[Block], library: Path, compiled: Path) -> dict[int, Count]:
+    """Return what a library executed, by the addresses in the object that its code was linked from.
 
     Parameters
     ----------
@@ -142,19 +142,32 @@ def by_function(blocks: Sequence[Block], library: Path, compiled: Path) -> dict[
         # Address minus offset in the file is the same for all code: it is one segment.
         shift = next(s["p_vaddr"] - s["p_offset"] for s in elf.iter_segments() if s["p_flags"] & 1)
         exported = {name: address for address, name in _functions(elf, ".dynsym")}
-    with compiled.open("rb") as file:
-        elf = ELFFile(file)
-        text = elf.get_section_index(".text")
-        entries = sorted(_functions(elf, ".symtab", text))
-    moved = next(exported[name] - address for address, name in entries if name in exported)
-    starts = [address for address, _ in entries]
-    sums: dict[str, Count] = {}
+    shift -= next(exported[name] - address for address, name in _code(compiled) if name in exported)
+    sums: dict[int, Count] = {}
     for block in blocks:
         if block.file == str(library):
-            at = bisect.bisect_right(starts, block.address + shift - moved) - 1
-            name = entries[at][1] if at >= 0 else "(start)"
-            sums[name] = sums.get(name, NOTHING) + total([block])
+            address = block.address + shift
+            sums[address] = sums.get(address, NOTHING) + total([block])
+    return sums
+
+
+def by_function(blocks: Sequence[Block], library: Path, compiled: Path) -> dict[str, Count]:
+    """Return what was executed of each of a library's functions, most first."""
+    entries = _code(compiled)
+    starts = [address for address, _ in entries]
+    sums: dict[str, Count] = {}
+    for address, count_here in placed(blocks, library, compiled).items():
+        at = bisect.bisect_right(starts, address) - 1
+        name = entries[at][1] if at >= 0 else "(start)"
+        sums[name] = sums.get(name, NOTHING) + count_here
     return dict(sorted(sums.items(), key=lambda item: -item[1].instructions))
+
+
+def _code(compiled: Path) -> list[tuple[int, str]]:
+    """Return address and name of each function of an object, in order."""
+    with compiled.open("rb") as file:
+        elf = ELFFile(file)
+        return sorted(_functions(elf, ".symtab", elf.get_section_index(".text")))
 
 
 def _functions(elf: ELFFile, table: str, section: int | None = None) -> Iterator[tuple[int, str]]:

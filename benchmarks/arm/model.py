@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import dataclass
 
+from benchmarks.arm.counting import NOTHING, Count
 from benchmarks.arm.failure import ArmError
 from benchmarks.arm.loops import HotLoop, llvm
 
@@ -41,3 +43,49 @@ def cycles(loop: HotLoop, cpu: str) -> float:
 def share_of_bound(loop: HotLoop, cpu: str) -> float:
     """Return the share of the model's cycles that the multiply-accumulates alone would take; 1 is best."""
     return loop.multiply_accumulates * CYCLES_PER_FMA[cpu] / cycles(loop, cpu)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A hot loop with what is known of it.
+
+    Attributes
+    ----------
+    executed
+        Instructions of an inference that were in it; 0: not counted, or not run.
+    share
+        `share_of_bound`, where there is a model of the core; else None.
+    """
+
+    function: str
+    start: int
+    instructions: int
+    multiply_accumulates: int
+    products: int
+    vector_spills: int
+    scalar_spills: int
+    calls: int
+    executed: int
+    share: float | None
+
+
+def judged(loop: HotLoop, runs: dict[int, Count], cpu: str) -> Judged:
+    """Return a loop with its share of the bound.
+
+    Parameters
+    ----------
+    runs
+        What was executed from each address on, as `counting.placed` says; may be empty.
+    """
+    return Judged(
+        function=loop.function,
+        start=loop.start,
+        instructions=len(loop.body),
+        multiply_accumulates=loop.multiply_accumulates,
+        products=loop.products,
+        vector_spills=loop.vector_spills,
+        scalar_spills=loop.scalar_spills,
+        calls=loop.calls,
+        executed=sum(runs.get(i.address, NOTHING).instructions for i in loop.body),
+        share=share_of_bound(loop, cpu) if cpu in CYCLES_PER_FMA else None,
+    )
