@@ -13,7 +13,7 @@ OUT ?= build
 WORKERS ?= -n 2 --dist loadfile
 export PYTHON DEPS
 
-.PHONY: help deps venv demo images test test-all check docs bench bench-cpu clean
+.PHONY: help deps venv demo images test test-all check docs bench bench-cpu bench-arm clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -81,6 +81,10 @@ bench: venv ## how fast the command line starts
 bench-cpu: venv ## our CPU code against onnxruntime, OpenVINO, ncnn and MNN (BENCH="--help": its options)
 	@benchmarks/venv.sh
 	@$(BIN)/python benchmarks/cpu.py $(BENCH)
+
+bench-arm: venv ## the instructions that Arm cores execute, ours beside onnxruntime and ncnn (BENCH="--help": its options)
+	@benchmarks/venv.sh
+	@$(BIN)/python -m benchmarks.arm.instructions $(BENCH)
 
 clean: ## remove what make made here: .venv, build folders, tools' caches
 	rm -rf .venv .venv-bench build dist demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
