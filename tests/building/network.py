@@ -87,7 +87,7 @@ def main(folder: Path) -> None:
             "library": result.library_sha256,
             "bundle": result.bundle_sha256,
             "on disk": hashlib.sha256(result.bundle.read_bytes()).hexdigest(),
-            "workloads": [choice.task.workload for choice in result.choices],
+            "workloads": [decision.task.workload for decision in result.decisions],
         }
     print(json.dumps(found))
 

@@ -281,7 +281,17 @@ def test_a_shape_that_depends_on_the_data_is_refused(tmp_path: Path) -> None:
         build(model, find_target("local"), None, tmp_path / "out")
 
 
-# Records.
+# Records of schedules, which unpacked layouts have; those of choices: tests/building/cpu/test_records.py.
+
+
+@pytest.fixture(scope="module")
+def plain(model: Model) -> Model:
+    return load_model(model.source, ModelOptions(layout="NCHW"))
+
+
+@pytest.fixture(scope="module")
+def built_plain(plain: Model, tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
+    return build(plain, find_target("local"), None, tmp_path_factory.mktemp("plain"))
 
 
 def add(
@@ -307,79 +317,79 @@ def other_schedule(task: Task) -> str:
 
 
 def test_records_decide_and_the_manifest_says_so(
-    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+    plain: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
-    first, second, *_ = [decision.task for decision in built.decisions]
+    first, second, *_ = [decision.task for decision in built_plain.decisions]
     add(store, first, target, "metaschedule", other_schedule(first))
     add(store, second, target, "default", "")
-    result = build(model, target, store, tmp_path)
+    result = build(plain, target, store, tmp_path)
     assert result.to_json()["tasks"] == {"total": 8, "tuned": 2, "improved": 1}
     assert result.to_json()["warnings"] == []
     facts = {task.id: task for task in read_bundle(result.bundle).manifest.tasks}
     assert (facts[first.id].tuned, facts[first.id].improved, facts[first.id].source) == (True, True, "exact")
     assert (facts[second.id].tuned, facts[second.id].improved) == (True, False)
     assert sum(task.tuned for task in facts.values()) == 2
-    assert result.library_sha256 != built.library_sha256  # another schedule is other code
-    check_outputs(result.library, model)
+    assert result.library_sha256 != built_plain.library_sha256  # another schedule is other code
+    check_outputs(result.library, plain)
 
 
 def test_a_record_of_the_default_changes_nothing_but_the_manifest(
-    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+    plain: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
-    for decision in built.decisions:
+    for decision in built_plain.decisions:
         add(store, decision.task, target, "default", "")
-    result = build(model, target, store, tmp_path, BuildOptions(require_tuned=True))
+    result = build(plain, target, store, tmp_path, BuildOptions(require_tuned=True))
     assert result.to_json()["tasks"] == {"total": 8, "tuned": 8, "improved": 0}
-    assert result.library_sha256 == built.library_sha256
-    assert result.bundle_sha256 != built.bundle_sha256
+    assert result.library_sha256 == built_plain.library_sha256
+    assert result.bundle_sha256 != built_plain.bundle_sha256
 
 
 def test_records_of_an_emulated_board_do_not_count_for_its_class(
-    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+    plain: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     real = find_target("rk3399")
     emulated = BuildFor(real.profile, "rk3399-emulated", emulated=True, record_class="rk3399+emulated")
-    add(store, built.decisions[0].task, emulated, "default", "")
-    assert build(model, real, store, tmp_path).to_json()["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
-    result = build(model, emulated, store, tmp_path)
+    add(store, built_plain.decisions[0].task, emulated, "default", "")
+    assert build(plain, real, store, tmp_path).to_json()["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
+    result = build(plain, emulated, store, tmp_path)
     assert result.to_json()["tasks"] == {"total": 8, "tuned": 1, "improved": 0}
     assert read_bundle(result.bundle).manifest.emulated
     assert result.bundle.name == "residual-rk3399-emulated.bundle"
 
 
 def test_a_record_that_no_longer_applies_warns_and_the_default_is_taken(
-    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+    plain: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
-    first, second, *_ = [decision.task for decision in built.decisions]
+    first, second, *_ = [decision.task for decision in built_plain.decisions]
     lost = other_schedule(first).replace('"root"', '"gone"')
     add(store, first, target, "metaschedule", lost)
     add(store, second, target, "metaschedule", "{")
-    result = build(model, target, store, tmp_path)
+    result = build(plain, target, store, tmp_path)
     assert result.to_json()["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
     warnings = result.to_json()["warnings"]
     assert isinstance(warnings, list)
     assert len(warnings) == 2
     assert all("no longer applies" in warning and "--fresh" in warning for warning in warnings)
     assert first.id in warnings[0]
-    assert result.library_sha256 == built.library_sha256
+    assert result.library_sha256 == built_plain.library_sha256
 
 
 def test_require_tuned_names_the_tasks_and_the_command(
-    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+    plain: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
-    tasks = [decision.task for decision in built.decisions]
+    tasks = [decision.task for decision in built_plain.decisions]
     add(store, tasks[0], target, "default", "")
     with pytest.raises(ToolchainError, match="--require-tuned: 7 of 8 tasks of residual") as raised:
-        build(model, target, store, tmp_path / "out", BuildOptions(require_tuned=True))
+        build(plain, target, store, tmp_path / "out", BuildOptions(require_tuned=True))
     assert raised.value.exit_code == 1
     assert all(f"{task.id} ({task.name})" in raised.value.message for task in tasks[1:])
     assert tasks[0].id not in raised.value.message
     ids = ",".join(task.id for task in tasks[1:])
-    assert raised.value.hint == f"toolchain tune {model.source} --board local --tasks {ids}"
+    assert raised.value.hint == f"toolchain tune {plain.source} --board local --tasks {ids}"
     assert not (tmp_path / "out").exists()
 
 

@@ -38,7 +38,7 @@ def boards(state: Path) -> Iterator[list[Board]]:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Model:
-    return load_model(str(written(tmp_path)), ModelOptions())
+    return load_model(str(written(tmp_path)), ModelOptions(layout="NCHW"))
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ class Here:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Here]:
-    model = load_model(str(written(tmp_path)), ModelOptions())
+    model = load_model(str(written(tmp_path)), ModelOptions(layout="NCHW"))
     with RecordStore(tmp_path / FILE_NAME) as store:
         yield Here(model, store)
     assert lab.status() is None, "a run that started the lab stops it"
