@@ -142,7 +142,7 @@ def placed(blocks: Sequence[Block], library: Path, compiled: Path) -> dict[int, 
         # Address minus offset in the file is the same for all code: it is one segment.
         shift = next(s["p_vaddr"] - s["p_offset"] for s in elf.iter_segments() if s["p_flags"] & 1)
         exported = {name: address for address, name in _functions(elf, ".dynsym")}
-    shift -= next(exported[name] - address for address, name in _code(compiled) if name in exported)
+    shift -= next(exported[name] - address for address, name in _code(compiled)[0] if name in exported)
     sums: dict[int, Count] = {}
     for block in blocks:
         if block.file == str(library):
@@ -152,22 +152,27 @@ def placed(blocks: Sequence[Block], library: Path, compiled: Path) -> dict[int, 
 
 
 def by_function(blocks: Sequence[Block], library: Path, compiled: Path) -> dict[str, Count]:
-    """Return what was executed of each of a library's functions, most first."""
-    entries = _code(compiled)
+    """Return what was executed of each of a library's functions, most first.
+
+    The bodies of parallel loops have no names: they go by that of the function before, to which they belong.
+    """
+    entries, size = _code(compiled)
     starts = [address for address, _ in entries]
     sums: dict[str, Count] = {}
     for address, count_here in placed(blocks, library, compiled).items():
-        at = bisect.bisect_right(starts, address) - 1
-        name = entries[at][1] if at >= 0 else "(start)"
+        inside = starts[0] <= address < size
+        # On armv7 divisions are linked to it.
+        name = entries[bisect.bisect_right(starts, address) - 1][1] if inside else "(not in the object)"
         sums[name] = sums.get(name, NOTHING) + count_here
     return dict(sorted(sums.items(), key=lambda item: -item[1].instructions))
 
 
-def _code(compiled: Path) -> list[tuple[int, str]]:
-    """Return address and name of each function of an object, in order."""
+def _code(compiled: Path) -> tuple[list[tuple[int, str]], int]:
+    """Return address and name of each function of an object, in order, and the bytes of all."""
     with compiled.open("rb") as file:
         elf = ELFFile(file)
-        return sorted(_functions(elf, ".symtab", elf.get_section_index(".text")))
+        text = elf.get_section_index(".text")
+        return sorted(_functions(elf, ".symtab", text)), elf.get_section(text)["sh_size"]
 
 
 def _functions(elf: ELFFile, table: str, section: int | None = None) -> Iterator[tuple[int, str]]:
