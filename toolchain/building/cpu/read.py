@@ -10,6 +10,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir.expr import TensorLoad
 
+from toolchain.building.cpu.narrow import narrow_index, narrowed
 from toolchain.errors import ToolchainError
 
 Expr: TypeAlias = tvm.ir.Expr
@@ -21,6 +22,15 @@ class UnreadableError(ToolchainError):
 
 
 @dataclass(frozen=True)
+class Part:
+    """One of the values that a block stores: `buffer` at the block's indices."""
+
+    buffer: tirx.Buffer
+    value: Expr
+    init: Expr | None
+
+
+@dataclass(frozen=True)
 class Stage:
     """One block: `buffer[indices] = value` over `axes`; with `init` a reduction.
 
@@ -28,16 +38,35 @@ class Stage:
     ----------
     reduce
         Per axis, whether it is reduced over.
+    parts
+        What is stored: one value, or several that are reduced together (argmax: place and value).
     """
 
     name: str
     axes: tuple[Var, ...]
     extents: tuple[int, ...]
     reduce: tuple[bool, ...]
-    buffer: tirx.Buffer
     indices: tuple[Expr, ...]
-    value: Expr
-    init: Expr | None
+    parts: tuple[Part, ...]
+
+    @property
+    def buffer(self) -> tirx.Buffer:
+        """What the first part is stored in."""
+        return self.parts[0].buffer
+
+    @property
+    def value(self) -> Expr:
+        """The first part's value."""
+        return self.parts[0].value
+
+    @property
+    def init(self) -> Expr | None:
+        """What the first part's reduction begins with."""
+        return self.parts[0].init
+
+    def part(self, buffer: tirx.Buffer) -> int | None:
+        """Return which part is stored in a buffer."""
+        return next((place for place, part in enumerate(self.parts) if part.buffer.same_as(buffer)), None)
 
     def extent(self, axis: Var) -> int:
         """Return the extent of one of the axes."""
@@ -57,7 +86,7 @@ class Read:
 
     def producer(self, buffer: tirx.Buffer) -> Stage | None:
         """Return the stage that writes a buffer, None for an input."""
-        return next((stage for stage in self.stages if stage.buffer.same_as(buffer)), None)
+        return next((stage for stage in self.stages if stage.part(buffer) is not None), None)
 
     def place(self, buffer: tirx.Buffer) -> int | None:
         """Return which parameter a buffer is, None where it is none."""
@@ -77,8 +106,10 @@ class Read:
         return [
             stage
             for stage in self.stages
-            for load in loads(stage.value)
-            if load.source.same_as(buffer) and not stage.buffer.same_as(buffer)
+            if stage.part(buffer) is None
+            for part in stage.parts
+            for load in loads(part.value)
+            if load.source.same_as(buffer)
         ]
 
 
@@ -100,35 +131,47 @@ def read(func: tirx.PrimFunc) -> Read:
     Raises
     ------
     UnreadableError
-        A block does more than store one value, or a shape or an index is not known now.
+        A block does more than store values, or a shape is not known now.
     """
-    # Relax functions index in int64, built loops in int32, and substitution does not promote.
-    try:
-        narrow = tirx.transform.ForceNarrowIndexToInt32()(tvm.IRModule({"main": func}))["main"]
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise UnreadableError(f"its indices do not fit 32 bits: {error}") from error
     blocks: list[s_tir.SBlock] = []  # an error of ours would not come through the walk as it is
-    tvm_ffi.structural_walk(narrow.body, [(s_tir.SBlock, blocks.append)])
-    stages = [_stage(block) for block in blocks if block.name_hint != "root"]
-    params = tuple(narrow.params)
+    tvm_ffi.structural_walk(func.body, [(s_tir.SBlock, blocks.append)])
+    params = tuple(func.params)
     if not all(isinstance(extent, tirx.IntImm) for param in params for extent in param.shape):
         raise UnreadableError("a shape is not known")
-    return Read(params, tuple(stages))
+    return Read(params, tuple(_stage(block) for block in blocks if block.name_hint != "root"))
 
 
 def _stage(block: s_tir.SBlock) -> Stage:
-    body = block.body
-    if not isinstance(body, tirx.BufferStore):
-        raise UnreadableError(f"block {block.name_hint} does more than store a value")
     if not all(isinstance(axis.dom.extent, tirx.IntImm) for axis in block.iter_vars):
         raise UnreadableError(f"block {block.name_hint} has an extent that is not known")
+    axes = {axis.var: tirx.Var(axis.var.name, "int32") for axis in block.iter_vars}
+    stores = _stores(block, block.body)
+    inits = _stores(block, block.init) if block.init is not None else [None] * len(stores)
+    if any(len(each.indices) != len(stores[0].indices) for each in stores):
+        raise UnreadableError(f"block {block.name_hint} stores values of several shapes")
     return Stage(
         name=block.name_hint,
-        axes=tuple(axis.var for axis in block.iter_vars),
+        axes=tuple(axes.values()),
         extents=tuple(int(axis.dom.extent) for axis in block.iter_vars),
         reduce=tuple(axis.iter_type != tirx.IterVar.DataPar for axis in block.iter_vars),
-        buffer=body.buffer,
-        indices=tuple(body.indices),
-        value=body.value,
-        init=None if block.init is None else block.init.value,
+        indices=tuple(narrow_index(index, axes) for index in stores[0].indices),
+        parts=tuple(
+            Part(store.buffer, narrowed(store.value, axes), None if init is None else init.value)
+            for store, init in zip(stores, inits, strict=True)
+        ),
     )
+
+
+def _stores(block: s_tir.SBlock, body: tirx.Stmt) -> list[tirx.BufferStore]:
+    """Return what a block's body stores, names that it gives to values (of argmax) filled in."""
+    named: dict[Var, Expr] = {}
+    found = []
+    for each in body.seq if isinstance(body, tirx.SeqStmt) else [body]:
+        if isinstance(each, tirx.Bind):
+            named[each.var] = each.value
+        elif isinstance(each, tirx.BufferStore):
+            value = tvm_ffi.structural_mutate(each.value, [(tirx.Var, lambda var, _: named.get(var, var))])
+            found.append(tirx.BufferStore(each.buffer, value, list(each.indices)))
+        else:
+            raise UnreadableError(f"block {block.name_hint} does more than store values")
+    return found
