@@ -112,13 +112,14 @@ def machine(peers: list[str]) -> dict[str, Any]:
 
 def measured(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Return everything that was measured."""
-    from toolchain.runtime import ensure_runtime
+    from toolchain.host import host_profile
+    from toolchain.runtime import arch_of, ensure_runtime
 
     plan = Plan(given.rounds, given.runs, given.seconds)
     result: dict[str, Any] = {"machine": machine(given.peers), "plan": vars(plan), "networks": [], "rows": []}
     note("the machine's peak")
     result["peak"] = peak()
-    library = ensure_runtime("x86_64" if os.uname().machine == "x86_64" else "aarch64", progress=note).library
+    library = ensure_runtime(arch_of(host_profile()), progress=note).library
     contenders = ["ours", *given.peers]
     for name in given.networks:
         for batch in given.batch:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 _WARM = 2  # untimed runs that begin a block
-_LONG_S = 0.5  # an inference this long needs one of them
+_LONG_S = 0.1  # an inference this long needs one of them
 
 
 def peak_mib() -> float:
