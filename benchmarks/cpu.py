@@ -174,11 +174,15 @@ def main() -> None:
             result = measured(given, Path(folder))
     if given.save:
         write_text(given.save, json.dumps(result, indent=1))
-    figures = draw(result, given.layers) if given.layers else []
-    if given.write:
-        links = [f"![{name}]({given.layers.relative_to(given.write.parent)}/{name})" for name in figures]
-        text.write(given.write, {"tables": tables.markdown(result), "figures": "\n\n".join(links)})
     print(json.dumps(result, indent=2) if given.json else tables.markdown(result))
+    if given.write:
+        text.write(given.write, {"tables": tables.markdown(result)})
+    if given.layers:
+        figures = draw(result, given.layers)
+        if given.write:
+            folder = given.layers.relative_to(given.write.parent)
+            links = "\n\n".join(f"![{name}]({folder}/{name})" for name in figures)
+            text.write(given.write, {"figures": links})
 
 
 if __name__ == "__main__":
