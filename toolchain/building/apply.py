@@ -10,9 +10,9 @@ from tvm import tirx
 
 from toolchain.building.cpu.choice import GENERAL, Choice, choice_from
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.generators import Work
 from toolchain.building.cpu.policy import default_choice, legal
 from toolchain.building.cpu.rewrite import ROWS, rewrite
+from toolchain.building.cpu.work import Work
 from toolchain.building.defaults import default_schedule
 from toolchain.building.tasks import Task
 from toolchain.errors import ToolchainError

@@ -11,10 +11,10 @@ import tvm
 from toolchain.building.cpu.alone import alone
 from toolchain.building.cpu.choice import GENERAL, Choice, choice_from
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.generators import Work
 from toolchain.building.cpu.plan import Choose
 from toolchain.building.cpu.policy import candidates, default_choice
 from toolchain.building.cpu.rewrite import Made
+from toolchain.building.cpu.work import Work
 from toolchain.building.defaults import default_schedule
 from toolchain.building.tasks import Task
 from toolchain.records.key import RecordKey

@@ -8,7 +8,7 @@ from typing import Literal
 
 from toolchain.errors import ToolchainError
 
-Algorithm = Literal["direct", "depthwise", "winograd", "dense", "general"]
+Algorithm = Literal["direct", "depthwise", "winograd", "dense", "interleaved", "general"]
 
 
 @dataclass(frozen=True)

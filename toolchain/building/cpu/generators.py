@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from tvm import tirx
 
-from toolchain.building.cpu import depthwise, direct, winograd
+from toolchain.building.cpu import dense, depthwise, direct, interleaved, winograd
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.emit import Layouts
-from toolchain.building.cpu.layout import Array, Layout
+from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.read import Read
-
-# What a function computes, its epilogue apart.
-Work: TypeAlias = Convolution
+from toolchain.building.cpu.transposed import Transposed
 
 
 @dataclass(frozen=True)
@@ -29,37 +27,49 @@ class Generator:
     function
         Makes the function.
     weight
-        Brings a constant weight into the order in which the function reads it; the layout is the
-        input's.
+        Brings a constant weight into the order in which the function reads it; the number is of the
+        lanes of the input, 1 where it is plain.
     halo
         Zeros that the function wants around its packed input; None: it works on plain values.
     """
 
     function: Callable[[Read, Any, Choice, Layouts, Core], tirx.PrimFunc]
-    weight: Callable[[Array, Any, Choice, Layout, Core], Array]
+    weight: Callable[[Array, Any, Choice, Core, int], Array]
     halo: Callable[[Any, Choice], tuple[int, ...]] | None
 
 
-def _pads(conv: Convolution, _choice: Choice) -> tuple[int, ...]:
+def _pads(conv: Convolution | Transposed, _choice: Choice) -> tuple[int, ...]:
     return conv.pads
 
 
 GENERATORS: dict[str, Generator] = {
     "direct": Generator(
         direct.direct,
-        lambda weight, conv, choice, source, core: direct.pack_weight(
-            weight, conv, choice, core.lanes, source.lanes
+        lambda weight, conv, choice, core, inputs: direct.pack_weight(
+            weight, conv, choice, core.lanes, inputs
         ),
         _pads,
     ),
     "depthwise": Generator(
         depthwise.depthwise,
-        lambda weight, conv, _choice, _source, core: depthwise.pack_weight(weight, conv, core.lanes),
+        lambda weight, conv, _choice, core, _inputs: depthwise.pack_weight(weight, conv, core.lanes),
         _pads,
     ),
     "winograd": Generator(
         winograd.winograd,
-        lambda weight, conv, choice, _source, core: winograd.pack_weight(weight, conv, choice, core.lanes),
+        lambda weight, conv, choice, core, _inputs: winograd.pack_weight(weight, conv, choice, core.lanes),
         lambda conv, choice: winograd.halo(conv, choice.tile),
+    ),
+    "interleaved": Generator(
+        interleaved.interleaved,
+        lambda weight, work, choice, core, inputs: interleaved.pack_weight(
+            weight, work, choice, core.lanes, inputs
+        ),
+        _pads,
+    ),
+    "dense": Generator(
+        dense.dense,
+        lambda weight, work, choice, core, _inputs: dense.pack_weight(weight, work, choice, core.lanes),
+        None,
     ),
 }

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
+from typing import Any, TypeAlias
 
 import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
 from toolchain.building.cpu.choice import GENERAL, Choice
-from toolchain.building.cpu.convolution import convolution
+from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.generators import GENERATORS, Generator, Work
+from toolchain.building.cpu.general import general
+from toolchain.building.cpu.generators import GENERATORS, Generator
 from toolchain.building.cpu.layout import Layout
+from toolchain.building.cpu.matmul import Matmul
+from toolchain.building.cpu.policy import default_choice
 from toolchain.building.cpu.read import Read, UnreadableError, read, shape_of
+from toolchain.building.cpu.split import parts
+from toolchain.building.cpu.transposed import Transposed
+from toolchain.building.cpu.work import Work
 
 # Name of a fused function and what it computes -> how; None: by the general rule.
 Choose = Callable[[str, Work], "Choice | None"]
+# A function, and what it was split into, each with its contraction.
+Known: TypeAlias = tuple[Read, list[tuple[Read, "Work | None"]]]
 
 
 @dataclass(frozen=True)
@@ -90,47 +99,84 @@ def packable(value: relax.Expr) -> bool:
 
 def plan(fused: tvm.IRModule, core: Core, choose: Choose) -> Plan:
     """Plan every call of the network's function `main`."""
-    reads: dict[str, Read | None] = {}
+    known: dict[str, Known | None] = {}
     result = Plan(core.lanes)
     for block in fused["main"].body.blocks:
         for binding in block.bindings:
-            step = _step(fused, binding, reads, choose)
-            result.steps.append(step)
-            if isinstance(step, Generated):
-                _place(step, result)
+            for step in _steps(fused, binding, known, choose, core):
+                result.steps.append(step)
+                if isinstance(step, Generated):
+                    _place(step, result)
     return result
 
 
-def _step(fused: tvm.IRModule, binding: relax.Binding, reads: dict[str, Read | None], choose: Choose) -> Step:
+def _steps(
+    fused: tvm.IRModule, binding: relax.Binding, known: dict[str, Known | None], choose: Choose, core: Core
+) -> list[Step]:
     var, value = binding.var, binding.value
     if not isinstance(value, relax.Call) or value.op != tvm.ir.Op.get("relax.call_tir"):
-        return Step(var, value)
+        return [Step(var, value)]
     name = value.args[0].name_hint
-    if name not in reads:
-        reads[name] = _readable(fused[name])
-    found = reads[name]
+    if name not in known:
+        known[name] = _known(fused[name], core)
+    found = known[name]
     if found is None or not isinstance(value.ty, relax.TensorType):
-        return Call(var, value, name)
-    general = Generated(var, value, name, found)
-    conv = convolution(found)
-    if conv is None or not _tiled(general, conv):
-        return general
-    choice = choose(name, conv)
-    return general if choice is None else Generated(var, value, name, found, choice, conv)
+        return [Call(var, value, name)]
+    whole, functions = found
+    if len(functions) == 1:
+        return [
+            _computed(Generated(var, value, name, whole), functions[0][1], lambda work: choose(name, work))
+        ]
+    steps: list[Step] = []
+    values = list(zip(whole.params, value.args[1].fields, strict=False))
+    first = next(number for number, (_part, work) in enumerate(functions) if work is not None)
+    for number, (part, work) in enumerate(functions):
+        arguments = [expr for param in part.params[:-1] for own, expr in values if own.same_as(param)]
+        ty = relax.TensorType(shape_of(part.output), str(part.output.dtype))
+        target = var if number == len(functions) - 1 else relax.Var(f"{name}_value{number}", ty)
+        values.append((part.output, target))
+        call = relax.call_tir(value.args[0], arguments, ty)
+        # A record is for one contraction, the first, which keeps the function's name.
+        if number == first:
+            step = Generated(target, call, name, part)
+            steps.append(_computed(step, work, lambda work: choose(name, work)))
+        else:
+            step = Generated(target, call, f"{name}_part{number}", part)
+            steps.append(_computed(step, work, lambda work: default_choice(work, core, True)))
+    return steps
 
 
-def _readable(func: tirx.PrimFunc) -> Read | None:
+def _known(func: tirx.PrimFunc, core: Core) -> Known | None:
+    """Return a function and its parts; None where it keeps its default schedule."""
     try:
-        return read(func)
+        whole = read(func)
     except UnreadableError:
         return None
+    found = parts(whole)
+    try:
+        for part, work in found if len(found) > 1 else []:
+            if work is None:
+                general(part, [None] * len(part.params), core)
+    except UnreadableError:
+        return whole, [(whole, None)]
+    return whole, found
 
 
-def _tiled(step: Generated, conv: Work) -> bool:
-    """Whether a convolution's weight is known, and its output is the function's, element by element."""
+def _computed(step: Generated, work: Work | None, choose: Callable[[Any], Choice | None]) -> Generated:
+    """Return a step with how its contraction is computed."""
+    if isinstance(work, Matmul):
+        if work.weight is not None and not isinstance(step.argument(work.weight), GenericConst):
+            work = None if work.window is not None else replace(work, weight=None)
+    elif work is not None and not _packs(step, work):
+        work = None
+    choice = None if work is None else choose(work)
+    return step if choice is None else replace(step, choice=choice, work=work)
+
+
+def _packs(step: Generated, conv: Convolution | Transposed) -> bool:
+    """Whether a convolution's weight is known, and its input and output are packed."""
     return (
         isinstance(step.argument(conv.weight), GenericConst)
-        and shape_of(conv.y) == shape_of(step.read.output)
         and prod(conv.out) > 1
         and packable(step.var)
         and packable(step.argument(conv.x))
@@ -140,7 +186,7 @@ def _tiled(step: Generated, conv: Work) -> bool:
 def _place(step: Generated, result: Plan) -> None:
     """Decide whether the step's value is packed, and what halo its input needs."""
     if step.work is not None and step.generator is not None:
-        if step.generator.halo is not None:
+        if step.generator.halo is not None and not isinstance(step.work, Matmul):
             result.packed.add(step.var)
             source = step.argument(step.work.x)
             need = step.generator.halo(step.work, step.choice)

@@ -15,6 +15,7 @@ from toolchain.building.cpu.convert import pack_function, unpack_function
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.general import general
 from toolchain.building.cpu.layout import Array, Layout, dense_layout
+from toolchain.building.cpu.matmul import Matmul
 from toolchain.building.cpu.plan import Call, Choose, Generated, Plan, Step, extents, packable, plan
 from toolchain.building.cpu.read import UnreadableError, shape_of
 from toolchain.building.parameter import Parameter
@@ -156,9 +157,11 @@ class _Rewriter:
         work, generator = step.work, step.generator
         if work is None or generator is None:
             return None, _constant(value)
-        if param.same_as(work.weight):
-            source = self.plan.layout(step.argument(work.x))
-            return None, _constant(generator.weight(value, work, step.choice, source, self.core))
+        if work.weight is not None and param.same_as(work.weight):
+            lanes = 1 if isinstance(work, Matmul) else self.plan.layout(step.argument(work.x)).lanes
+            return None, _constant(generator.weight(value, work, step.choice, self.core, lanes))
+        if isinstance(work, Matmul):
+            return None, _constant(value)
         shape = shape_of(param)
         if len(shape) == len(work.out) + 2 and shape[1] == work.co:
             layout = dense_layout(self.core.lanes, len(shape))

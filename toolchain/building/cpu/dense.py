@@ -1,0 +1,271 @@
+"""Products of matrices on plain values.
+
+A tile of `columns` rows x `blocks` vectors of the output is kept in vector registers while it sums up.
+What is multiplied from the right lies in panels (inner, blocks * lanes): a constant is packed so when the
+network is compiled, a variable into a local panel for every piece of work, unless it is read only once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+from tvm import tirx
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain.building.cpu.choice import Choice
+from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.emit import ZERO, Layouts, build, grid, places, tiles, when
+from toolchain.building.cpu.expressions import bind, inlined, substitute
+from toolchain.building.cpu.layout import Array
+from toolchain.building.cpu.matmul import Axes, Matmul, Operand
+from toolchain.building.cpu.read import Expr, Read, Var, shape_of
+
+# Where b is read: (inner, column of the group) -> the value.
+Right = Callable[[Expr, Expr], Expr]
+
+
+def weight_shape(work: Matmul, choice: Choice, lanes: int) -> tuple[int, ...]:
+    """Return (batch, n / (N V), k, N V): N vectors of V columns lie side by side."""
+    wide = choice.blocks * lanes
+    batch = Axes(work.batch_of_b, tuple(_extents(work.batch, work.batch_of_b))).extent
+    return (batch, -(-work.columns.extent // wide), work.inner.extent, wide)
+
+
+def pack_weight(weight: Array, work: Matmul, choice: Choice, lanes: int) -> Array:
+    """Return a constant right operand as `dense` reads it."""
+    batch, groups, inner, wide = weight_shape(work, choice, lanes)
+    matrix = work.matrix(weight)
+    padded = np.pad(matrix, [(0, 0), (0, 0), (0, groups * wide - matrix.shape[2])])
+    return np.ascontiguousarray(padded.reshape(batch, inner, groups, wide).transpose(0, 2, 1, 3))
+
+
+def dense(read: Read, work: Matmul, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
+    """Return the function of a product of matrices, epilogue included.
+
+    Parameters
+    ----------
+    layouts
+        None of them packed.
+    """
+    if any(layouts):
+        raise ValueError(f"{work.y.name}: a product works on plain values")
+    return build(lambda: _Dense(read, work, choice, core).emit())
+
+
+def _extents(axes: Axes, chosen: tuple[Var, ...]) -> list[int]:
+    return [
+        extent
+        for var, extent in zip(axes.vars, axes.extents, strict=True)
+        if any(var.same_as(own) for own in chosen)
+    ]
+
+
+class _Dense:
+    def __init__(self, read: Read, work: Matmul, choice: Choice, core: Core) -> None:
+        self.read, self.work, self.choice, self.core = read, work, choice, core
+        self.lanes, self.wide = core.lanes, core.lanes * choice.blocks
+        self.rows, self.columns, self.inner = work.rows.extent, work.columns.extent, work.inner.extent
+        self.groups = -(-self.columns // self.wide)
+        self.analyzer = Analyzer()
+        self.arguments = []
+        for param in read.params:
+            packed = work.weight is not None and param.same_as(work.weight)
+            shape = weight_shape(work, choice, core.lanes) if packed else shape_of(param)
+            self.arguments.append(ir.arg(param.name, ir.buffer(shape, str(param.dtype))))
+
+    def emit(self) -> None:
+        """Emit all pieces: a group of columns and some tiles of rows of one batch."""
+        size = self.choice.columns
+        full, rest = divmod(self.rows, size)
+        steps = min(self.choice.rows, -(-self.rows // size))
+        pieces = -(-self.rows // (size * steps))
+        inner = [pieces, self.groups] if self.choice.order == "rows" else [self.groups, pieces]
+        space = [*self.work.batch.extents, *inner]
+        with ir.parallel(0, prod(space)) as number:
+            *batch, one, other = places(bind(self.analyzer, number, prod(space)), space, self.analyzer)
+            piece, group = (one, other) if self.choice.order == "rows" else (other, one)
+            right = self._right(batch, group)
+            if full:
+                count = steps if full % steps == 0 else tirx.min(steps, full - piece * steps)
+                with ir.serial(0, count) as step:
+                    first = self.analyzer.simplify((piece * steps + bind(self.analyzer, step, steps)) * size)
+                    self._tile(batch, group, first, size, right)
+            if rest:
+                last = self.analyzer.simplify(tirx.EQ(piece, pieces - 1))
+                with when(None if pieces == 1 else last):
+                    self._tile(batch, group, tirx.IntImm("int32", full * size), rest, right)
+
+    def _right(self, batch: list[Expr], group: Expr) -> Right:
+        """Return what reads b, packed into a panel first where that pays."""
+        work = self.work
+        if work.weight is not None:
+            weight = self.arguments[self.read.parameter(work.weight)]
+            extents = _extents(work.batch, work.batch_of_b)
+            number: Expr = tirx.IntImm("int32", 0)
+            chosen = [
+                place
+                for var, place in zip(work.batch.vars, batch, strict=True)
+                if any(var.same_as(own) for own in work.batch_of_b)
+            ]
+            for place, extent in zip(chosen, extents, strict=True):
+                number = number * extent + place
+            return lambda k, column: weight[(number, group, k, column)]
+        once = self.rows <= self.choice.columns and self.columns % self.wide == 0
+        if once and work.b.runs_along(work.columns):
+            return lambda k, column: self._load(work.b, batch, None, k, group * self.wide + column)
+        panel = ir.alloc_buffer((self.inner, self.wide), "float32")
+        self._fill(panel, batch, group)
+        return lambda k, column: panel[k, column]
+
+    def _fill(self, panel: tirx.Buffer, batch: list[Expr], group: Expr) -> None:
+        """Copy the group's columns of b, and zeros for columns that there are none."""
+        work, analyzer = self.work, self.analyzer
+
+        def copy(k: Expr, column: Expr) -> None:
+            at = analyzer.simplify(group * self.wide + column)
+            value = self._load(work.b, batch, None, k, at)
+            if not analyzer.can_prove(at < self.columns):
+                value = tirx.if_then_else(at < self.columns, value, ZERO)
+            ir.buffer_store(panel, value, [k, column])
+
+        if not work.b.runs_along(work.columns):
+            with ir.serial(0, self.wide) as column, ir.serial(0, self.inner) as k:
+                copy(bind(analyzer, k, self.inner), bind(analyzer, column, self.wide))
+            return
+        with ir.serial(0, self.inner) as k:
+            bind(analyzer, k, self.inner)
+            for place in range(self.choice.blocks):
+                start = place * self.lanes
+
+                def whole(start: int = start) -> None:
+                    with ir.vectorized(0, self.lanes) as lane:
+                        column = bind(analyzer, lane, self.lanes) + start
+                        value = self._load(work.b, batch, None, k, group * self.wide + column)
+                        ir.buffer_store(panel, value, [k, column])
+
+                def part(start: int = start) -> None:
+                    with ir.serial(0, self.lanes) as lane:
+                        copy(k, bind(analyzer, lane, self.lanes) + start)
+
+                self._branch(group, place, whole, part)
+
+    def _branch(
+        self, group: Expr, place: int, whole: Callable[[], None], part: Callable[[], None] | None
+    ) -> None:
+        """Emit what is done for a vector inside the matrix, and for one that is not, or not wholly."""
+        inside = self.analyzer.simplify(group * self.choice.blocks + place < self.columns // self.lanes)
+        if self.analyzer.can_prove(inside):
+            whole()
+        elif self.analyzer.can_prove(tirx.Not(inside)):
+            if part is not None:
+                part()
+        else:
+            with ir.If(inside):
+                with ir.Then():
+                    whole()
+                if part is not None:
+                    with ir.Else():
+                        part()
+
+    def _load(
+        self, operand: Operand, batch: list[Expr], row: Expr | None, k: Expr | None, column: Expr | None
+    ) -> Expr:
+        """Return an operand's value, computed in place where it is stored nowhere."""
+
+        def stored(buffer: tirx.Buffer, index: list[Expr]) -> Expr | None:
+            place = self.read.place(buffer)
+            return None if place is None else tirx.BufferLoad(self.arguments[place], index)
+
+        index = self._index(operand, batch, row, k, column)
+        return inlined(self.read, stored, self.analyzer)(operand.buffer, index)
+
+    def _index(
+        self, operand: Operand, batch: list[Expr], row: Expr | None, k: Expr | None, column: Expr | None
+    ) -> list[Expr]:
+        work = self.work
+        bound = list(zip(work.batch.vars, batch, strict=True))
+        for axes, place in ((work.rows, row), (work.inner, k), (work.columns, column)):
+            if place is not None:
+                bound += zip(axes.vars, places(place, axes.extents, self.analyzer), strict=True)
+        return [self.analyzer.simplify(substitute(each, bound, tirx.BufferLoad)) for each in operand.index]
+
+    def _tile(self, batch: list[Expr], group: Expr, first: Expr, size: int, right: Right) -> None:
+        """Emit one tile, its rows from `first`."""
+        lanes, analyzer = self.lanes, self.analyzer
+        sums = [ir.alloc_buffer((size * lanes,), "float32") for _ in range(self.choice.blocks)]
+        for total in sums:
+            with ir.unroll(0, size) as row, ir.vectorized(0, lanes) as lane:
+                ir.buffer_store(total, ZERO, [row * lanes + lane])
+
+        def add(row: Expr, x: Expr, k: Expr) -> None:
+            for place, total in enumerate(sums):
+                with ir.vectorized(0, lanes) as lane:
+                    bind(analyzer, lane, lanes)
+                    product = x * right(k, place * lanes + lane)
+                    ir.buffer_store(total, total[row * lanes + lane] + product, [row * lanes + lane])
+
+        if self.core.form == "lanes":
+            for start, count, width in tiles(self.inner, lanes):
+                inputs = ir.alloc_buffer((size * width,), "float32")
+                with grid([count], analyzer) as (block,):
+                    with ir.unroll(0, size) as row, ir.vectorized(0, width) as lane:
+                        bind(analyzer, row, size)
+                        k = analyzer.simplify(block * width + start + bind(analyzer, lane, width))
+                        x = self._load(self.work.a, batch, first + row, k, None)
+                        ir.buffer_store(inputs, x, [row * width + lane])
+                    with ir.unroll(0, width) as lane, ir.unroll(0, size) as row:
+                        bind(analyzer, lane, width)
+                        add(row, inputs[row * width + lane], block * width + start + lane)
+        else:
+            with grid([self.inner], analyzer) as (k,), ir.unroll(0, size) as row:
+                bind(analyzer, row, size)
+                add(row, self._load(self.work.a, batch, first + row, k, None), k)
+        self._store(batch, group, first, size, sums)
+
+    def _store(self, batch: list[Expr], group: Expr, first: Expr, size: int, sums: list[tirx.Buffer]) -> None:
+        lanes, analyzer = self.lanes, self.analyzer
+        rest = self.columns % lanes
+        for place, total in enumerate(sums):
+            start = self.analyzer.simplify((group * self.choice.blocks + place) * lanes)
+
+            def whole(total: tirx.Buffer = total, start: Expr = start) -> None:
+                with ir.unroll(0, size) as row:
+                    bind(analyzer, row, size)
+                    with ir.vectorized(0, lanes) as lane:
+                        bind(analyzer, lane, lanes)
+                        self._write(total[row * lanes + lane], batch, first + row, start + lane)
+
+            def part(total: tirx.Buffer = total, start: Expr = start) -> None:
+                # Through memory: the registers of a tile cannot be indexed.
+                kept = ir.alloc_buffer((size * lanes,), "float32")
+                with ir.unroll(0, size) as row, ir.vectorized(0, lanes) as lane:
+                    ir.buffer_store(kept, total[row * lanes + lane], [row * lanes + lane])
+                with grid([size, rest], analyzer) as (row, lane):
+                    self._write(kept[row * lanes + lane], batch, first + row, start + lane)
+
+            def tail(part: Callable[[], None] = part, place: int = place) -> None:
+                last = analyzer.simplify(tirx.EQ(group * self.choice.blocks + place, self.columns // lanes))
+                with when(None if analyzer.can_prove(last) else last):
+                    part()
+
+            self._branch(group, place, whole, tail if rest else None)
+
+    def _write(self, total: Expr, batch: list[Expr], row: Expr, column: Expr) -> None:
+        """Write the output for one sum."""
+        index = self._index(self.work.out, batch, row, None, column)
+
+        def stored(buffer: tirx.Buffer, at: list[Expr]) -> Expr | None:
+            if buffer.same_as(self.work.y):
+                return total
+            place = self.read.place(buffer)
+            if place is None or buffer.same_as(self.read.output):
+                return None
+            return tirx.BufferLoad(self.arguments[place], at)
+
+        value = total
+        if not self.read.output.same_as(self.work.y):
+            value = inlined(self.read, stored, self.analyzer)(self.read.output, index)
+        ir.buffer_store(self.arguments[-1], value, index)

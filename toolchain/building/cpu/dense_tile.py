@@ -1,0 +1,61 @@
+"""Tiles of products of matrices: what a core's registers hold."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from toolchain.building.cpu.choice import Choice
+from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.matmul import Matmul
+
+_PIECES = 16  # parallel pieces from which on the rows need not be cut: four for each of four cores
+_REPACKED = 8  # tiles of rows from which on a panel may be packed for each piece of them
+
+
+def dense_tile(work: Matmul, core: Core) -> Choice:
+    """Return how a product is computed."""
+    vectors = -(-work.columns.extent // core.lanes)
+    sizes = (4, 2, 1) if work.rows.extent <= _limit(core, 4) else (2, 1)
+    blocks = min(sizes, key=lambda size: -(-vectors // size) * size)
+    return _choice(work, core, blocks, _limit(core, blocks), "channels")
+
+
+def candidates(work: Matmul, core: Core) -> list[Choice]:
+    """Return the ways to compute a product, the default first."""
+    found = [dense_tile(work, core)]
+    orders: tuple[Literal["rows", "channels"], ...] = ("channels", "rows")
+    for blocks in (4, 3, 2, 1):
+        for limit in (_limit(core, blocks), _limit(core, blocks) - 2):
+            found += [_choice(work, core, blocks, limit, order) for order in orders if limit > 0]
+    return [choice for choice in dict.fromkeys(found) if legal(choice, work, core)]
+
+
+def legal(choice: Choice, work: Matmul, core: Core) -> bool:
+    """Whether a choice computes a product."""
+    return (
+        choice.algorithm == "dense"
+        and 1 <= choice.blocks <= -(-work.columns.extent // core.lanes)
+        and 1 <= choice.columns <= work.rows.extent
+        and choice.rows >= 1
+        and choice.columns <= _limit(core, choice.blocks)
+        and not choice.tile
+        and not choice.flat
+    )
+
+
+def _limit(core: Core, blocks: int) -> int:
+    """Rows of a tile that leave registers for the operands."""
+    if core.form == "lanes":  # a register of each row's inputs too
+        return max(1, min(8, (core.registers - blocks - 1) // (blocks + 1)))
+    return min(14, (core.registers - blocks - 1) // blocks)
+
+
+def _choice(work: Matmul, core: Core, blocks: int, limit: int, order: Literal["rows", "channels"]) -> Choice:
+    rows = work.rows.extent
+    columns = -(-rows // -(-rows // limit))
+    tiles = -(-rows // columns)
+    pieces = work.batch.extent * -(-work.columns.extent // (core.lanes * blocks))
+    steps = tiles if pieces >= _PIECES else max(1, tiles * pieces // _PIECES)
+    if work.weight is None:
+        steps = max(steps, min(tiles, _REPACKED))
+    return Choice("dense", blocks, columns, steps, order=order)
