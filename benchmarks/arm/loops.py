@@ -22,6 +22,9 @@ _STORE = re.compile(r"^(?:v?st)")
 _ACCESS = re.compile(r"^(?:v?ld|v?st|vpush|vpop|push|pop)")
 _BASE = re.compile(r"\[(\w+)")
 _FROM_STACK = re.compile(r"^(?:add|sub|mov)\S*\s+(\w+), (\w+)")
+_REGISTER = re.compile(r"\b[xr]\d+\b|\blr\b")
+# Arm, "Procedure Call Standard": for both architectures, what a call may overwrite.
+_LOST_IN_CALLS = {*(f"x{number}" for number in range(19)), "r0", "r1", "r2", "r3", "r12", "lr"}
 _COMMENT = re.compile(r"\s*(?://|@ ).*$")
 
 
@@ -141,10 +144,12 @@ def _follow(words: str, pointers: set[str]) -> None:
     moved = _FROM_STACK.match(words)
     if moved and moved[2] in pointers:
         pointers.add(moved[1])
+    elif words.startswith("bl"):
+        pointers -= _LOST_IN_CALLS
     elif not _STORE.match(words):
-        written = words.split(maxsplit=1)[-1].split(",")[0]
-        if written != "sp":
-            pointers.discard(written)
+        operands = words.partition(" ")[2].split("[")[0]  # all registers that a load writes
+        written = operands if _ACCESS.match(words) else operands.split(",")[0]
+        pointers -= set(_REGISTER.findall(written)) - {"sp"}
 
 
 def _loops(name: str, code: Sequence[Instruction]) -> Iterator[HotLoop]:
