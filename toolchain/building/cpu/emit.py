@@ -14,6 +14,7 @@ from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.expressions import bind, inlined
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.read import Expr, Read, Var, shape_of
+from toolchain.building.cpu.transposed import Transposed
 
 # Per parameter of the unpacked function; None: as the network has it.
 Layouts = Sequence[Layout | None]
@@ -41,10 +42,14 @@ def when(condition: Expr | None) -> Iterator[None]:
 
 
 @contextmanager
-def grid(extents: Sequence[int], analyzer: Analyzer) -> Iterator[list[Var]]:
+def grid(extents: Sequence[int], analyzer: Analyzer, *, unrolled: bool = False) -> Iterator[list[Var]]:
     """Emit loops around what follows, none for no extents."""
     if not extents:
         yield []
+        return
+    if unrolled:
+        with ir.unroll(0, extents[0]) as first, grid(extents[1:], analyzer, unrolled=True) as rest:
+            yield [bind(analyzer, first, extents[0]), *rest]
         return
     with ir.grid(*extents) as found:
         places = [found] if isinstance(found, tirx.Var) else list(found)
@@ -76,7 +81,7 @@ class Emitter:
     """
 
     def __init__(
-        self, read: Read, conv: Convolution, layouts: Layouts, weight: Sequence[int], lanes: int
+        self, read: Read, conv: Convolution | Transposed, layouts: Layouts, weight: Sequence[int], lanes: int
     ) -> None:
         self.read, self.conv, self.layouts, self.lanes = read, conv, layouts, lanes
         self.analyzer = Analyzer()
@@ -175,4 +180,6 @@ def zero_halo(
                     ir.vectorized(0, layout.lanes) as lane,
                 ):
                     zero = tirx.const(0, str(buffer.dtype))
-                    ir.buffer_store(buffer, zero, [n, block, *fixed, at[0] + start, *at[1:], lane])
+                    ir.buffer_store(
+                        buffer, zero, [n, block + layout.offset, *fixed, at[0] + start, *at[1:], lane]
+                    )

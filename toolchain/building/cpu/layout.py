@@ -27,10 +27,15 @@ class Layout:
         Channels of a block; 1 for the few channels of a network's input.
     halo
         Zeros before each spatial axis, then after each, as ONNX orders pads.
+    offset, whole
+        Of a part of a concatenation: at which block of the buffer it begins, and how many the
+        buffer has; 0 blocks: the value has its own buffer.
     """
 
     lanes: int
     halo: tuple[int, ...]
+    offset: int = 0
+    whole: int = 0
 
     @property
     def before(self) -> tuple[int, ...]:
@@ -53,7 +58,7 @@ class Layout:
             size + before + after
             for size, before, after in zip(spatial, self.before, self.after, strict=True)
         )
-        return (n, self.blocks(c), *padded, self.lanes)
+        return (n, self.whole or self.blocks(c), *padded, self.lanes)
 
     def at(self, index: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
         """Return where the element of a logical index lies."""
@@ -61,7 +66,8 @@ class Layout:
         moved = [
             analyzer.simplify(place + before) for place, before in zip(spatial, self.before, strict=True)
         ]
-        return [n, analyzer.simplify(c // self.lanes), *moved, analyzer.simplify(c % self.lanes)]
+        block = analyzer.simplify(c // self.lanes + self.offset)
+        return [n, block, *moved, analyzer.simplify(c % self.lanes)]
 
     def pack(self, value: Array) -> Array:
         """Return a value of logical shape in this layout."""

@@ -1,0 +1,121 @@
+"""Loops of a stage that writes a packed value: one row of one block is a piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from tvm import tirx
+from tvm.tirx.script.builder import ir
+
+from toolchain.building.cpu.borders import conditions, inner, segments
+from toolchain.building.cpu.emit import grid, places, tiles, zero_halo
+from toolchain.building.cpu.layout import Layout
+from toolchain.building.cpu.read import Expr, shape_of
+from toolchain.building.cpu.value import Value
+
+_COLUMNS = 4  # columns that are computed at once, so that their sums do not wait for each other
+
+
+class Packed:
+    """The loops of one stage.
+
+    Parameters
+    ----------
+    outs
+        Per part what it is stored in.
+    """
+
+    def __init__(self, value: Value, outs: list[tirx.Buffer], layout: Layout) -> None:
+        self.value, self.outs, self.layout = value, outs, layout
+        self.analyzer = value.memory.analyzer
+        self.n, self.channels, *self.spatial = shape_of(value.stage.buffer)
+        self.blocks = layout.blocks(self.channels)
+
+    def emit(self) -> None:
+        """Emit them."""
+        space = [self.n, self.blocks, *self.spatial[:-1]]
+        whole = [(0, self.blocks), *((0, size) for size in self.spatial)]
+        cuts = segments(self.value, whole, self.layout.lanes)
+        with self.value.memory.pieces(prod(space), self.value.stage) as piece:
+            n, block, *row = places(piece, space, self.analyzer)
+            if len(cuts) > 1:
+                for start, end in cuts:
+                    inside = tirx.all(block >= start, block < end)
+                    self._under(inside, lambda: self._row(n, block, row, 0, self.spatial[-1]))
+            else:
+                self._interior(n, block, row, whole)
+            for out in self.outs:
+                zero_halo(out, self.layout, self.spatial, n, block, row, self.analyzer)
+
+    def _under(
+        self, condition: Expr, then: Callable[[], None], otherwise: Callable[[], None] | None = None
+    ) -> None:
+        """Emit a branch that the analyzer knows of."""
+        with ir.If(condition):
+            with ir.Then(), self.analyzer.constraint_scope(condition):
+                then()
+            if otherwise is not None:
+                with ir.Else():
+                    otherwise()
+
+    def _interior(self, n: Expr, block: Expr, row: list[Expr], whole: list[tuple[int, int]]) -> None:
+        """Emit the row, and by itself the part of it in which no condition (padding) is left."""
+        lanes, width = self.layout.lanes, self.spatial[-1]
+        if not conditions(self.value, whole, lanes):
+            self._row(n, block, row, 0, width)
+            return
+        columns = inner(self.value, whole, len(whole) - 1, lanes)
+        lines = whole[-2]
+        if row:
+            lines = inner(self.value, [*whole[:-1], columns], len(whole) - 2, lanes)
+
+        def emit_row() -> None:
+            for start, end in ((0, columns[0]), columns, (columns[1], width)):
+                self._row(n, block, row, start, end)
+
+        if lines == whole[-2] or not row:
+            emit_row()
+        else:
+            self._under(tirx.all(row[-1] >= lines[0], row[-1] < lines[1]), emit_row, emit_row)
+
+    def _row(self, n: Expr, block: Expr, row: list[Expr], start: int, end: int) -> None:
+        """Emit the columns from `start` to `end`."""
+        if start >= end:
+            return
+        if self.channels % self.layout.lanes == 0:
+            self._columns(n, block, row, start, end, padded=False)
+            return
+        # Lanes without a channel are in the last block only. A Select would read operands where no
+        # channel is.
+        self._under(
+            block < self.channels // self.layout.lanes,
+            lambda: self._columns(n, block, row, start, end, padded=False),
+            lambda: self._columns(n, block, row, start, end, padded=True),
+        )
+
+    def _columns(self, n: Expr, block: Expr, row: list[Expr], start: int, end: int, *, padded: bool) -> None:
+        lanes, analyzer = self.layout.lanes, self.analyzer
+        for first, count, size in tiles(end - start, 1 if padded else _COLUMNS):
+            with grid([count], analyzer) as (tile,):
+
+                def column_at(column: Expr, base: Expr = tile * size + (start + first)) -> Expr:
+                    return analyzer.simplify(base + column)
+
+                def index(column: Expr, lane: Expr, at: Callable[[Expr], Expr] = column_at) -> list[Expr]:
+                    return [n, block * lanes + lane, *row, at(column)]
+
+                def store(
+                    column: Expr, lane: Expr, values: list[Expr], at: Callable[[Expr], Expr] = column_at
+                ) -> None:
+                    inside = analyzer.simplify(block * lanes + lane) < self.channels
+                    moved = [
+                        place + before
+                        for place, before in zip([*row, at(column)], self.layout.before, strict=True)
+                    ]
+                    for out, value in zip(self.outs, values, strict=True):
+                        zero = tirx.const(0, str(out.dtype))
+                        kept = tirx.if_then_else(inside, value, zero) if padded else value
+                        ir.buffer_store(out, kept, [n, block + self.layout.offset, *moved, lane])
+
+                self.value.emit(lanes, size, index, store, analyzer)

@@ -1,0 +1,142 @@
+"""The value of one stage, as vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from tvm import tirx
+from tvm.ir.expr import TensorLoad
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain.building.cpu.emit import grid
+from toolchain.building.cpu.expressions import bind, bindings, inlined, linear, substitute
+from toolchain.building.cpu.memory import Memory
+from toolchain.building.cpu.read import Expr, Stage, Var, loads
+
+Combine = Callable[[Expr, Expr], Expr]
+
+_COMBINE: dict[type, Combine] = {
+    tirx.Add: lambda a, b: a + b,
+    tirx.Mul: lambda a, b: a * b,
+    tirx.Max: tirx.max,
+    tirx.Min: tirx.min,
+}
+_UNROLLED = 9  # steps of a reduction (the window of a pool) that are written out
+
+
+class Value:
+    """What one stage computes."""
+
+    def __init__(self, memory: Memory, stage: Stage) -> None:
+        self.memory, self.stage = memory, stage
+        self.reduced = [extent for extent, reduce in zip(stage.extents, stage.reduce, strict=True) if reduce]
+
+    @property
+    def reduces(self) -> bool:
+        """Whether it is a reduction."""
+        return self.stage.init is not None
+
+    def step(self) -> tuple[Combine, Expr] | None:
+        """Return how a reduction combines two numbers, and what it does at each step.
+
+        None: it is none of a single value, or combines in a way of its own.
+        """
+        value = self.stage.value
+        combine = _COMBINE.get(type(value))
+        if not self.reduces or combine is None or len(self.stage.parts) > 1:
+            return None
+        if not isinstance(value.a, TensorLoad) or not value.a.source.same_as(self.stage.buffer):
+            return None
+        return combine, value.b
+
+    def at(
+        self,
+        value: Expr,
+        index: Sequence[Expr],
+        reduced: Sequence[Expr],
+        analyzer: Analyzer,
+        totals: Sequence[Expr] = (),
+    ) -> Expr:
+        """Return `value`, one of the stage's, where it writes a logical index.
+
+        Parameters
+        ----------
+        reduced
+            Place on the axes that are reduced over.
+        totals
+            Per part what the reduction has come to so far.
+        """
+        axes = [axis for axis, reduce in zip(self.stage.axes, self.stage.reduce, strict=True) if reduce]
+        bound = [*bindings(self.stage, index), *zip(axes, reduced, strict=True)]
+
+        def stored(buffer: tirx.Buffer, place: list[Expr]) -> Expr | None:
+            part = self.stage.part(buffer)
+            if part is not None and totals:
+                return totals[part]
+            return self.memory.load(buffer, place, analyzer)
+
+        return analyzer.simplify(substitute(value, bound, inlined(self.memory.read, stored, analyzer)))
+
+    def strided(self, value: Expr, index: Sequence[Expr], reduced: Sequence[Expr], lane: Var) -> int:
+        """Count the loads of which a vector along `lane` is no row of neighbours."""
+        count = 0
+        for load in loads(self.at(value, index, reduced, self.memory.analyzer)):
+            forms = [linear(each, [lane]) for each in load.indices]
+            steps = [None if form is None else form[0].get(0, 0) for form in forms]
+            count += bool(steps) and (any(steps[:-1]) or steps[-1] not in (0, 1))
+        return count
+
+    def emit(
+        self,
+        width: int,
+        columns: int,
+        index: Callable[[Expr, Expr], list[Expr]],
+        store: Callable[[Expr, Expr, list[Expr]], None],
+        analyzer: Analyzer,
+    ) -> None:
+        """Emit the computation of some columns of `width` elements side by side.
+
+        Parameters
+        ----------
+        index
+            Column and lane -> logical index.
+        store
+            Column, lane and the parts' values -> what stores them.
+        """
+        parts = self.stage.parts
+        if not self.reduces:
+            with ir.unroll(0, columns) as column, ir.vectorized(0, width) as lane:
+                bind(analyzer, lane, width)
+                bind(analyzer, column, columns)
+                store(
+                    column, lane, [self.at(part.value, index(column, lane), [], analyzer) for part in parts]
+                )
+            return
+        totals = [ir.alloc_buffer((columns * width,), str(part.buffer.dtype)) for part in parts]
+        for total, part in zip(totals, parts, strict=True):
+            with ir.vectorized(0, columns * width) as lane:
+                ir.buffer_store(total, part.init, [lane])
+        # what a step comes to, where the parts read each other
+        fresh = totals
+        if len(parts) > 1:
+            fresh = [ir.alloc_buffer((width,), str(part.buffer.dtype)) for part in parts]
+        unrolled = columns > 1 and prod(self.reduced) <= _UNROLLED
+        with grid(self.reduced, analyzer, unrolled=unrolled) as steps, ir.unroll(0, columns) as column:
+            bind(analyzer, column, columns)
+            for new, part in zip(fresh, parts, strict=True):
+                with ir.vectorized(0, width) as lane:
+                    bind(analyzer, lane, width)
+                    place = column * width + lane
+                    so_far = [total[place] for total in totals]
+                    value = self.at(part.value, index(column, lane), steps, analyzer, so_far)
+                    ir.buffer_store(new, value, [place if fresh is totals else lane])
+            if fresh is not totals:
+                for total, new in zip(totals, fresh, strict=True):
+                    with ir.vectorized(0, width) as lane:
+                        ir.buffer_store(total, new[lane], [column * width + lane])
+        with ir.unroll(0, columns) as column, ir.vectorized(0, width) as lane:
+            bind(analyzer, column, columns)
+            bind(analyzer, lane, width)
+            store(column, lane, [total[column * width + lane] for total in totals])
