@@ -1,0 +1,126 @@
+"""The matrices of Winograd's F(m, 3), and their products as expressions.
+
+m outputs of a kernel of three taps are the coefficients of a product of polynomials, found from its values at
+m + 2 points (Toom and Cook; Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015):
+y = A^T [(G g) * (B^T d)].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import prod
+
+from tvm import tirx
+
+from toolchain.building.cpu.read import Expr
+
+Row = tuple[Fraction, ...]
+
+TAPS = 3
+# The points besides infinity. Small numbers of both signs: powers of two are exact, and of a pair a, -a the
+# odd and the even terms are computed once.
+_POINTS = [Fraction(each) for each in ("0", "1", "-1", "2", "-2", "1/2", "-1/2")]
+SIZES = (2, 3, 4, 6)
+"""The m of F(m, 3) that code is generated for."""
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """The transforms of F(m, 3), exact.
+
+    Attributes
+    ----------
+    inputs
+        B^T, (m + 2, m + 2).
+    filters
+        G, (m + 2, 3).
+    outputs
+        A^T, (m, m + 2).
+    """
+
+    inputs: tuple[Row, ...]
+    filters: tuple[Row, ...]
+    outputs: tuple[Row, ...]
+
+
+@cache
+def matrices(m: int) -> Matrices:
+    """Return the transforms of F(m, 3)."""
+    points = _POINTS[: m + 1]
+    zero, one = Fraction(0), Fraction(1)
+    inputs, filters = [], []
+    for point in points:
+        others = [other for other in points if other != point]
+        scale = prod((point - other for other in others), start=one)
+        inputs.append((*_polynomial(others), zero))
+        filters.append(tuple(point**power / scale for power in range(TAPS)))
+    inputs.append(_polynomial(points))
+    filters.append((zero, zero, one))
+    outputs = [(*(point**power for point in points), Fraction(power == m - 1)) for power in range(m)]
+    return Matrices(tuple(inputs), tuple(filters), tuple(outputs))
+
+
+def _polynomial(roots: Sequence[Fraction]) -> Row:
+    """Coefficients of the monic polynomial with these roots, of x^0 first."""
+    found = [Fraction(1)]
+    for root in roots:
+        shifted = [Fraction(0), *found]
+        found = [high - root * low for high, low in zip(shifted, [*found, Fraction(0)], strict=True)]
+    return tuple(found)
+
+
+def applied(matrix: Sequence[Row], values: Sequence[Expr]) -> list[Expr]:
+    """Return the matrix times a vector of expressions.
+
+    Of the columns, and of the rows, that differ in the sign of some terms only, sum and difference are
+    computed once: the compiler sees the same expression twice.
+    """
+    matrix, values = _columns_paired(matrix, values)
+    found: dict[int, Expr] = {}
+    for place, row in enumerate(matrix):
+        for other in range(place + 1, len(matrix)):
+            pairs = list(zip(row, matrix[other], strict=True))
+            same = [a if a == b else Fraction(0) for a, b in pairs]
+            opposite = [a if a == -b else Fraction(0) for a, b in pairs]
+            if other not in found and any(same) and any(opposite) and all(abs(a) == abs(b) for a, b in pairs):
+                left, right = _sum(same, values), _sum(opposite, values)
+                found[place], found[other] = left + right, left - right
+        if place not in found:
+            found[place] = _sum(row, values)
+    return [found[place] for place in range(len(matrix))]
+
+
+def _columns_paired(matrix: Sequence[Row], values: Sequence[Expr]) -> tuple[Sequence[Row], Sequence[Expr]]:
+    """Replace two columns that differ in sign only by those of the values' sum and difference."""
+    columns = list(zip(*matrix, strict=True))
+    for first, left in enumerate(columns):
+        for second, right in enumerate(columns[:first]):
+            same = tuple(a if a == b else Fraction(0) for a, b in zip(left, right, strict=True))
+            if all(abs(a) == abs(b) for a, b in zip(left, right, strict=True)) and same != left:
+                opposite = tuple(a - b for a, b in zip(right, same, strict=True))
+                kept = [place for place in range(len(columns)) if place not in (first, second)]
+                rest = [columns[place] for place in kept]
+                x, y = values[second], values[first]
+                return _columns_paired(
+                    list(zip(*rest, same, opposite, strict=True)), [*(values[k] for k in kept), x + y, x - y]
+                )
+    return matrix, values
+
+
+def _sum(row: Sequence[Fraction], values: Sequence[Expr]) -> Expr:
+    """Sum up the terms, those without a multiplication first: the others are then multiply-adds."""
+    terms = [(factor, value) for factor, value in zip(row, values, strict=True) if factor]
+    terms.sort(key=lambda term: (abs(term[0]) != 1, term[0] < 0))
+    total: Expr | None = None
+    for factor, value in terms:
+        term = value if abs(factor) == 1 else value * tirx.const(float(abs(factor)), "float32")
+        if total is None:
+            total = term if factor > 0 else -term
+        else:
+            total = total + term if factor > 0 else total - term
+    if total is None:
+        raise ValueError("a row of zeros")
+    return total
