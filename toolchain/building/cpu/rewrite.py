@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,7 @@ class _Rewriter:
         self.plain: dict[relax.Var, relax.Expr] = {}
         self.packed: dict[relax.Var, relax.Expr] = {}
         self.functions: dict[Any, tvm.ir.GlobalVar] = {}
+        self.names: Counter[str] = Counter()
         self.rules: dict[str, str] = {}
         self.made: dict[str, Made] = {}
 
@@ -204,7 +206,10 @@ class _Rewriter:
 
     def _add(self, func: tirx.PrimFunc, name: str) -> tvm.ir.GlobalVar:
         opaque = func.without_attr("global_symbol").with_attr("op_pattern", _OPAQUE)
-        return self.builder.add_func(opaque, name)
+        # TVM would number a second `conv2d` into `conv2d1`, which is another task's name.
+        count = self.names[name]
+        self.names[name] += 1
+        return self.builder.add_func(opaque, f"{name}_{count}" if count else name)
 
     def _call(
         self, function: tvm.ir.GlobalVar, arguments: list[relax.Expr], shape: tuple[int, ...], dtype: str
