@@ -18,6 +18,7 @@ _TARGET = re.compile(r"(?:0x)?([0-9a-f]+) <")
 # Vectors of four: fmla v0.4s … and vmla.f32 q0 …
 _VECTOR_FMA = re.compile(r"^(?:fml[as]\s+v\d+\.4s|vml[as]\.f32\s+q|vfm[as]\.f32\s+q)")
 _PRODUCT = re.compile(r"^(?:fmul\s+v\d+\.4s|vmul\.f32\s+q)")
+_BY_LANE = re.compile(r"^(?:fml[as]|vml[as]\.f32)\s.*\[\d\]$")
 _STORE = re.compile(r"^(?:v?st)")
 _ACCESS = re.compile(r"^(?:v?ld|v?st|vpush|vpop|push|pop)")
 _BASE = re.compile(r"\[(\w+)")
@@ -74,6 +75,11 @@ class HotLoop:
     def products(self) -> int:
         """Multiplications of four lanes, added up in the same instruction or not."""
         return self.multiply_accumulates + sum(bool(_PRODUCT.match(i.text)) for i in self.body)
+
+    @property
+    def by_lane(self) -> bool:
+        """Whether it mostly multiplies vectors by one lane of another: a sum over channels, no transform."""
+        return 2 * sum(bool(_BY_LANE.match(i.text)) for i in self.body) > self.products
 
     @property
     def vector_spills(self) -> int:

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.arm.loops import HotLoop, hot_loops
 from benchmarks.arm.model import share_of_bound
+from benchmarks.arm.ours import build
 from tests.building.arm_kernels import compiled
 from toolchain.building.cpu.choice import Choice
 
@@ -31,6 +32,17 @@ def test_one_that_does_not_is_found(board: str, columns: int, tmp_path: Path) ->
     # So that the test above would fail if it had to.
     loop = hottest(board, columns, tmp_path)
     assert loop.vector_spills > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board, cluster", [("rk3399", "cortex-a72"), ("pynq", "cortex-a9")])
+def test_networks_keep_their_sums_in_registers(board: str, cluster: str, tmp_path: Path) -> None:
+    built = build("zoo:mobilenet", board, cluster, tmp_path)
+    sums = [loop for loop in hot_loops(built.objects[0]) if loop.by_lane]
+    assert len(sums) >= 9  # its pointwise convolutions of different shapes
+    found = {f"{loop.function} {loop.start:#x}" for loop in sums if loop.vector_spills or loop.calls}
+    assert not found
+    assert all(loop.multiply_accumulates == loop.products for loop in sums)
 
 
 def test_on_the_a72_nothing_but_the_multiplications_takes_time(tmp_path: Path) -> None:
