@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 import tvm
 from tvm import tirx
 from tvm.ir.expr import TensorLoad
+from tvm.sym import Analyzer
 
-from toolchain.building.cpu.expressions import linear
-from toolchain.building.cpu.read import Read, Stage, shape_of
+from toolchain.building.cpu.expressions import bind, linear
+from toolchain.building.cpu.read import Expr, Read, Stage, shape_of
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ def _convolution(read: Read, stage: Stage) -> Convolution | None:
     if source is None or read.place(weight.source) is None:
         return None
     size = shape_of(source)
+    if not _channels_match(stage, x, weight, size[1]):
+        return None
     windows = tuple(stage.extents[axis] for axis in kernel_axes)
     places = tuple(stage.extents[axis] for axis in out_axes)
     reach = [
@@ -123,6 +127,25 @@ def _convolution(read: Read, stage: Stage) -> Convolution | None:
         weight=weight.source,
         y=stage.buffer,
     )
+
+
+def _channels_match(stage: Stage, x: TensorLoad, weight: TensorLoad, ci: int) -> bool:
+    """Whether every group of output channels sums up over the input channels of its group."""
+    channel, inner = stage.indices[1], weight.indices[1]
+    each = shape_of(weight.source)[1]
+    groups = ci // each
+    if ci % each or stage.extent(channel) % groups or not stage.reduce[stage.position(inner)]:
+        return False
+    outputs = stage.extent(channel) // groups
+    return equal(stage, [x.indices[1]], [channel // outputs * each + inner])
+
+
+def equal(stage: Stage, found: Sequence[Expr], wanted: Sequence[Expr]) -> bool:
+    """Whether expressions over a stage's axes are provably the same."""
+    analyzer = Analyzer()
+    for axis, extent in zip(stage.axes, stage.extents, strict=True):
+        bind(analyzer, axis, extent)
+    return all(analyzer.can_prove_equal(one, other) for one, other in zip(found, wanted, strict=True))
 
 
 def _unpadded(read: Read, buffer: tirx.Buffer) -> tuple[tirx.Buffer | None, tuple[int, ...]]:

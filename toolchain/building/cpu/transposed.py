@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 
-from toolchain.building.cpu.convolution import product
+from toolchain.building.cpu.convolution import equal, product
 from toolchain.building.cpu.expressions import bind, inlined, linear
 from toolchain.building.cpu.read import Expr, Read, Stage, loads, shape_of
 
@@ -127,9 +127,9 @@ def _transposed(read: Read, stage: Stage) -> Transposed | None:
     groups = co // each
     theirs = channel // each * (ci // groups) + inner
     wanted = [theirs, *(place + tap for place, tap in zip(out, taps, strict=True))]
-    if not _equal(stage, x.indices[1:], wanted):
+    if not equal(stage, x.indices[1:], wanted):
         return None
-    if not _equal(stage, turned.indices[:2], [channel % each, theirs]):
+    if not equal(stage, turned.indices[:2], [channel % each, theirs]):
         return None
     if not source.forward or weight.forward or any(weight.before):
         return None
@@ -149,13 +149,6 @@ def _transposed(read: Read, stage: Stage) -> Transposed | None:
         weight=weight.buffer,
         y=stage.buffer,
     )
-
-
-def _equal(stage: Stage, found: Sequence[Expr], wanted: Sequence[Expr]) -> bool:
-    analyzer = Analyzer()
-    for axis, extent in zip(stage.axes, stage.extents, strict=True):
-        bind(analyzer, axis, extent)
-    return all(analyzer.can_prove_equal(one, other) for one, other in zip(found, wanted, strict=True))
 
 
 @dataclass(frozen=True)
