@@ -33,16 +33,18 @@ TARGETS = {
     },
 }
 CLASSES = {"x86_64": "x86_64", "aarch64": "rk3399", "armv7": "pynq"}
+WIDE = 2304  # its square is 20 MiB of numbers
 WEIGHT = np.linspace(-1, 1, 8 * 16, dtype="float32").reshape(8, 16)
 
 
 @lru_cache
 def library(name: str, arch: str) -> bytes:
-    """Return the bytes of a network's library: `dense` or `identity`."""
+    """Return the bytes of a network's library: `dense`, `identity` or `wide`."""
     folder = Path(tempfile.mkdtemp(prefix="edge-rt-tests-"))
     try:
         with tvm.target.Target(TARGETS[arch]) as target:
-            executable = tvm.compile({"dense": _dense, "identity": _identity}[name](), target=target)
+            made = {"dense": _dense, "identity": _identity, "wide": _wide}[name]()
+            executable = tvm.compile(made, target=target)
         out = folder / "out.so"
         ZigLinker().link(export_objects(executable, folder), out, load_profile(CLASSES[arch]))
         return out.read_bytes()
@@ -54,6 +56,19 @@ def dense(x: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return what the network `dense` computes, by numpy."""
     hidden = np.maximum(x @ WEIGHT, 0)
     return hidden, np.exp(hidden * np.float32(0.125)) + bias
+
+
+def wide_weight() -> np.ndarray:
+    """Return the one, large constant of the network `wide`."""
+    return np.arange(WIDE * WIDE, dtype="float32").reshape(WIDE, WIDE)
+
+
+def _wide() -> Any:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1, WIDE), "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(relax.op.matmul(x, relax.const(wide_weight()))))
+    return builder.get()
 
 
 def _dense() -> Any:

@@ -113,13 +113,20 @@ def output_path(metavar: str, help_text: str) -> Callable[[Function], Function]:
 
 
 def place_options(function: Function) -> Function:
-    """Add what says how a bundle is executed: threads, cluster, deadlines."""
+    """Add what says how a bundle is executed: threads, cluster, waiting, deadlines."""
     for option in reversed(
         (
             click.option(
                 "--threads", type=click.IntRange(min=1), metavar="N", help="Default: the cluster's cores."
             ),
             cluster_option,
+            click.option(
+                "--spin-us",
+                type=click.IntRange(0, 1_000_000),
+                metavar="US",
+                help="Microseconds that a thread without work stays awake before it sleeps; 0 saves the most "
+                "energy. Default: 50.",
+            ),
             click.option(
                 "--timeout",
                 type=click.FloatRange(min=0, min_open=True),

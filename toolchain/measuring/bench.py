@@ -36,6 +36,8 @@ class BenchResult:
         Standard deviation over mean.
     confident
         At least 10 runs and at most 10 % noise.
+    spin_us
+        Microseconds that a thread without work stayed awake.
     governor, temperature_c
         None where the board's system doesn't say.
     operators
@@ -53,6 +55,7 @@ class BenchResult:
     runs: int
     number: int
     threads: int
+    spin_us: int
     peak_rss_mib: float
     governor: str | None
     temperature_c: float | None
@@ -89,6 +92,7 @@ def bench_bundle(
     warmup: int | None = None,
     timeout: float | None = None,
     wait: float | None = None,
+    spin_us: int | None = None,
 ) -> BenchResult:
     """Time the bundle's network on the board with its sample input.
 
@@ -103,7 +107,7 @@ def bench_bundle(
         Inferences before; default 3, on an emulated board 1.
     profile
         Also time each operator.
-    threads, cluster, timeout, wait
+    threads, cluster, timeout, wait, spin_us
         As in `run_bundle`.
 
     Raises
@@ -121,7 +125,7 @@ def bench_bundle(
     ):
         if value is not None and not value >= least:
             raise UsageError(f"{option} {value:g}: too small", f"give {least} or more")
-    placed = place(bundle, board, threads, cluster)
+    placed = place(bundle, board, threads, cluster, spin_us)
     budget = BUDGET_S if time_s is None and repeat is None else time_s
     samples = _MOST_RUNS if repeat is None else repeat
     warmup = (1 if board.emulated else 3) if warmup is None else warmup
@@ -160,6 +164,7 @@ def summary(placed: Placed, answer: dict[str, Any]) -> BenchResult:
         runs=times.size,
         number=answer["number"],
         threads=answer["threads"],
+        spin_us=answer["spin_us"],
         peak_rss_mib=answer["peak_rss_mib"],
         governor=answer["governor"],
         temperature_c=answer["temperature_c"],

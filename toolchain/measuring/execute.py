@@ -67,6 +67,8 @@ def invoke(
             positions = ",".join(str(i) for i in range(len(placed.manifest.outputs)))
             arguments += ["--output", f"{folder}/out.npz", "--output-names", positions]
         arguments += ["--threads", str(placed.threads), "--cluster", placed.cluster]
+        if placed.spin_us is not None:
+            arguments += ["--spin-us", str(placed.spin_us)]
         if placed.manifest.requires:
             arguments += ["--requires", ",".join(placed.manifest.requires)]
         if wait is not None:

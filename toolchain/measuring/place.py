@@ -24,6 +24,7 @@ class Placed:
     """A bundle's library on a board, with `edge-rt` to run it.
 
     `threads` and `cluster` are those in force; `warnings` what the user should know about them.
+    `spin_us` None leaves edge-rt its default.
     """
 
     board: Board
@@ -32,6 +33,7 @@ class Placed:
     library: str
     threads: int
     cluster: str
+    spin_us: int | None = None
     warnings: list[str] = field(default_factory=list)
 
     def describe(self) -> dict[str, Any]:
@@ -45,7 +47,13 @@ class Placed:
         }
 
 
-def place(bundle: Bundle, board: Board, threads: int | None = None, cluster: str | None = None) -> Placed:
+def place(
+    bundle: Bundle,
+    board: Board,
+    threads: int | None = None,
+    cluster: str | None = None,
+    spin_us: int | None = None,
+) -> Placed:
     """Check that the bundle fits the board, and bring runtime and library there.
 
     Parameters
@@ -56,6 +64,8 @@ def place(bundle: Bundle, board: Board, threads: int | None = None, cluster: str
         Default: the cores of the cluster; on `local` the physical cores.
     cluster
         A cpu of the board's clusters; default the one that the bundle was built for.
+    spin_us
+        Microseconds that a thread without work stays awake; default edge-rt's own.
 
     Raises
     ------
@@ -75,7 +85,7 @@ def place(bundle: Bundle, board: Board, threads: int | None = None, cluster: str
     library = library_for(bundle, board.profile)
     remote = f"lib/{hashlib.sha256(library).hexdigest()[:16]}.so"
     stocked(board.transport, remote, library, keep=_KEEP_LIBRARIES)
-    return Placed(board, manifest, runtime, remote, threads or cores, used, warnings)
+    return Placed(board, manifest, runtime, remote, threads or cores, used, spin_us, warnings)
 
 
 def _cluster(manifest: Manifest, profile: Profile, wanted: str | None) -> tuple[str, list[str]]:

@@ -28,6 +28,7 @@ def run_bundle(
     cluster: str | None = None,
     timeout: float | None = None,
     wait: float | None = None,
+    spin_us: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Run one inference on the board and return the outputs by name, in the network's order.
 
@@ -37,7 +38,7 @@ def run_bundle(
         What to run, and where.
     inputs
         All inputs by name, of the bundle's shapes and dtypes.
-    threads, cluster
+    threads, cluster, spin_us
         As in `measuring.place.place`.
     timeout
         Seconds; default from the network's FLOPs and the board.
@@ -52,7 +53,7 @@ def run_bundle(
         The board is busy, lost or too slow, or the library crashes.
     """
     check_inputs(input_specs(bundle.manifest), inputs)
-    placed = place(bundle, board, threads, cluster)
+    placed = place(bundle, board, threads, cluster, spin_us)
     limit = deadline(
         bundle.manifest.model.flops,
         board.profile,

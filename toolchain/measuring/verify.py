@@ -69,13 +69,14 @@ def verify_bundle(
     cluster: str | None = None,
     timeout: float | None = None,
     wait: float | None = None,
+    spin_us: int | None = None,
 ) -> VerifyResult:
     """Run the bundle's sample input on the board and compare with its expected output.
 
     Parameters and errors are those of `run_bundle`; wrong numbers are a result, not an error.
     """
     manifest = bundle.manifest
-    placed = place(bundle, board, threads, cluster)
+    placed = place(bundle, board, threads, cluster, spin_us)
     limit = deadline(
         manifest.model.flops, board.profile, emulated=board.emulated, extra_s=wait or 0.0, timeout=timeout
     )

@@ -18,6 +18,8 @@
 
 #include "cpu.h"
 #include "edge_rt.h"
+#include "load.h"
+#include "pool.h"
 #include "text.h"
 
 using tvm::ffi::Any;
@@ -112,8 +114,8 @@ static edge_library* Open(const char* path, const edge_options& options) {
   if (options.requires_ != nullptr) CheckFeatures(options.requires_);
   CheckLibrary(resolved);
   const Placement placement = Place(options.threads, options.cluster ? options.cluster : "");
-  Apply(placement);
-  const Module executable = Module::LoadFromFile(resolved);
+  Apply(placement, options.spin_us == 0 ? kSpinUs : std::max(0, options.spin_us));
+  const Module executable = LoadLibrary(resolved);
   if (!executable->GetFunction("vm_load_executable").has_value()) {
     throw Failure(EDGE_FAILED, "load", std::string(path) + " holds no network (no Relax executable)");
   }

@@ -15,6 +15,7 @@
 #include "edge_rt.h"
 #include "failure.h"
 #include "file.h"
+#include "pool.h"
 #include "text.h"
 
 namespace edge {
@@ -172,16 +173,18 @@ Placement Place(int threads, const std::string& cluster) {
   return placement;
 }
 
-void Apply(const Placement& placement) {
-  // The kernels' threads inherit the mask; TVM's own binding would choose by frequency among all
-  // CPUs of the machine, those that this process may not use included.
-  setenv("TVM_NUM_THREADS", std::to_string(placement.threads).c_str(), 1);
-  setenv("TVM_BIND_THREADS", "0", 1);
-  if (placement.cpus.empty()) return;
+void Apply(const Placement& placement, int spin_us) {
   cpu_set_t mask;
   CPU_ZERO(&mask);
   for (int cpu : placement.cpus) CPU_SET(cpu, &mask);
-  if (sched_setaffinity(0, sizeof(mask), &mask) != 0) throw Io("cannot choose CPUs");
+  // The pool's threads, which start later, inherit the mask.
+  if (!placement.cpus.empty() && sched_setaffinity(0, sizeof(mask), &mask) != 0) {
+    throw Io("cannot choose CPUs");
+  }
+  sched_getaffinity(0, sizeof(mask), &mask);
+  // A thread that waits awake keeps its CPU from another that has work.
+  const bool crowded = placement.threads > CPU_COUNT(&mask);
+  ConfigurePool(placement.threads, crowded ? 0 : spin_us);
 }
 
 void CheckFeatures(const std::string& features) {

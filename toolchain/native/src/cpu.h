@@ -25,8 +25,8 @@ int PhysicalCores(const std::vector<Cpu>& cpus);
 
 // threads 0: one for each physical core. An unknown cluster leaves the threads unbound.
 Placement Place(int threads, const std::string& cluster);
-// Binds this process, and the kernels' threads that it will start, to the placement.
-void Apply(const Placement& placement);
+// Binds this process, and the pool's threads that it will start, to the placement.
+void Apply(const Placement& placement, int spin_us);
 
 // Throws EDGE_REQUIRES when a feature of the comma-separated list is missing.
 void CheckFeatures(const std::string& features);

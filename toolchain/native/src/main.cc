@@ -25,14 +25,16 @@ const Command kCommands[] = {
     {"info", edge::InfoCommand, {"state"}},
     {"run",
      edge::RunCommand,
-     {"input", "output", "output-names", "threads", "cluster", "requires", "state", "wait"}},
+     {"input", "output", "output-names", "threads", "cluster",
+      "spin-us", "requires", "state", "wait"}},
     {"bench",
      edge::BenchCommand,
      {"input", "number", "repeat", "min-repeat-ms", "time", "warmup", "threads", "cluster",
-      "requires", "state", "wait", "profile!"}},
+      "spin-us", "requires", "state", "wait", "profile!"}},
     {"serve",
      edge::ServeCommand,
-     {"tracker", "key", "host", "port", "advertise-port", "state", "threads", "cluster"}}};
+     {"tracker", "key", "host", "port", "advertise-port", "state", "threads", "cluster",
+      "spin-us"}}};
 
 int Dispatch(int argc, char** argv) {
   const std::string name = argc < 2 ? "" : argv[1];

@@ -12,6 +12,7 @@
 #include "lock.h"
 #include "machine.h"
 #include "npy.h"
+#include "pool.h"
 #include "text.h"
 
 namespace edge {
@@ -29,6 +30,7 @@ struct Session {
   explicit Session(const Options& options, const std::string& command)
       : path(Checked(options)),
         arrays(Inputs(options)),
+        spin_us(options.Int("spin-us", kSpinUs, 0, kMostSpinUs)),
         lock(options.State(true), command + " " + path, options.Seconds("wait", 0)),
         library(Open(options), edge_close) {
     if (edge_input_count(library.get()) != static_cast<int>(arrays.size())) {
@@ -62,7 +64,8 @@ struct Session {
 
   edge_library* Open(const Options& options) const {
     const std::string cluster = options.Text("cluster", ""), needs = options.Text("requires", "");
-    const edge_options given{options.Int("threads", 0, 1, 1024), cluster.c_str(), needs.c_str()};
+    const edge_options given{options.Int("threads", 0, 1, 1024), cluster.c_str(), needs.c_str(),
+                             spin_us == 0 ? -1 : spin_us};
     edge_library* opened = edge_open(path.c_str(), &given);
     if (opened == nullptr) throw Failure(LastFailure());
     return opened;
@@ -72,11 +75,13 @@ struct Session {
     int count = 0;
     const int* cpus = edge_cpus(library.get(), &count);
     return "\"threads\": " + std::to_string(edge_threads(library.get())) + ", \"cpus\": " +
-           (cpus == nullptr ? "null" : JsonArray(std::vector<int>(cpus, cpus + count)));
+           (cpus == nullptr ? "null" : JsonArray(std::vector<int>(cpus, cpus + count))) +
+           ", \"spin_us\": " + std::to_string(spin_us);
   }
 
   std::string path;
   std::vector<Array> arrays;
+  int spin_us;
   MeasureLock lock;
   Library library;
 };

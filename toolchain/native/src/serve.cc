@@ -28,6 +28,7 @@
 #include "edge_rt.h"
 #include "failure.h"
 #include "net.h"
+#include "pool.h"
 #include "session.h"
 #include "text.h"
 #include "tracker.h"
@@ -83,7 +84,8 @@ class Server {
         host_(options.Text("host", "127.0.0.1")),
         port_(options.Int("port", 0, 0, 65535)),
         settings_{options.State(true), "", options.Int("threads", 0, 1, 1024),
-                  options.Text("cluster", ""), kLockPatience} {
+                  options.Text("cluster", ""), options.Int("spin-us", kSpinUs, 0, kMostSpinUs),
+                  kLockPatience} {
     sessions_ = settings_.state + "/sessions";
     MakeFolders(sessions_);
     RemoveStale();

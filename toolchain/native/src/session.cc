@@ -8,8 +8,10 @@
 
 #include "edge_rt.h"
 #include "failure.h"
+#include "load.h"
 #include "lock.h"
 #include "machine.h"
+#include "pool.h"
 #include "text.h"
 
 using tvm::ffi::Any;
@@ -53,7 +55,7 @@ Module Load(const std::string& name) {
   return Translated([&] {
     CheckLibrary(path);
     loaded = true;
-    return Module::LoadFromFile(path);
+    return LoadLibrary(path);
   });
 }
 
@@ -65,7 +67,8 @@ void Configure(int threads, const std::string& cluster) {
   }
   Translated([&] {
     Apply(Place(threads > 0 ? threads : session.threads,
-                cluster.empty() ? session.cluster : cluster));
+                cluster.empty() ? session.cluster : cluster),
+          session.spin_us);
   });
 }
 
@@ -89,7 +92,7 @@ void LockEvaluators() {
 
 void ServeSession(int socket, const SessionSettings& settings) {
   session = settings;
-  Apply(Place(session.threads, session.cluster));
+  Apply(Place(session.threads, session.cluster), session.spin_us);
   LockEvaluators();
   const auto global = [](const char* name, auto body) {
     Function::SetGlobal(name, Function::FromTyped(body), true);
@@ -99,6 +102,8 @@ void ServeSession(int socket, const SessionSettings& settings) {
   global("edge.fingerprint", [] { return std::string(Fingerprint()); });
   global("edge.info", [] { return Info(session.state); });
   global("edge.configure", [](int threads, const std::string& cluster) { Configure(threads, cluster); });
+  // TVM's name, by which its clients ask.
+  global("runtime.NumThreads", PoolThreads);
   Function::GetGlobalRequired("rpc.ServerLoop")(socket);
 }
 

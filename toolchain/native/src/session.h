@@ -12,6 +12,7 @@ struct SessionSettings {
   std::string folder;  // the session's own, empty
   int threads;
   std::string cluster;
+  int spin_us;
   double timeout;  // seconds that a measurement waits for the lock
 };
 

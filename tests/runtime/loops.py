@@ -1,0 +1,125 @@
+"""A program of its own: parallel loops by libedge.so, asked for as generated code does.
+
+Arguments: libedge.so, a network's library, threads, spin_us. Prints one JSON document.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int32, c_size_t, c_void_p
+from typing import Any
+
+PATIENCE_S = 10.0
+
+
+class Options(Structure):
+    """`edge_options`."""
+
+    _fields_ = (("threads", c_int), ("cluster", c_char_p), ("requires_", c_char_p), ("spin_us", c_int))
+
+
+class Environment(Structure):
+    """`TVMParallelGroupEnv`."""
+
+    _fields_ = (("sync_handle", c_void_p), ("pieces", c_int32))
+
+
+class Error(Structure):
+    """The beginning of a `TVMFFIObject` that is an error."""
+
+    _fields_ = (
+        ("header", ctypes.c_uint8 * 24),
+        ("kind", c_char_p),
+        ("kind_bytes", c_size_t),
+        ("message", c_char_p),
+        ("message_bytes", c_size_t),
+    )
+
+
+BODY = ctypes.CFUNCTYPE(c_int, c_int, POINTER(Environment), c_void_p)
+
+
+def main(library: str, network: str, threads: int, spin_us: int) -> dict[str, Any]:
+    """Run the loops; return what was seen of each."""
+    edge = ctypes.CDLL(library)
+    edge.edge_open.restype = c_void_p
+    assert edge.edge_open(network.encode(), byref(Options(threads, None, None, spin_us)))
+
+    def loop(pieces: int, body: Callable[[int, int], int | None]) -> int:
+        def call(piece: int, environment: Any, _: object) -> int:
+            return body(piece, environment.contents.pieces) or 0
+
+        return int(edge.TVMBackendParallelLaunch(BODY(call), None, pieces))
+
+    def seen(pieces: int) -> list[int]:
+        found: list[tuple[int, int]] = []
+        assert loop(pieces, lambda *piece: found.append(piece)) == 0
+        assert {total for _, total in found} == {len(found)}
+        return sorted(piece for piece, _ in found)
+
+    def nested() -> list[int]:
+        found: list[int] = []
+
+        def inside(_piece: int, _total: int) -> int:
+            return loop(3, lambda piece, _: found.append(piece))
+
+        assert loop(4, inside) == 0
+        return sorted(found)
+
+    def workers() -> int:
+        found = set()
+
+        def body(_piece: int, _total: int) -> None:
+            found.add(threading.get_ident())
+            time.sleep(0.01)
+
+        loop(4 * threads, body)
+        return len(found)
+
+    def held_up() -> bool:
+        """Whether pieces wait for the thread that computes the first one."""
+        others = threading.Semaphore(0)
+        late: list[int] = []
+
+        def body(piece: int, total: int) -> None:
+            if piece == 0:
+                late.extend(1 for _ in range(total - 1) if not others.acquire(timeout=PATIENCE_S))
+            else:
+                others.release()
+
+        loop(0, body)
+        return bool(late)
+
+    def failure() -> tuple[int, str, str]:
+        def body(piece: int, _total: int) -> int:
+            if piece < 4:
+                return 0
+            edge.TVMFFIErrorSetRaisedFromCStr(b"ValueError", b"a piece is bad")
+            return -1
+
+        code = loop(9, body)
+        error = POINTER(Error)()
+        edge.TVMFFIErrorMoveFromRaised(byref(error))
+        found = error.contents
+        return code, found.kind.decode(), found.message.decode()
+
+    document = {
+        "pieces": {pieces: seen(pieces) for pieces in (0, 1, 2, 3, 7, 64)},
+        "nested": nested(),
+        "workers": workers(),
+        "held_up": threads > 1 and held_up(),
+        "failure": failure(),
+        "after": seen(5),
+    }
+    before = time.process_time()
+    time.sleep(0.3)
+    return document | {"idle_s": time.process_time() - before}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))))

@@ -1,0 +1,62 @@
+"""The threads of edge-rt: what they compute, whom they wait for, and what they cost while idle."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.measuring.small_network import built
+from tests.runtime import loops, networks
+from tests.runtime.conftest import Case, Edge
+from toolchain.runtime import ensure_runtime
+
+pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
+
+
+@pytest.mark.parametrize(("threads", "spin_us"), [(1, 0), (2, 0), (2, -1), (3, 0), (4, -1)])
+def test_loops(dense: Case, threads: int, spin_us: int) -> None:
+    arguments = (ensure_runtime("x86_64").library, dense.library, threads, spin_us)
+    command = [sys.executable, loops.__file__, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    for pieces, seen in found["pieces"].items():
+        assert seen == list(range(int(pieces) or len(seen)))
+    assert len(found["pieces"]["0"]) >= threads
+    assert found["nested"] == sorted([0, 1, 2] * 4)
+    assert found["workers"] == threads
+    assert not found["held_up"]
+    assert found["failure"] == [-1, "ValueError", "a piece is bad"]
+    assert found["after"] == [0, 1, 2, 3, 4]
+    assert found["idle_s"] < 0.02  # TVM's own pool: 0.05 for each thread
+
+
+def test_threads_and_spinning_do_not_change_the_numbers(edge: Edge, tmp_path: Path) -> None:
+    bundle = built(networks.CLASSES[edge.arch], tmp_path)
+    (tmp_path / "net.so").write_bytes(bundle.library)
+    (sample,) = bundle.sample.values()
+    np.save(tmp_path / "x.npy", sample)
+    found = []
+    for threads, spin_us in itertools.product(("1", "2", "3"), ("0", "50")):
+        options = ("--threads", threads, "--spin-us", spin_us, "--output", tmp_path / "o.npz")
+        code, answer = edge(
+            "run", tmp_path / "net.so", "--input", tmp_path / "x.npy", "--state", tmp_path, *options
+        )
+        assert code == 0, answer
+        assert (answer["threads"], answer["spin_us"]) == (int(threads), int(spin_us))
+        with np.load(tmp_path / "o.npz") as outputs:
+            found.append([outputs[name].tobytes() for name in outputs])
+    assert all(outputs == found[0] for outputs in found)
+
+
+@pytest.mark.parametrize("value", ["-1", "1000001", "soon"])
+def test_refused(native: Edge, dense: Case, value: str) -> None:
+    code, answer = native("bench", *dense.arguments, "--spin-us", value)
+    assert (code, answer["error"]["kind"]) == (2, "usage")
+    assert f"--spin-us {value}" in answer["error"]["message"]
