@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from toolchain.building.cpu import dense_tile, interleaved, winograd
+from toolchain.building.cpu import dense_tile, interleaved, winograd_tile
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.cost import cost
 from toolchain.building.cpu.matmul import Matmul
 from toolchain.building.cpu.tile import depthwise_tile, direct_tile
 from toolchain.building.cpu.transposed import Transposed
 from toolchain.building.cpu.work import Work
-
-_LARGE = 28  # rows from which on one row of tiles is enough for a parallel piece
 
 
 def default_choice(work: Work, core: Core, use_winograd: bool) -> Choice | None:
@@ -28,18 +27,11 @@ def _convolution(conv: Convolution, core: Core, use_winograd: bool) -> Choice | 
         return depthwise_tile(conv, core)
     if conv.groups != 1:
         return None
-    if use_winograd and winograd.applies(conv) and conv.ci >= core.lanes and len(conv.out) == 2:
-        return _winograd(conv, 2 if -(-conv.co // core.lanes) % 2 == 0 else 1)
-    return direct_tile(conv, core)
-
-
-def _winograd(conv: Convolution, blocks: int) -> Choice:
-    if conv.out[0] >= _LARGE:
-        m = 4 if conv.out[0] % 4 == 0 else 2
-        return Choice("winograd", blocks, min(14, -(-conv.out[1] // m)), tile=m)
-    m = 4 if conv.out[0] > 7 else 2
-    count = conv.batch * (-(-conv.out[0] // m)) * (-(-conv.out[1] // m))
-    return Choice("winograd", blocks, -(-count // -(-count // 14)), tile=m, order="channels")
+    direct = direct_tile(conv, core)
+    fast = winograd_tile.winograd_tile(conv, core) if use_winograd else None
+    if fast is not None and cost(fast, conv, core).beats(cost(direct, conv, core)):
+        return fast
+    return direct
 
 
 def candidates(work: Work, core: Core) -> list[Choice]:
@@ -49,6 +41,7 @@ def candidates(work: Work, core: Core) -> list[Choice]:
     if isinstance(work, Transposed):
         return interleaved.candidates(work, core)
     found = [default_choice(work, core, True), default_choice(work, core, False)]
+    found += winograd_tile.candidates(work, core)
     return list(dict.fromkeys(choice for choice in found if choice is not None))
 
 
@@ -58,4 +51,4 @@ def legal(choice: Choice, work: Work, core: Core) -> bool:
         return dense_tile.legal(choice, work, core)
     if isinstance(work, Transposed):
         return interleaved.legal(choice, work, core)
-    return choice in candidates(work, core)
+    return winograd_tile.legal(choice, work, core) or choice in candidates(work, core)

@@ -1,0 +1,123 @@
+"""What a convolution is estimated to cost: time, and bytes of weights.
+
+    seconds = FLOPs / rate + values transformed / rate + bytes that no cache holds / bandwidth
+
+An estimate only has to order the algorithms of one layer. Records of measurements overrule it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from toolchain.building.cpu.choice import Choice
+from toolchain.building.cpu.convolution import Convolution
+from toolchain.building.cpu.core import Core, Form
+from toolchain.building.cpu.transforms import TAPS
+
+_FLOAT = 4
+_AGAIN = 2  # what was read shortly before comes that much faster: measured with 128 to 512 channels
+_SPILLED = 2  # so much slower are transforms of more than twice the registers: measured with F(6, 3)
+_CLOSE = 1.05  # estimates this near each other are equal: fewer bytes of weights win
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What one core does in a second, inside a network.
+
+    Attributes
+    ----------
+    flops
+        Floating-point operations of products in registers.
+    values
+        Values that winograd's transforms write or read.
+    stream
+        Bytes of weights that lie in no cache, read while products are summed up.
+    cache
+        Bytes of the second-level cache.
+    """
+
+    flops: float
+    values: float
+    stream: float
+    cache: int
+
+
+# x86: measured on a Sapphire Rapids core at 2.6 GHz whose memory gives 16 GB/s, by the layers of ResNet-18
+# in the network (FMA peak 249 GFLOP/s, half of it with AVX2). Of these numbers only their proportions
+# matter. ARM: a model, for nothing was run on silicon. aarch64: Cortex-A72 at 1.8 GHz, one vector of four
+# FMAs a cycle at 95 %, four instructions per transformed vector, an rk3399's memory. armv7: Cortex-A9 at
+# 650 MHz, two cycles per vector at 85 %, a Zynq's memory.
+_RATES: dict[tuple[Form, int, int], Rates] = {
+    ("broadcast", 16, 32): Rates(200e9, 11e9, 16e9, 2 << 20),
+    ("broadcast", 8, 16): Rates(105e9, 7e9, 16e9, 2 << 20),
+    ("broadcast", 4, 16): Rates(40e9, 3e9, 16e9, 1 << 20),
+    ("lanes", 4, 32): Rates(13.7e9, 1.8e9, 4e9, 1 << 20),
+    ("lanes", 4, 16): Rates(2.2e9, 0.4e9, 0.6e9, 512 << 10),
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An estimate: seconds, and bytes of packed weights."""
+
+    seconds: float
+    weights: int
+
+    def beats(self, other: Cost) -> bool:
+        """Whether this is clearly faster, or about as fast with smaller weights."""
+        if self.seconds * _CLOSE < other.seconds:
+            return True
+        return self.seconds <= other.seconds * _CLOSE and self.weights < other.weights
+
+
+def rates(core: Core) -> Rates:
+    """Return the rates of a core of this kind."""
+    return _RATES[core.form, core.lanes, core.registers]
+
+
+def cost(choice: Choice, conv: Convolution, core: Core) -> Cost:
+    """Return what a convolution without groups costs, computed by `direct` or `winograd`."""
+    return _winograd(choice, conv, core) if choice.algorithm == "winograd" else _direct(choice, conv, core)
+
+
+def _direct(choice: Choice, conv: Convolution, core: Core) -> Cost:
+    rate = rates(core)
+    ci, co = _padded(conv.ci, core.lanes), _padded(conv.co, core.lanes * choice.blocks)
+    products = conv.batch * prod(conv.out) * prod(conv.kernel) * ci * co
+    weights = prod(conv.kernel) * ci * co * _FLOAT
+    repeated = choice.order == "rows" and weights > rate.cache // 2  # by each piece of rows
+    reads = conv.batch * max(1, prod(conv.out[:-1]) // choice.rows) if repeated else 1
+    traffic = weights * (1 + (reads - 1) / _AGAIN)
+    return Cost((2 * products / rate.flops + traffic / rate.stream) / core.threads, weights)
+
+
+def _winograd(choice: Choice, conv: Convolution, core: Core) -> Cost:
+    rate, m = rates(core), choice.tile
+    ci, co = _padded(conv.ci, core.lanes), _padded(conv.co, core.lanes * choice.blocks)
+    groups = co // (core.lanes * choice.blocks)
+    high, wide = (-(-out // m) for out in conv.out)
+    points = (m + TAPS - 1) ** 2
+    values = conv.batch * high * wide * points
+    weights = points * ci * co * _FLOAT
+    if choice.order == "rows":
+        rows = min(choice.rows, high)
+        pieces = conv.batch * -(-high // rows)
+        moved, reads = values * ci * _FLOAT // pieces, pieces
+    else:
+        pieces, moved, reads = groups, values * ci * _FLOAT, 1
+    # What does not stay in half of the cache is read again: weights by each piece, inputs by each group.
+    again = weights * (reads - 1) if weights > rate.cache // 2 else 0
+    if moved + moved * choice.blocks * core.lanes // ci > rate.cache // 2:
+        again += moved * groups * reads
+    traffic = weights + again / _AGAIN
+    spilled = _SPILLED if points >= 2 * core.registers else 1
+    transforms = values * (ci + co) * spilled / rate.values
+    seconds = 2 * values * ci * co / rate.flops + transforms + traffic / rate.stream
+    shares = min(pieces, core.threads)
+    idle = -(-pieces // shares) * shares / pieces  # the last round of pieces may not occupy every core
+    return Cost(seconds * idle / shares, weights)
+
+
+def _padded(channels: int, block: int) -> int:
+    return -(-channels // block) * block

@@ -1,0 +1,86 @@
+"""The ways to compute a convolution by winograd, and which of them is estimated to be the fastest."""
+
+from __future__ import annotations
+
+from toolchain.building.cpu import winograd
+from toolchain.building.cpu.choice import Choice
+from toolchain.building.cpu.convolution import Convolution
+from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.cost import cost
+from toolchain.building.cpu.transforms import SIZES
+
+_ROWS = (1, 2, 4)  # rows of tiles of one parallel piece
+
+
+def winograd_tile(conv: Convolution, core: Core) -> Choice | None:
+    """Return the choice with the smallest estimate; None where winograd does not apply."""
+    best: Choice | None = None
+    for choice in _space(conv, core, _blocks(conv, core)):
+        if best is None or cost(choice, conv, core).beats(cost(best, conv, core)):
+            best = choice
+    return best
+
+
+def candidates(conv: Convolution, core: Core) -> list[Choice]:
+    """Return the ways to compute a convolution by winograd, the most promising first.
+
+    Of each size of tile the ways that are estimated to take up to twice as long as the best.
+    """
+    found = [
+        (cost(choice, conv, core).seconds, place, choice)
+        for place, choice in enumerate(
+            choice for blocks in (4, 2, 1) for choice in _space(conv, core, blocks)
+        )
+        if legal(choice, conv, core)
+    ]
+    bound = 2 * min((seconds for seconds, _place, _choice in found), default=0.0)
+    return list(dict.fromkeys(choice for seconds, _place, choice in sorted(found) if seconds <= bound))
+
+
+def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
+    """Whether a choice computes a convolution."""
+    return (
+        choice.algorithm == "winograd"
+        and applies(conv, core)
+        and choice.tile in SIZES
+        and 1 <= choice.blocks <= -(-conv.co // core.lanes)
+        and -(-conv.co // core.lanes) % choice.blocks == 0
+        and 1 <= choice.columns <= columns_limit(core, choice.blocks)
+        and choice.rows >= 1
+        and not choice.flat
+    )
+
+
+def applies(conv: Convolution, core: Core) -> bool:
+    """Whether a convolution can be computed by winograd: 3 x 3, its input packed in full blocks."""
+    return len(conv.out) == 2 and winograd.applies(conv) and conv.ci >= core.lanes
+
+
+def columns_limit(core: Core, blocks: int) -> int:
+    """Tiles whose sums the registers hold, beside the weights and the inputs."""
+    if core.form == "lanes":  # a register of each tile's inputs too
+        return max(1, (core.registers - blocks) // (blocks + 1) - (blocks < 3 and core.registers > 16))
+    return max(1, (core.registers - blocks - 1) // blocks)
+
+
+def _blocks(conv: Convolution, core: Core) -> int:
+    return 2 if -(-conv.co // core.lanes) % 2 == 0 else 1
+
+
+def _space(conv: Convolution, core: Core, blocks: int) -> list[Choice]:
+    if not applies(conv, core):
+        return []
+    found = []
+    limit = columns_limit(core, blocks)
+    for m in SIZES:
+        high, wide = (-(-out // m) for out in conv.out)
+        bands = [rows for rows in _ROWS if rows <= high]
+        found += [Choice("winograd", blocks, _even(rows * wide, limit), rows, m) for rows in bands]
+        whole = _even(conv.batch * high * wide, limit)
+        found.append(Choice("winograd", blocks, whole, tile=m, order="channels"))
+    return found
+
+
+def _even(count: int, limit: int) -> int:
+    """Return the columns with which the tiles of an axis are about equal."""
+    return -(-count // -(-count // limit))
