@@ -31,18 +31,36 @@ def conditions(value: Value, box: Box, lanes: int) -> int:
     lane = bind(analyzer, tirx.Var("lane", "int32"), lanes)
     index = [tirx.IntImm("int32", 0), block * lanes + lane, *spatial]
     steps = [free(0, extent) for extent in value.reduced]
-    return sum(
-        calls(value.at(part.value, index, steps, analyzer), "if_then_else") for part in value.stage.parts
-    )
+    totals = [tirx.const(0, str(part.buffer.dtype)) for part in value.stage.parts]
+    values = [value.at(part.value, index, steps, analyzer, totals) for part in value.stage.parts]
+    return sum(calls(each, "if_then_else") for each in values + value.result(totals, index, analyzer))
 
 
-def inner(value: Value, box: Box, axis: int, lanes: int) -> tuple[int, int]:
+def interior(value: Value, box: Box, lanes: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+    """Return the rows (per spatial axis but the last) and the columns in which no padding is read."""
+    if not conditions(value, box, lanes):
+        return list(box[1:-1]), box[-1]
+    # what an axis leaves is seen where no other has a border
+    middle = [(_edge(end), end - _edge(end)) for _start, end in box[1:]]
+    found = []
+    for axis in range(1, len(box)):
+        around = [box[0], *middle]
+        around[axis] = box[axis]
+        found.append(_inner(value, around, axis, lanes))
+    return found[:-1], found[-1]
+
+
+def _edge(extent: int) -> int:
+    return min(_BORDER, (extent - 1) // 2)
+
+
+def _inner(value: Value, box: Box, axis: int, lanes: int) -> tuple[int, int]:
     """Return the largest range of an axis in which the fewest conditions are left."""
     start, end = box[axis]
     found = (conditions(value, box, lanes), 0, start, end)
     for before in range(_BORDER + 1):
         for after in range(_BORDER + 1):
-            if before + after and end - after > before:
+            if found[0] and before + after and end - after > before:
                 smaller = [*box[:axis], (before, end - after), *box[axis + 1 :]]
                 found = min(found, (conditions(value, smaller, lanes), before + after, before, end - after))
     return found[2:]

@@ -27,7 +27,10 @@ def substitute(
     def load(node: TensorLoad, mutator: tvm_ffi.StructuralMutator) -> Expr:
         return leaf(node.source, [mutator.mutate(index) for index in node.indices])
 
-    return tvm_ffi.structural_mutate(value, [(TensorLoad, load), (tirx.Var, variable)])
+    try:
+        return tvm_ffi.structural_mutate(value, [(TensorLoad, load), (tirx.Var, variable)])
+    except RuntimeError as error:  # what an UnreadableError has become on its way through TVM
+        raise UnreadableError(str(error).strip().rsplit("\n", 1)[-1]) from error
 
 
 def inlined(read: Read, leaf: Leaf, analyzer: Analyzer) -> Callable[[tirx.Buffer, list[Expr]], Expr]:

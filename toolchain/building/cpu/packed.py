@@ -8,7 +8,7 @@ from math import prod
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.building.cpu.borders import conditions, inner, segments
+from toolchain.building.cpu.borders import interior, segments
 from toolchain.building.cpu.emit import grid, places, tiles, zero_halo
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.read import Expr, shape_of
@@ -29,7 +29,7 @@ class Packed:
     def __init__(self, value: Value, outs: list[tirx.Buffer], layout: Layout) -> None:
         self.value, self.outs, self.layout = value, outs, layout
         self.analyzer = value.memory.analyzer
-        self.n, self.channels, *self.spatial = shape_of(value.stage.buffer)
+        self.n, self.channels, *self.spatial = shape_of(value.target.buffer)
         self.blocks = layout.blocks(self.channels)
 
     def emit(self) -> None:
@@ -61,23 +61,22 @@ class Packed:
 
     def _interior(self, n: Expr, block: Expr, row: list[Expr], whole: list[tuple[int, int]]) -> None:
         """Emit the row, and by itself the part of it in which no condition (padding) is left."""
-        lanes, width = self.layout.lanes, self.spatial[-1]
-        if not conditions(self.value, whole, lanes):
-            self._row(n, block, row, 0, width)
-            return
-        columns = inner(self.value, whole, len(whole) - 1, lanes)
-        lines = whole[-2]
-        if row:
-            lines = inner(self.value, [*whole[:-1], columns], len(whole) - 2, lanes)
+        width = self.spatial[-1]
+        lines, columns = interior(self.value, whole, self.layout.lanes)
 
         def emit_row() -> None:
             for start, end in ((0, columns[0]), columns, (columns[1], width)):
                 self._row(n, block, row, start, end)
 
-        if lines == whole[-2] or not row:
-            emit_row()
+        limits = [
+            tirx.all(place >= start, place < end)
+            for place, (start, end), size in zip(row, lines, self.spatial, strict=False)
+            if (start, end) != (0, size)
+        ]
+        if limits:
+            self._under(tirx.all(*limits), emit_row, emit_row)
         else:
-            self._under(tirx.all(row[-1] >= lines[0], row[-1] < lines[1]), emit_row, emit_row)
+            emit_row()
 
     def _row(self, n: Expr, block: Expr, row: list[Expr], start: int, end: int) -> None:
         """Emit the columns from `start` to `end`."""

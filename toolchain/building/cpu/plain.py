@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import prod
 
 from tvm import tirx
-from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.emit import grid, places
@@ -127,15 +126,16 @@ def _across(value: Value, out: tirx.Buffer, combine: Combine, step: Expr, wide: 
                 ir.buffer_store(total, combine(total[lane], each), [lane])
             start += many * size
         if partial is None:
-            ir.buffer_store(out, total[0], index)
+            ir.buffer_store(out, value.result([total[0]], index, analyzer)[0], index)
         else:
             ir.buffer_store(partial, total[0], [piece // split, part])
     if partial is not None:
-        _gather(partial, out, combine, analyzer)
+        _gather(value, partial, out, combine)
 
 
-def _gather(partial: tirx.Buffer, out: tirx.Buffer, combine: Combine, analyzer: Analyzer) -> None:
+def _gather(value: Value, partial: tirx.Buffer, out: tirx.Buffer, combine: Combine) -> None:
     """Emit what brings the parts of few reductions together."""
+    analyzer = value.memory.analyzer
     count, split = shape_of(partial)
     with ir.serial(0, count) as number:
         bind(analyzer, number, count)
@@ -143,4 +143,5 @@ def _gather(partial: tirx.Buffer, out: tirx.Buffer, combine: Combine, analyzer: 
         ir.buffer_store(total, partial[number, 0], [0])
         with ir.serial(1, split) as part:
             ir.buffer_store(total, combine(total[0], partial[number, part]), [0])
-        ir.buffer_store(out, total[0], places(number, shape_of(out), analyzer))
+        index = places(number, shape_of(out), analyzer)
+        ir.buffer_store(out, value.result([total[0]], index, analyzer)[0], index)

@@ -27,16 +27,27 @@ _UNROLLED = 9  # steps of a reduction (the window of a pool) that are written ou
 
 
 class Value:
-    """What one stage computes."""
+    """What one stage computes.
 
-    def __init__(self, memory: Memory, stage: Stage) -> None:
-        self.memory, self.stage = memory, stage
+    Parameters
+    ----------
+    last
+        What becomes of a reduction's result, element by element; its value is stored instead.
+    """
+
+    def __init__(self, memory: Memory, stage: Stage, last: Stage | None = None) -> None:
+        self.memory, self.stage, self.last = memory, stage, last
         self.reduced = [extent for extent, reduce in zip(stage.extents, stage.reduce, strict=True) if reduce]
 
     @property
     def reduces(self) -> bool:
         """Whether it is a reduction."""
         return self.stage.init is not None
+
+    @property
+    def target(self) -> Stage:
+        """The stage that is stored."""
+        return self.stage if self.last is None else self.last
 
     def step(self) -> tuple[Combine, Expr] | None:
         """Return how a reduction combines two numbers, and what it does at each step.
@@ -78,6 +89,20 @@ class Value:
             return self.memory.load(buffer, place, analyzer)
 
         return analyzer.simplify(substitute(value, bound, inlined(self.memory.read, stored, analyzer)))
+
+    def result(self, totals: list[Expr], index: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
+        """Return what is stored at a logical index, given what the reduction came to."""
+        if self.last is None:
+            return totals
+
+        def stored(buffer: tirx.Buffer, place: list[Expr]) -> Expr | None:
+            if self.stage.part(buffer) is not None:
+                return totals[0]
+            return self.memory.load(buffer, place, analyzer)
+
+        value_at = inlined(self.memory.read, stored, analyzer)
+        bound = bindings(self.last, index)
+        return [analyzer.simplify(substitute(self.last.value, bound, value_at))]
 
     def strided(self, value: Expr, index: Sequence[Expr], reduced: Sequence[Expr], lane: Var) -> int:
         """Count the loads of which a vector along `lane` is no row of neighbours."""
@@ -139,4 +164,5 @@ class Value:
         with ir.unroll(0, columns) as column, ir.vectorized(0, width) as lane:
             bind(analyzer, column, columns)
             bind(analyzer, lane, width)
-            store(column, lane, [total[column * width + lane] for total in totals])
+            sums = [total[column * width + lane] for total in totals]
+            store(column, lane, self.result(sums, index(column, lane), analyzer))
