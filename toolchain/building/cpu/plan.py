@@ -76,11 +76,12 @@ class Plan:
     steps: list[Step] = field(default_factory=list)
     packed: set[relax.Var] = field(default_factory=set)
     halos: dict[relax.Var, tuple[int, ...]] = field(default_factory=dict)
+    blocked: set[relax.Var] = field(default_factory=set)
 
     def layout(self, value: relax.Var) -> Layout:
         """Return the layout of a value where it is packed."""
         shape = extents(value)
-        lanes = self.lanes if value in self.packed or shape[1] >= self.lanes else 1
+        lanes = self.lanes if value in self.packed | self.blocked or shape[1] >= self.lanes else 1
         return Layout(lanes, self.halos.get(value, (0,) * (2 * (len(shape) - 2))))
 
 
@@ -192,6 +193,8 @@ def _place(step: Generated, result: Plan) -> None:
             need = step.generator.halo(step.work, step.choice)
             have = result.halos.get(source, (0,) * len(need))
             result.halos[source] = tuple(map(max, have, need))
+            if step.choice.algorithm == "depthwise":
+                result.blocked.add(source)
     elif packable(step.var):
         shape = extents(step.var)
         for source in step.arguments:

@@ -1,0 +1,61 @@
+"""Networks of random shapes compute what onnxruntime computes.
+
+`PROPERTY_EXAMPLES=200 pytest tests/building/cpu/test_properties.py` draws other networks each time, and
+more of them: an example is eight networks, compiled as one.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.building.cpu.computed import CORES, wrong
+from tests.building.cpu.drawn import Branches, Conv, Drawn, Network, Window
+from tests.building.cpu.strategies import ALL
+from toolchain.building.cpu.core import Core
+
+NETWORKS = 8  # of one example: TVM and LLVM take their time per module
+EXAMPLES = os.environ.get("PROPERTY_EXAMPLES")
+
+SAME = Window((3,) * 3, pads=((1, 1),) * 3)
+
+FOUND: tuple[Drawn, ...] = (
+    # Depthwise, of fewer channels than a block has.
+    Network(
+        (1, 3, 6, 7), (Conv(1, SAME, groups=0), Branches(((Conv(5, SAME),), (Conv(1, SAME, groups=0),))))
+    ),
+    Network((2, 3, 5, 6, 7), (Conv(1, SAME, groups=0),)),
+    # Channels of a group's last block that do not exist.
+    Network((1, 20, 1, 5), (Conv(2, groups=0),)),
+)
+"""What random networks have found, made small."""
+
+
+def named(core: Core) -> str:
+    return f"{core.lanes} lanes, {core.registers} registers"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("core", CORES, ids=named)
+@settings(
+    max_examples=int(EXAMPLES or 4),
+    derandomize=EXAMPLES is None,
+    database=None,
+    deadline=None,
+    phases=[Phase.generate],  # the message names the wrong ones of the eight; to shrink takes minutes
+    suppress_health_check=list(HealthCheck),
+)
+@given(st.lists(ALL, min_size=NETWORKS, max_size=NETWORKS, unique=True), st.booleans())
+def test_random_networks_compute_what_onnxruntime_does(
+    core: Core, networks: list[Drawn], winograd: bool
+) -> None:
+    assert not wrong(networks, core, winograd)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("core", CORES, ids=named)
+def test_what_was_found_stays_right(core: Core) -> None:
+    assert not wrong(FOUND, core)
