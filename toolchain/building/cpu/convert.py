@@ -29,6 +29,11 @@ def unpack_function(shape: Sequence[int], layout: Layout, core: Core) -> tirx.Pr
     return general(_identity(shape), [layout, None], core)
 
 
+def copy_function(shape: Sequence[int], source: Layout | None, target: Layout, core: Core) -> tirx.PrimFunc:
+    """Return the function that copies a value of a logical shape from one layout to another."""
+    return general(_identity(shape), [source, target], core)
+
+
 def _identity(shape: Sequence[int]) -> Read:
     source = te.placeholder(tuple(shape), name="source")
     result = te.compute(tuple(shape), lambda *place: source(*place), name="result")

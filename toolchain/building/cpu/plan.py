@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -12,6 +13,7 @@ from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
 from toolchain.building.cpu.choice import GENERAL, Choice
+from toolchain.building.cpu.concatenation import operands
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.general import general
@@ -70,16 +72,35 @@ class Generated(Call):
 
 @dataclass
 class Plan:
-    """The steps in their order, and how their values lie in memory."""
+    """The steps in their order, and how their values lie in memory.
+
+    Attributes
+    ----------
+    blocked
+        Values that are read in blocks though they have fewer channels than one.
+    concatenations
+        Concatenated value -> its operands, and the block at which each begins.
+    places
+        Operand that is computed inside its concatenation -> which, and the block at which it begins.
+    """
 
     lanes: int
     steps: list[Step] = field(default_factory=list)
     packed: set[relax.Var] = field(default_factory=set)
     halos: dict[relax.Var, tuple[int, ...]] = field(default_factory=dict)
     blocked: set[relax.Var] = field(default_factory=set)
+    concatenations: dict[relax.Var, list[tuple[relax.Var, int]]] = field(default_factory=dict)
+    places: dict[relax.Var, tuple[relax.Var, int]] = field(default_factory=dict)
+
+    def part(self, whole: relax.Var, offset: int) -> Layout:
+        """Return the layout of an operand inside its concatenation."""
+        layout = self.layout(whole)
+        return replace(layout, offset=offset, whole=layout.blocks(extents(whole)[1]))
 
     def layout(self, value: relax.Var) -> Layout:
         """Return the layout of a value where it is packed."""
+        if value in self.places:
+            return self.part(*self.places[value])
         shape = extents(value)
         lanes = self.lanes if value in self.packed | self.blocked or shape[1] >= self.lanes else 1
         return Layout(lanes, self.halos.get(value, (0,) * (2 * (len(shape) - 2))))
@@ -108,7 +129,43 @@ def plan(fused: tvm.IRModule, core: Core, choose: Choose) -> Plan:
                 result.steps.append(step)
                 if isinstance(step, Generated):
                     _place(step, result)
+    _concatenate(result, fused["main"].body.body)
     return result
+
+
+def _concatenate(result: Plan, output: relax.Expr) -> None:
+    """Find the operands of concatenations that can be computed in place: nothing else reads them."""
+    uses: Counter[relax.Var] = Counter()
+    for value in (*(step.value for step in result.steps), output):
+        uses.update(_variables(value))
+    made = {step.var for step in result.steps if isinstance(step, Generated)}
+    for step in result.steps:
+        if not isinstance(step, Generated) or step.work is not None or step.var not in result.packed:
+            continue
+        values = [(step.arguments[place], block) for place, block in operands(step.read, result.lanes) or []]
+        if not values or not all(packable(value) for value, _block in values):
+            continue
+        placed = {
+            value: (step.var, block)
+            for value, block in values
+            if uses[value] == 1 and value in made & result.packed and value not in result.concatenations
+        }
+        if placed:
+            result.concatenations[step.var] = values
+            result.places.update(placed)
+
+
+def _variables(value: relax.Expr) -> list[relax.Var]:
+    """Return the variables in an expression, once for every place where they are."""
+    if isinstance(value, relax.Var):
+        return [value]
+    if isinstance(value, relax.Tuple):
+        return [var for each in value.fields for var in _variables(each)]
+    if isinstance(value, relax.TupleGetItem):
+        return _variables(value.tuple_value)
+    if isinstance(value, relax.Call):
+        return [var for each in value.args for var in _variables(each)]
+    return []
 
 
 def _steps(

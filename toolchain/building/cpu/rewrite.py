@@ -12,7 +12,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
-from toolchain.building.cpu.convert import pack_function, unpack_function
+from toolchain.building.cpu.convert import copy_function, pack_function, unpack_function
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.general import general
 from toolchain.building.cpu.layout import Array, Layout, dense_layout
@@ -22,6 +22,7 @@ from toolchain.building.cpu.read import UnreadableError, shape_of
 from toolchain.building.parameter import Parameter
 
 ROWS = "rows"  # the rule of functions that keep their default schedule
+IN_PLACE = "in place"  # of concatenations whose operands are computed where they belong
 _OPAQUE = 8  # relax.OpPatternKind.OPAQUE: nothing is fused with generated code
 
 
@@ -81,6 +82,7 @@ class _Rewriter:
         self.functions: dict[Any, tvm.ir.GlobalVar] = {}
         self.names: Counter[str] = Counter()
         self.rules: dict[str, str] = {}
+        self.placed: set[relax.Var] = set()  # operands that lie in their concatenation
         self.made: dict[str, Made] = {}
 
     def run(self) -> Rewritten:
@@ -119,6 +121,9 @@ class _Rewriter:
         self.plain[step.var] = self.builder.emit(call)
 
     def _generated(self, step: Generated) -> None:
+        if step.var in self.plan.concatenations:
+            self._concatenated(step)
+            return
         operands = [
             self._operand(step, param, argument)
             for param, argument in zip(step.read.params, step.arguments, strict=False)
@@ -133,9 +138,40 @@ class _Rewriter:
             self.made[step.function] = Made(func, _parameters(step, operands, out))
         shape = extents(step.var) if out is None else out.shape(extents(step.var))
         arguments = [value for _layout, value in operands]
-        result = self._call(self.functions[key], arguments, shape, str(step.var.ty.dtype))
-        (self.packed if packed else self.plain)[step.var] = result
+        if packed and step.var in self.plan.places:
+            self._into(self.plan.places[step.var][0], self.functions[key], arguments)
+            self.placed.add(step.var)
+        else:
+            result = self._call(self.functions[key], arguments, shape, str(step.var.ty.dtype))
+            (self.packed if packed else self.plain)[step.var] = result
         self.rules[step.function] = step.choice.algorithm
+
+    def _into(self, whole: relax.Var, function: tvm.ir.GlobalVar, arguments: list[relax.Expr]) -> None:
+        """Call a function that writes a part of a concatenation; the first call makes the buffer."""
+        shape = self.plan.layout(whole).shape(extents(whole))
+        if whole in self.packed:
+            inside = [*arguments, self.packed[whole]]
+            ty = relax.TensorType(shape, "float32")
+            call = relax.op.call_tir_inplace(function, inside, [len(arguments)], ty)
+            self.packed[whole] = self.builder.emit(call)
+        else:
+            self.packed[whole] = self._call(function, arguments, shape, "float32")
+
+    def _concatenated(self, step: Generated) -> None:
+        """Copy the operands that were not computed in place."""
+        for value, block in self.plan.concatenations[step.var]:
+            if self.plan.places.get(value, (None, 0)) == (step.var, block) and value in self.placed:
+                continue
+            source = self.plan.layout(value) if value in self.packed else None
+            target = self.plan.part(step.var, block)
+            operand = self.packed[value] if source is not None else self._plain(value)
+            key = ("copy", extents(value), source, target)
+            if key not in self.functions:
+                self.functions[key] = self._add(
+                    copy_function(extents(value), source, target, self.core), "copy"
+                )
+            self._into(step.var, self.functions[key], [operand])
+        self.rules[step.function] = IN_PLACE
 
     def _function(self, step: Generated, layouts: list[Layout | None]) -> tirx.PrimFunc:
         if step.generator is None:
