@@ -10,6 +10,7 @@ from onnx import checker, numpy_helper
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.fold import fold_batch_norms
+from toolchain.models.padding import with_explicit_pads
 from toolchain.models.resizing import with_new_resizes
 from toolchain.models.shapes import dtype_of
 from toolchain.models.spec import TensorSpec
@@ -95,7 +96,7 @@ def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
     """
     from toolchain import tvm_compat
 
-    readable = with_new_resizes(model, origin)
+    readable = with_explicit_pads(with_new_resizes(model, origin))
     try:
         return tvm_compat.import_onnx(fold_batch_norms(readable).graph, opset_of(model))
     except tvm_compat.NodeImportError as error:

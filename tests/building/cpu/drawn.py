@@ -152,6 +152,12 @@ class Transposed:
         return y, (batch, co, *out)
 
 
+def _rounded_up(extent: int, before: int, after: int, reach: int, stride: int) -> int:
+    """Return how many windows there are, the last of them cut off, but none all in the padding after."""
+    count = -(-(extent + before + after - reach - 1) // stride) + 1
+    return count - 1 if (count - 1) * stride >= extent + before else count
+
+
 @dataclass(frozen=True)
 class Pool:
     """`MaxPool`, `AveragePool` or `LpPool`."""
@@ -182,11 +188,9 @@ class Pool:
             if self.ceil and self.kind != "LpPool":
                 attributes["ceil_mode"] = 1
                 out = tuple(
-                    -(
-                        -(extent + pads[axis] + pads[axis + len(size)] - reach[axis] - 1)
-                        // self.window.strides[axis]
+                    _rounded_up(
+                        extent, pads[axis], pads[axis + len(size)], reach[axis], self.window.strides[axis]
                     )
-                    + 1
                     for axis, extent in enumerate(size)
                 )
         if self.kind == "AveragePool" and self.count:
@@ -349,8 +353,11 @@ class Gemm:
         a, b = (a[::-1] if self.transposes[0] else a), (b[::-1] if self.transposes[1] else b)
         inputs = [net.input(a), net.weight(*b, fan_in=self.inner) if self.constant else net.input(b)]
         shapes: dict[str, Shape] = {
-            "row": (self.columns,), "column": (self.rows, 1), "whole": (self.rows, self.columns), "number": (1,)
-        }  # fmt: skip
+            "row": (self.columns,),
+            "column": (self.rows, 1),
+            "whole": (self.rows, self.columns),
+            "number": (1,),
+        }
         if self.addend in shapes:
             inputs.append(net.weight(*shapes[self.addend]))
         names = dict(zip(("transA", "transB"), map(int, self.transposes), strict=True))

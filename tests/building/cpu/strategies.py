@@ -24,8 +24,9 @@ from tests.building.cpu.drawn import (
 )
 
 POINTWISE = (
-    "Relu", "clip", "leaky", "prelu", "silu", "HardSwish", "Tanh", "Sigmoid", "Erf", "add input", "from input",
-    "gate", "add channels", "times channels", "add image", "times number", "cosine", "softmax", "Abs",
+    "Relu", "clip", "leaky", "prelu", "silu", "HardSwish", "Tanh", "Sigmoid", "Erf", "add input",
+    "from input", "gate", "add channels", "times channels", "add image", "times number", "cosine", "softmax",
+    "Abs",
 )  # fmt: skip
 MOVES = ("shuffle", "slice", "pad", "upsample", "transpose")
 
@@ -147,18 +148,21 @@ GEMMS = st.builds(
     Gemm, EXTENT, EXTENT, EXTENT, st.tuples(st.booleans(), st.booleans()), st.booleans(),
     st.sampled_from(("row", "column", "whole", "number", "none")), st.sampled_from((1.0, 0.25)), THEN,
 )  # fmt: skip
-MATMULS = st.tuples(LEADING, LEADING).filter(
-    lambda pair: all(1 in ends or ends[0] == ends[1] for ends in zip(pair[0][::-1], pair[1][::-1], strict=False))
-).flatmap(
-    lambda pair: st.builds(
-        MatMul, st.just(pair[0]), st.just(pair[1]), EXTENT, EXTENT, EXTENT, st.booleans(), st.booleans(), THEN
-    )
-)  # fmt: skip
+
+
+@st.composite
+def matmuls(draw: Any) -> MatMul:
+    left, right = draw(LEADING), draw(LEADING)
+    if any(1 not in ends and ends[0] != ends[1] for ends in zip(left[::-1], right[::-1], strict=False)):
+        right = left
+    extents = [draw(EXTENT) for _ in range(3)]
+    return MatMul(left, right, *extents, draw(st.booleans()), draw(st.booleans()), draw(THEN))
+
 
 KINDS: dict[str, st.SearchStrategy[Drawn]] = {
     "convolutions": of(convs()),
     "transposed convolutions": of(TRANSPOSED),
-    "products": st.one_of(GEMMS, MATMULS),
+    "products": st.one_of(GEMMS, matmuls()),
     "pools": of(POOLS),
     "chains": chains(),
 }
