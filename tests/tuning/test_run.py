@@ -27,7 +27,7 @@ from toolchain.tuning.compile import Compiled
 from toolchain.tuning.events import Event, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
-from toolchain.tuning.run import plan, tune
+from toolchain.tuning.run import plan, shares, tune
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 QUICK = {"repeat": 2, "min_repeat_ms": 1}
@@ -77,6 +77,41 @@ def test_every_trial_is_in_the_store_and_the_next_run_goes_on(here: Here, tmp_pa
     built = build(here.model, find_target("local"), here.store, tmp_path / "out")
     assert sum(decision.tuned for decision in built.decisions) == 2
     assert {decision.source for decision in built.decisions if decision.tuned} == {"exact"}
+
+
+def test_packed_code_is_tuned_over_its_choices(here: Here, tmp_path: Path) -> None:
+    here.model = load_model(here.model.source, ModelOptions())
+    first = here.tune(trials=3, heaviest=1)
+    assert first.to_json()["trials"] == len(here.trials) == 3
+    records = here.store.all()
+    assert {record.kind for record in records} == {"cpu"}
+    assert len({record.digest for record in records if not record.confirmed}) == 3
+    assert not any(record.failure for record in records), "every choice computes what the default does"
+
+    again = here.tune(trials=400, heaviest=1)  # all there are
+    found = [record.digest for record in here.store.all() if not record.confirmed]
+    assert len(found) == len(set(found)) == 3 + again.to_json()["trials"]
+    assert here.tune(trials=400, heaviest=1).to_json()["trials"] == 0, "nothing is left to try"
+
+    built = build(here.model, find_target("local"), here.store, tmp_path / "out")
+    assert [decision.source for decision in built.decisions if decision.tuned] == ["exact"]
+
+
+@pytest.mark.parametrize(
+    ("trials", "sizes", "given"),
+    [
+        (10, [None, None], [5, 5]),
+        (11, [None, None, None], [4, 4, 3]),
+        (10, [0, 2, None], [0, 2, 8]),
+        (10, [1, 2, 3], [1, 2, 3]),
+        (2, [None, None, None], [1, 1, 0]),
+        (5, [], []),
+    ],
+)
+def test_trials_go_to_tasks_that_have_candidates(
+    trials: int, sizes: list[int | None], given: list[int]
+) -> None:
+    assert shares(trials, sizes) == given
 
 
 def test_named_tasks_alone_are_tuned(here: Here) -> None:
@@ -133,7 +168,18 @@ def _is_ours(process: psutil.Process) -> bool:
 
 
 def _command(model: Path, *options: str) -> list[str]:
-    return [sys.executable, "-m", "toolchain", "tune", str(model), "--board", "local", *options]
+    return [
+        sys.executable,
+        "-m",
+        "toolchain",
+        "tune",
+        str(model),
+        "--board",
+        "local",
+        "--layout",
+        "NCHW",
+        *options,
+    ]
 
 
 def _wait(what: Callable[[], bool], deadline_s: float) -> None:

@@ -37,6 +37,10 @@ class Candidate:
 class Search(Protocol):
     """Proposes candidates for one task and learns from what they took."""
 
+    @property
+    def size(self) -> int | None:
+        """How many candidates are left to propose; None: more than anybody measures."""
+
     def default(self) -> Candidate:
         """Return what a build takes without a record."""
 

@@ -50,12 +50,18 @@ class ChoiceSearch:
             ]
             return found
 
-        return _candidate(chosen, self._made(choose), self.task.outputs)
+        made = self._made(choose)  # says what is chosen
+        return _candidate(chosen, made, self.task.outputs)
 
     def recorded(self, record: Record, function: str) -> Candidate:
         """Return what a record says."""
         del function  # a choice needs no names of the function it was measured for
         return self._candidate(choice_from(record.payload))
+
+    @property
+    def size(self) -> int:
+        """How many candidates there are that were not measured before."""
+        return len(self._new())
 
     def learn_earlier(self, store: RecordStore, key: RecordKey) -> None:
         """Leave out what was measured before."""
@@ -64,7 +70,7 @@ class ChoiceSearch:
     @contextmanager
     def batches(self, trials: int, batch: int) -> Iterator[Iterator[list[Candidate]]]:
         """Yield the choices that were not measured before."""
-        new = [choice for choice in self.space if _digest(choice) not in self.measured][:trials]
+        new = self._new()[:trials]
         yield (
             [self._candidate(choice) for choice in new[start : start + batch]]
             for start in range(0, len(new), batch)
@@ -72,6 +78,9 @@ class ChoiceSearch:
 
     def learn(self, measured: list[Measured]) -> None:
         """Do nothing: the order is fixed."""
+
+    def _new(self) -> list[Choice]:
+        return [choice for choice in self.space if _digest(choice) not in self.measured]
 
     def _candidate(self, choice: Choice) -> Candidate:
         return _candidate(choice, self._made(lambda _name, _work: choice), self.task.outputs)

@@ -123,8 +123,7 @@ def _alike(boards: Sequence[Board]) -> Board:
 def _search(runs: Sequence[TaskRun], options: TuneOptions, begun: float) -> None:
     """Give each task its share of the trials, one batch in turn."""
     searches: list[tuple[TaskRun, Iterator[None]]] = []
-    for place, run in enumerate(runs):
-        share = options.trials // len(runs) + (place < options.trials % len(runs))
+    for run, share in zip(runs, shares(options.trials, [run.search.size for run in runs]), strict=True):
         if share:
             batch = min(share, max(_BATCH, len(run.context.bench.boards)))
             searches.append((run, run.run(share, batch)))
@@ -138,6 +137,20 @@ def _search(runs: Sequence[TaskRun], options: TuneOptions, begun: float) -> None
         if first_round:
             _check_first_round(runs)
         first_round = False
+
+
+def shares(trials: int, sizes: Sequence[int | None]) -> list[int]:
+    """Deal trials out evenly, to no task more than it has candidates; the first get what is left over."""
+    given = [0] * len(sizes)
+    while trials and (open_ := [at for at, size in enumerate(sizes) if size is None or given[at] < size]):
+        each, rest = divmod(trials, len(open_))
+        for turn, at in enumerate(open_):
+            size = sizes[at]
+            more = each + (turn < rest)
+            more = more if size is None else min(more, size - given[at])
+            given[at] += more
+            trials -= more
+    return given
 
 
 _ENDED = object()

@@ -63,12 +63,18 @@ class TaskRun:
         self.context = context
         self.key = context.key_of(task.workload)
         self.function = context.store.add_function(task.workload, task.name, function_json(task.func))
+        self.known: dict[str, Record] = {}
         self.trials = 0
         self.failures: Counter[str] = Counter()
         self.boards: Counter[str] = Counter()
         self.first_failure = ""
         self.best: Finalist | None = None
         self.default = self._measure_default()
+        if not context.fresh:
+            wanted = context.store.measured(self.key)
+            self.known = {row.digest: row for row in context.store.all(self.key) if row.digest in wanted}
+        if self.known:
+            search.learn_earlier(context.store, self.key)
 
     @property
     def default_ms(self) -> float:
@@ -85,16 +91,9 @@ class TaskRun:
 
         What an earlier run measured is answered from the store and is no trial of this one.
         """
-        store = self.context.store
-        known: dict[str, Record] = {}
-        if not self.context.fresh:
-            wanted = store.measured(self.key)
-            known = {row.digest: row for row in store.all(self.key) if row.digest in wanted}
-        if known:
-            self.search.learn_earlier(store, self.key)
         with self.search.batches(trials, batch) as batches:
             for candidates in batches:
-                self.search.learn(self._results(candidates, known))
+                self.search.learn(self._results(candidates))
                 yield
 
     def finalists(self) -> list[Finalist]:
@@ -123,11 +122,11 @@ class TaskRun:
         self.context.listener(Trial(self.task, "default", taken, taken, board=result.board))
         return default
 
-    def _results(self, candidates: list[Candidate], known: dict[str, Record]) -> list[Measured]:
+    def _results(self, candidates: list[Candidate]) -> list[Measured]:
         answers = {
-            place: Measured(known[candidate.digest].run_ms, known[candidate.digest].failure)
+            place: Measured(self.known[candidate.digest].run_ms, self.known[candidate.digest].failure)
             for place, candidate in enumerate(candidates)
-            if candidate.digest in known
+            if candidate.digest in self.known
         }
         new = [place for place in range(len(candidates)) if place not in answers]
         measured = self._measure([candidates[place] for place in new])

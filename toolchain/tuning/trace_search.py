@@ -38,6 +38,11 @@ class TraceSearch:
         self.context: ms.TuneContext  # of the search that runs
         self.proposed: list[ms.MeasureCandidate] = []
 
+    @property
+    def size(self) -> None:
+        """No limit."""
+        return
+
     def default(self) -> Candidate:
         """Return the default schedule."""
         return self._candidate(DEFAULT, "", DEFAULT, _module(default_schedule(self.task.func)))
