@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd, prod
 from typing import Any
 
@@ -152,8 +152,12 @@ class Transposed:
         return y, (batch, co, *out)
 
 
-def _rounded_up(extent: int, before: int, after: int, reach: int, stride: int) -> int:
+def _rounded_up(extent: int, axis: int, attributes: dict[str, Any]) -> int:
     """Return how many windows there are, the last of them cut off, but none all in the padding after."""
+    rank = len(attributes["strides"])
+    before, after = attributes["pads"][axis], attributes["pads"][axis + rank]
+    reach = attributes.get("dilations", [1] * rank)[axis] * (attributes["kernel_shape"][axis] - 1)
+    stride = attributes["strides"][axis]
     count = -(-(extent + before + after - reach - 1) // stride) + 1
     return count - 1 if (count - 1) * stride >= extent + before else count
 
@@ -169,30 +173,15 @@ class Pool:
 
     def on(self, net: Sketch, x: str, shape: Shape) -> tuple[str, Shape]:
         batch, channels, *size = shape
-        attributes, out = self.window.fitted(tuple(size), dilated=self.kind == "MaxPool")
-        if "pads" in attributes:  # no window of zeros alone
-            reach = [
-                step * (taps - 1)
-                for taps, step in zip(
-                    attributes["kernel_shape"], attributes.get("dilations", [1] * len(size)), strict=True
-                )
-            ]
-            most = [taps - 1 for taps in attributes["kernel_shape"]]
-            pads = [min(pad, limit) for pad, limit in zip(attributes["pads"], most * 2, strict=True)]
-            attributes["pads"] = pads
-            out = tuple(
-                (extent + pads[axis] + pads[axis + len(size)] - reach[axis] - 1) // self.window.strides[axis]
-                + 1
-                for axis, extent in enumerate(size)
-            )
-            if self.ceil and self.kind != "LpPool":
-                attributes["ceil_mode"] = 1
-                out = tuple(
-                    _rounded_up(
-                        extent, pads[axis], pads[axis + len(size)], reach[axis], self.window.strides[axis]
-                    )
-                    for axis, extent in enumerate(size)
-                )
+        window, dilated = self.window, self.kind == "MaxPool"
+        attributes, out = window.fitted(tuple(size), dilated)
+        taps = attributes["kernel_shape"]
+        if any(pad >= most for pad, most in zip(attributes.get("pads", ()), taps * 2, strict=False)):
+            window = replace(window, pads=((0, 0),) * 3)  # ONNX's runtimes want no pads as wide as the kernel
+            attributes, out = window.fitted(tuple(size), dilated)
+        if self.ceil and self.kind != "LpPool" and "pads" in attributes:
+            attributes["ceil_mode"] = 1
+            out = tuple(_rounded_up(extent, axis, attributes) for axis, extent in enumerate(size))
         if self.kind == "AveragePool" and self.count:
             attributes["count_include_pad"] = 1
         return net.op(self.kind, x, **attributes), (batch, channels, *out)
