@@ -74,7 +74,7 @@ def _space(conv: Convolution, core: Core, blocks: int) -> list[Choice]:
     limit = columns_limit(core, blocks)
     for m in SIZES:
         high, wide = (-(-out // m) for out in conv.out)
-        bands = [rows for rows in _ROWS if rows <= high]
+        bands = [rows for rows in _ROWS if rows < high]
         found += [Choice("winograd", blocks, _even(rows * wide, limit), rows, m) for rows in bands]
         whole = _even(conv.batch * high * wide, limit)
         found.append(Choice("winograd", blocks, whole, tile=m, order="channels"))
