@@ -27,7 +27,9 @@ class Choice:
         What runs in parallel first: `rows` of the output, or its `channels` (each thread then reads
         its own weights).
     flat
-        Rows and columns are one axis (1x1 convolutions of small images).
+        A tile is whole rows (of small images).
+    depth
+        Input blocks that are summed up for all tiles of a piece before the next ones are; 0: all.
     """
 
     algorithm: Algorithm
@@ -37,6 +39,7 @@ class Choice:
     tile: int = 0
     order: Literal["rows", "channels"] = "rows"
     flat: bool = False
+    depth: int = 0
 
     def to_json(self) -> str:
         """Return the choice as a record's payload."""

@@ -11,7 +11,7 @@ from tvm.tirx.script.builder import ir
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.emit import ZERO, Emitter, Layouts, build, grid, places, tiles
+from toolchain.building.cpu.emit import ZERO, Emitter, Layouts, build, grid, places, shares
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.read import Expr, Read
@@ -47,7 +47,7 @@ def depthwise(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, c
                 row = where
                 if step:
                     row = [*where[:-1], analyzer.simplify(where[-1] * rows + step[0])]
-                for start, count, size in tiles(conv.out[-1], choice.columns):
+                for start, count, size in shares(conv.out[-1], choice.columns):
                     with grid([count], analyzer) as (tile,):
                         first = analyzer.simplify(tile * size + start)
                         _tile(emitter, n, block, row, first, size)

@@ -2,10 +2,19 @@
 
 A tile of `blocks` output blocks x `columns` output columns is kept in vector registers while it sums
 up over input channels and the kernel. Weights lie in the order in which they are read.
+
+Small images with many channels would read all weights of a piece anew for every tile, the first time
+from memory. There the sum goes in passes over `depth` input blocks each: their weights stay in the
+first cache for all tiles of the piece, the sums wait in the output, and every step fetches a little of
+the next pass's weights. Measured on an AVX-512 server core, weights from memory, ms: 512 channels 7x7,
+kernel 3x3: 2.20 without, 1.84 with passes, 1.24 with fetching; 1x1 512 to 2048 7x7: 0.92, 0.82, 0.57.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -15,124 +24,217 @@ from tvm.tirx.script.builder import ir
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.emit import ZERO, Emitter, Layouts, build, grid, places, tiles
+from toolchain.building.cpu.emit import ZERO, Emitter, Layouts, build, grid, places, shares, when
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.layout import Array
+from toolchain.building.cpu.prefetch import LINE, prefetch
 from toolchain.building.cpu.read import Expr, Read
+from toolchain.building.cpu.tile import merged
 
 
 def weight_shape(conv: Convolution, choice: Choice, lanes: int, input_lanes: int) -> tuple[int, ...]:
-    """Return (co / (N V), ci / VI, *kernel, VI, N V): N blocks of V outputs lie side by side."""
+    """Return (co / (N V), ci of a group / VI, *kernel, VI, N V): N blocks of V outputs lie side by side."""
     wide = choice.blocks * lanes
-    return (-(-conv.co // wide), -(-conv.ci // input_lanes), *conv.kernel, input_lanes, wide)
+    _groups, ci, _co = merged(conv, lanes)
+    return (-(-conv.co // wide), -(-ci // input_lanes), *conv.kernel, input_lanes, wide)
 
 
 def pack_weight(weight: Array, conv: Convolution, choice: Choice, lanes: int, input_lanes: int) -> Array:
-    """Return a weight (co, ci, *kernel) as `direct` reads it."""
+    """Return a weight (co, ci / groups, *kernel) as `direct` reads it."""
     outer, inner, *kernel, _input_lanes, wide = weight_shape(conv, choice, lanes, input_lanes)
-    around = [(0, -conv.co % wide), (0, -conv.ci % input_lanes), *((0, 0) for _ in kernel)]
+    weight = _merge(weight, conv, lanes)
+    around = [(0, -conv.co % wide), (0, -weight.shape[1] % input_lanes), *((0, 0) for _ in kernel)]
     blocked = np.pad(weight, around).reshape(outer, wide, inner, input_lanes, *kernel)
     taps = range(4, 4 + len(kernel))
     return np.ascontiguousarray(blocked.transpose(0, 2, *taps, 3, 1))
 
 
+def _merge(weight: Array, conv: Convolution, lanes: int) -> Array:
+    """Return the weight of the merged groups: block-diagonal, zeros elsewhere."""
+    groups, ci, _co = merged(conv, lanes)
+    many, own = conv.groups // groups, weight.shape[1]
+    if many == 1:
+        return weight
+    wide = np.zeros((groups, many, conv.co // conv.groups, many, own, *conv.kernel), weight.dtype)
+    split = weight.reshape(groups, many, -1, own, *conv.kernel)
+    for each in range(many):
+        wide[:, each, :, each] = split[:, each]
+    return wide.reshape(conv.co, ci, *conv.kernel)
+
+
 def direct(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
-    """Return the packed function of a convolution without groups, epilogue included."""
+    """Return the packed function of a convolution, epilogue included."""
 
     def body() -> None:
         source = layouts[read.parameter(conv.x)]
         input_lanes = core.lanes if source is None else source.lanes
         shape = weight_shape(conv, choice, core.lanes, input_lanes)
-        _loops(Emitter(read, conv, layouts, shape, core.lanes), choice, core, input_lanes)
+        _Direct(Emitter(read, conv, layouts, shape, core.lanes), conv, choice, core, input_lanes).pieces()
 
     return build(body)
 
 
-def _loops(emitter: Emitter, choice: Choice, core: Core, input_lanes: int) -> None:
-    conv, analyzer, blocks = emitter.conv, emitter.analyzer, choice.blocks
-    groups = emitter.weight.shape[0]
-    outer = [1] if choice.flat else list(conv.out[:-1])
-    pieces = list(outer)
-    rows = choice.rows if pieces and pieces[-1] % choice.rows == 0 else 1
-    if pieces:
-        pieces[-1] //= rows
-    groups = int(groups)
-    space = [conv.batch, *pieces, groups] if choice.order == "rows" else [conv.batch, groups, *pieces]
-    with ir.parallel(0, prod(space)) as piece:
-        n, *where = places(bind(analyzer, piece, prod(space)), space, analyzer)
-        group = where.pop() if choice.order == "rows" else where.pop(0)
-        with grid([rows] if pieces else [], analyzer) as step:
-            row = where
-            if step:
-                row = [*where[:-1], analyzer.simplify(where[-1] * rows + step[0])]
-            columns = prod(conv.out) if choice.flat else conv.out[-1]
-            for start, count, size in tiles(columns, choice.columns):
-                with grid([count], analyzer) as (tile,):
-                    first = analyzer.simplify(tile * size + start)
-                    _tile(emitter, choice, core, input_lanes, n, group, row, first, size)
-            if any(emitter.layout(emitter.read.output).halo):
-                for block in range(blocks):
-                    with grid(conv.out[:-1] if choice.flat else [], analyzer) as rows_of_flat:
-                        emitter.zero_halo(n, group * blocks + block, rows_of_flat or row)
+@dataclass(frozen=True)
+class _Place:
+    """A tile: image, `blocks` output blocks, place on all axes but the last, first column."""
+
+    n: Expr
+    group: Expr
+    row: list[Expr]
+    first: Expr
+    columns: int
 
 
-def _tile(
-    emitter: Emitter,
-    choice: Choice,
-    core: Core,
-    input_lanes: int,
-    n: Expr,
-    group: Expr,
-    row: list[Expr],
-    first: Expr,
-    columns: int,
-) -> None:
-    conv, analyzer, lanes = emitter.conv, emitter.analyzer, core.lanes
-    sums = [ir.alloc_buffer((columns * lanes,), "float32") for _ in range(choice.blocks)]
-    for total in sums:
-        with ir.unroll(0, columns) as column, ir.vectorized(0, lanes) as lane:
-            ir.buffer_store(total, ZERO, [column * lanes + lane])
+@dataclass(frozen=True)
+class _Pass:
+    """A pass over some input blocks: which, and which of the piece's tiles it is now."""
 
-    def output(column: Expr) -> list[Expr]:
-        """Spatial place of a column of the tile."""
-        if choice.flat:
-            return places(analyzer.simplify(first + column), conv.out, analyzer)
-        return [*row, analyzer.simplify(first + column)]
+    number: Expr
+    tile: Expr
+    tiles: int
 
-    def source(taps: list[Expr], column: Expr) -> list[Expr]:
-        """Where a tap of the kernel reads the input for a column."""
-        return [
+
+class _Direct:
+    def __init__(
+        self, emitter: Emitter, conv: Convolution, choice: Choice, core: Core, input_lanes: int
+    ) -> None:
+        self.emitter, self.conv, self.choice, self.core = emitter, conv, choice, core
+        self.input_lanes, self.analyzer = input_lanes, emitter.analyzer
+        self.groups, self.inner = (int(extent) for extent in emitter.weight.shape[:2])
+        whole = choice.depth and self.inner % choice.depth == 0
+        self.depth = choice.depth if whole else self.inner
+        self.passes = self.inner // self.depth
+
+    def pieces(self) -> None:
+        """Emit the loops around the tiles."""
+        conv, choice, analyzer = self.conv, self.choice, self.analyzer
+        spatial = [] if choice.flat else list(conv.out[:-1])
+        rows = choice.rows if spatial and spatial[-1] % choice.rows == 0 else 1
+        if spatial:
+            spatial[-1] //= rows
+        by_rows = choice.order == "rows"
+        space = [conv.batch, *spatial, self.groups] if by_rows else [self.groups, conv.batch, *spatial]
+        width = conv.out[-1]
+        cut = shares(prod(conv.out) if choice.flat else width, choice.columns, width if choice.flat else 1)
+        across = sum(count for _first, count, _size in cut)
+        with ir.parallel(0, prod(space)) as piece:
+            where = places(bind(analyzer, piece, prod(space)), space, analyzer)
+            group = where.pop() if by_rows else where.pop(0)
+            n, *outer = where
+
+            def rows_of_piece() -> AbstractContextManager[list[Expr]]:
+                return grid([rows] if spatial else [], analyzer)
+
+            def row_at(step: list[Expr]) -> list[Expr]:
+                return [*outer[:-1], analyzer.simplify(outer[-1] * rows + step[0])] if step else []
+
+            with (
+                grid([self.passes] if self.passes > 1 else [], analyzer) as pass_,
+                rows_of_piece() as step,
+            ):
+                done = 0
+                for start, count, size in cut:
+                    with grid([count], analyzer) as (tile,):
+                        number = (step[0] if step else 0) * across + done + tile
+                        part = _Pass(pass_[0], number, rows * across) if pass_ else None
+                        first = analyzer.simplify(tile * size + start)
+                        self.tile(_Place(n, group, row_at(step), first, size), part)
+                    done += count
+            if any(self.emitter.layout(self.emitter.read.output).halo):
+                flat_rows = conv.out[:-1] if choice.flat else []
+                with rows_of_piece() as step, grid(flat_rows, analyzer) as flat:
+                    for block in range(choice.blocks):
+                        self.emitter.zero_halo(n, group * choice.blocks + block, flat or row_at(step))
+
+    def tile(self, at: _Place, part: _Pass | None) -> None:
+        """Emit one tile."""
+        emitter, lanes = self.emitter, self.core.lanes
+        sums = [ir.alloc_buffer((at.columns * lanes,), "float32") for _ in range(self.choice.blocks)]
+        self._each(at, lambda place, here, _at: ir.buffer_store(sums[place], ZERO, [here]))
+        if part is not None:
+            with when(part.number > 0):
+                self._each(
+                    at, lambda place, here, index: ir.buffer_store(sums[place], emitter.sum(index), [here])
+                )
+        self._reduce(at, sums, part)
+        last = None if part is None else tirx.EQ(part.number, self.passes - 1)
+        with when(last):
+            self._each(at, lambda place, here, index: emitter.store(sums[place][here], index))
+        if part is not None:
+            with when(part.number < self.passes - 1):
+                self._each(at, lambda place, here, index: emitter.store_sum(sums[place][here], index))
+
+    def _each(self, at: _Place, do: Callable[[int, Expr, list[Expr]], None]) -> None:
+        """Emit something for every vector of the tile: its block, its place there, its logical index."""
+        lanes = self.core.lanes
+        for place in range(self.choice.blocks):
+            with ir.unroll(0, at.columns) as column, ir.vectorized(0, lanes) as lane:
+                bind(self.analyzer, column, at.columns)
+                bind(self.analyzer, lane, lanes)
+                channel = (at.group * self.choice.blocks + place) * lanes + lane
+                do(place, column * lanes + lane, [at.n, channel, *self._output(at, column)])
+
+    def _output(self, at: _Place, column: Expr) -> list[Expr]:
+        """Return the spatial place of a column of the tile."""
+        place = self.analyzer.simplify(at.first + column)
+        return places(place, self.conv.out, self.analyzer) if self.choice.flat else [*at.row, place]
+
+    def _source(self, at: _Place, block: Expr, taps: list[Expr], column: Expr, channel: Expr) -> Expr:
+        """Return what a tap of the kernel reads for a column."""
+        conv = self.conv
+        spatial = [
             place * stride + tap * dilation + origin
             for place, stride, tap, dilation, origin in zip(
-                output(column), conv.stride, taps, conv.dilation, emitter.origin, strict=True
+                self._output(at, column), conv.stride, taps, conv.dilation, self.emitter.origin, strict=True
             )
         ]
+        group = self.analyzer.simplify(at.group // (self.groups // merged(conv, self.core.lanes)[0]))
+        return tirx.BufferLoad(self.emitter.x, [at.n, group * self.inner + block, *spatial, channel])
 
-    by_lane = core.form == "lanes"
-    inputs = ir.alloc_buffer((columns * input_lanes,), "float32") if by_lane else None
-    with grid([int(emitter.weight.shape[1]), *conv.kernel], analyzer) as (block, *taps):
-        if inputs is not None:
-            with ir.unroll(0, columns) as column, ir.vectorized(0, input_lanes) as lane:
-                bind(analyzer, column, columns)
-                at = [n, block, *source(taps, column), lane]
-                ir.buffer_store(inputs, tirx.BufferLoad(emitter.x, at), [column * input_lanes + lane])
-        with (
-            (ir.unroll if by_lane else ir.serial)(0, input_lanes) as channel,
-            ir.unroll(0, columns) as column,
-        ):
-            bind(analyzer, column, columns)
-            for place, total in enumerate(sums):
-                with ir.vectorized(0, lanes) as lane:
-                    if inputs is not None:
-                        x = inputs[column * input_lanes + channel]
-                    else:
-                        x = tirx.BufferLoad(emitter.x, [n, block, *source(taps, column), channel])
-                    w = emitter.weight[(group, block, *taps, channel, place * lanes + lane)]
-                    ir.buffer_store(total, total[column * lanes + lane] + x * w, [column * lanes + lane])
-    for place, total in enumerate(sums):
-        with ir.unroll(0, columns) as column:
-            bind(analyzer, column, columns)
-            with ir.vectorized(0, lanes) as lane:
-                bind(analyzer, lane, lanes)
-                channel = (group * choice.blocks + place) * lanes + lane
-                emitter.store(total[column * lanes + lane], [n, channel, *output(column)])
+    def _reduce(self, at: _Place, sums: list[tirx.Buffer], part: _Pass | None) -> None:
+        """Add up the products of the tile, of one pass or of all input blocks."""
+        conv, analyzer, lanes, vector = self.conv, self.analyzer, self.core.lanes, self.input_lanes
+        by_lane = self.core.form == "lanes"
+        inputs = ir.alloc_buffer((at.columns * vector,), "float32") if by_lane else None
+        # With one lane the taps are outside: LLVM unrolls the inner loops, and what neighbouring taps
+        # share would be kept in registers that there are not (3 channels, 3x3 stride 2: 0.46 for 0.13 ms).
+        extents = [*conv.kernel, self.depth] if vector == 1 else [self.depth, *conv.kernel]
+        with grid(extents, analyzer) as found:
+            step, *taps = [found[-1], *found[:-1]] if vector == 1 else found
+            block = step if part is None else part.number * self.depth + step
+            if inputs is not None:
+                with ir.unroll(0, at.columns) as column, ir.vectorized(0, vector) as lane:
+                    bind(analyzer, column, at.columns)
+                    value = self._source(at, block, taps, column, lane)
+                    ir.buffer_store(inputs, value, [column * vector + lane])
+                self._fetch(at, part, [step, *taps])
+            with (ir.unroll if by_lane else ir.serial)(0, vector) as channel:
+                if not by_lane:
+                    self._fetch(at, part, [step, *taps, channel])
+                with ir.unroll(0, at.columns) as column:
+                    bind(analyzer, column, at.columns)
+                    for place, total in enumerate(sums):
+                        with ir.vectorized(0, lanes) as lane:
+                            x = (
+                                self._source(at, block, taps, column, channel)
+                                if inputs is None
+                                else inputs[column * vector + channel]
+                            )
+                            w = self.emitter.weight[(at.group, block, *taps, channel, place * lanes + lane)]
+                            here = column * lanes + lane
+                            ir.buffer_store(total, total[here] + x * w, [here])
+
+    def _fetch(self, at: _Place, part: _Pass | None, step: list[Expr]) -> None:
+        """Fetch this step's share of the next pass's weights, so that memory is read evenly."""
+        if part is None:
+            return
+        extents = [self.depth, *self.conv.kernel, self.input_lanes][: len(step)]
+        count, index = prod(extents), tirx.const(0, "int32")
+        for place, extent in zip(step, extents, strict=True):
+            index = index * extent + place
+        shape = [int(extent) for extent in self.emitter.weight.shape]
+        share = -(-self.depth * prod(shape[2:]) // (part.tiles * count))
+        start = self.analyzer.simplify((part.tile * count + index) * share)
+        following = [at.group, (part.number + 1) * self.depth, *[0] * len(self.conv.kernel), 0]
+        for line in range(-(-share // LINE)):
+            prefetch(self.emitter.weight, [*following, start + line * LINE], near=False)

@@ -62,6 +62,21 @@ def tiles(extent: int, size: int) -> list[tuple[int, int, int]]:
     return [(0, full, size)] * bool(full) + [(full * size, 1, rest)] * bool(rest)
 
 
+def shares(extent: int, size: int, unit: int = 1) -> list[tuple[int, int, int]]:
+    """Cut an axis into as few parts of at most `size` as there can be, about equal, whole units each.
+
+    Returns
+    -------
+    list
+        (start, how many, size) of the larger and of the smaller parts, which are a unit shorter.
+    """
+    count = -(-(extent // unit) // max(1, size // unit))
+    small, large = divmod(extent // unit, count)
+    start = large * (small + 1)
+    parts = [(0, large, small + 1), (start, count - large, small)]
+    return [(first * unit, many, each * unit) for first, many, each in parts if many]
+
+
 def places(index: Expr, extents: Sequence[int], analyzer: Analyzer) -> list[Expr]:
     """Return the place on every axis of the element `index` of a space in row-major order."""
     found: list[Expr] = []
@@ -115,7 +130,15 @@ class Emitter:
         value = self._epilogue(total, index)
         if self.conv.co % self.lanes:  # what lies in the padding must stay zero, whatever f(0) is
             value = tirx.Select(self.analyzer.simplify(index[1]) < self.conv.co, value, ZERO)
+        self.store_sum(value, index)
+
+    def store_sum(self, value: Expr, index: Sequence[Expr]) -> None:
+        """Write the output at a logical index as it is: a sum may wait there for more."""
         ir.buffer_store(self.out, value, self.layout(self.read.output).at(index, self.analyzer))
+
+    def sum(self, index: Sequence[Expr]) -> Expr:
+        """Return what `store_sum` wrote."""
+        return tirx.BufferLoad(self.out, self.layout(self.read.output).at(index, self.analyzer))
 
     def _epilogue(self, total: Expr, index: list[Expr]) -> Expr:
         if self.read.output.same_as(self.conv.y):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from toolchain.building.cpu import dense_tile, interleaved, winograd_tile
+from toolchain.building.cpu import dense_tile, interleaved, tile, winograd_tile
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.cost import cost
 from toolchain.building.cpu.matmul import Matmul
-from toolchain.building.cpu.tile import depthwise_tile, direct_tile
 from toolchain.building.cpu.transposed import Transposed
 from toolchain.building.cpu.work import Work
 
@@ -24,10 +23,10 @@ def default_choice(work: Work, core: Core, use_winograd: bool) -> Choice | None:
 
 def _convolution(conv: Convolution, core: Core, use_winograd: bool) -> Choice | None:
     if conv.depthwise:
-        return depthwise_tile(conv, core)
+        return tile.depthwise_tile(conv, core)
+    direct = tile.direct_tile(conv, core)
     if conv.groups != 1:
-        return None
-    direct = direct_tile(conv, core)
+        return direct
     fast = winograd_tile.winograd_tile(conv, core) if use_winograd else None
     if fast is not None and cost(fast, conv, core).beats(cost(direct, conv, core)):
         return fast
@@ -41,7 +40,7 @@ def candidates(work: Work, core: Core) -> list[Choice]:
     if isinstance(work, Transposed):
         return interleaved.candidates(work, core)
     found = [default_choice(work, core, True), default_choice(work, core, False)]
-    found += winograd_tile.candidates(work, core)
+    found += [*winograd_tile.candidates(work, core), *tile.candidates(work, core)]
     return list(dict.fromkeys(choice for choice in found if choice is not None))
 
 
@@ -51,4 +50,4 @@ def legal(choice: Choice, work: Work, core: Core) -> bool:
         return dense_tile.legal(choice, work, core)
     if isinstance(work, Transposed):
         return interleaved.legal(choice, work, core)
-    return winograd_tile.legal(choice, work, core) or choice in candidates(work, core)
+    return winograd_tile.legal(choice, work, core) or tile.legal(choice, work, core)

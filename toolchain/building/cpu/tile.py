@@ -1,47 +1,163 @@
-"""Tiles of the direct generators: what a core's registers hold."""
+"""Tiles of the direct generators: what a core's registers and its first cache hold.
+
+Measured on a Sapphire Rapids core (FMA peak 249 GFLOP/s shared with other work, so that its best is about
+210), GFLOP/s, 3x3: AVX-512 2x14 209, 4x6 207, 2x7 202, 1x14 173, 1x28 110; where the blocks are odd 3x9 216,
+5x5 205 (1x14 178), but 7x3 165 (1x14 182). AVX2 2x6 125 to 129, 2x5 120, 2x4 113, 4x2 111, 2x7 91 (it
+spills); odd: 3x4 131, 5x2 118, 1x14 112. SSE 4x2 41, 2x4 37, 1x8 30. ARM: llvm-mca's models and the hot
+loops' spills; 2x8 on a Cortex-A72, 2x4 on a Cortex-A9.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
 
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
 
-_LARGE = 28  # rows from which on a parallel piece can be a few rows
+_FLOAT = 4
+_WIDEST = 14  # columns; a row of 28 sums leaves LLVM no registers to hold (see above)
+_LARGE = 28  # rows from which on a piece of a few rows is enough work
+_ROWS = 14  # most rows of a piece: 7 to 28 measured alike
+_PIECES = 4  # per thread, so that a busy core holds up no more than a quarter of its share
+_STAYS = 256 << 10  # bytes of weights that are taken to lie in the second cache from run to run
+_SECOND = 1 << 20  # bytes of weights that stay in the second cache while rows go by
+# Bytes of a pass's weights: they share the first cache (48 or 32 KB, and 32 KB on ARM) with the rest.
+_PASS = {"broadcast": 18 << 10, "lanes": 8 << 10}
+_SHORTEST = 64  # products per sum of a pass, to pay for bringing the sum from the output and back
+# Blocks of a tile, the best first.
+_BLOCKS = {("broadcast", 16): (2, 3, 5), ("broadcast", 8): (2, 3, 5), ("broadcast", 4): (4, 2, 3)}
+
+
+def merged(conv: Convolution, lanes: int) -> tuple[int, int, int]:
+    """Return how many groups there are when those with too few channels are computed together, and the
+    input and output channels of one.
+
+    Together their weight is block-diagonal, and its zeros are multiplied too (an infinite input reaches
+    the other groups of its block). Still far faster than channel by channel: vectors are full.
+    """
+    ci, co = conv.ci // conv.groups, conv.co // conv.groups
+    for many in range(1, conv.groups):
+        if conv.groups % many == 0 and many * ci % lanes == 0 and many * co % lanes == 0:
+            return conv.groups // many, many * ci, many * co
+    return 1, conv.ci, conv.co
 
 
 def direct_tile(conv: Convolution, core: Core) -> Choice:
-    """Return how a convolution without groups is computed directly."""
-    blocks = 2 if -(-conv.co // core.lanes) % 2 == 0 else 1
-    limit = _columns_of(core)
-    large = len(conv.out) > 1 and conv.out[-2] >= _LARGE
-    if conv.kernel == (1, 1) and conv.stride == (1, 1) and conv.out[-1] < limit:
-        count = conv.out[0] * conv.out[1]
-        tiles = -(-count // limit)
-        return Choice("direct", blocks, -(-count // tiles), order="channels", flat=True)
-    return Choice(
-        "direct", blocks, _columns(conv.out[-1], limit), _rows(conv), order="rows" if large else "channels"
-    )
+    """Return how a convolution is computed directly."""
+    count = _output_blocks(conv, core)
+    blocks = next((each for each in _BLOCKS.get((core.form, core.lanes), (2, 3)) if count % each == 0), 1)
+    return _direct(conv, core, blocks, widest(core, blocks))
 
 
 def depthwise_tile(conv: Convolution, core: Core) -> Choice:
-    """Return how a depthwise convolution is computed."""
-    return Choice("depthwise", columns=_columns(conv.out[-1], 14), rows=_rows(conv))
+    """Return how a depthwise convolution is computed; 4 to 14 columns measured alike."""
+    pieces = conv.batch * -(-conv.co // core.lanes)
+    return Choice("depthwise", columns=min(8, conv.out[-1]), rows=_rows(conv, core, pieces))
 
 
-def _columns_of(core: Core) -> int:
-    """Columns of a tile of two blocks that leave registers for the operands."""
-    if core.form == "lanes":
-        return 8 if core.registers == 32 else 4
-    return 14 if core.registers == 32 else 4
+def widest(core: Core, blocks: int) -> int:
+    """Return the most columns of a tile whose sums stay in registers."""
+    if core.form == "lanes":  # inputs are held too: N R + R + N; 24 sums and more spill on aarch64
+        limit = (core.registers - blocks) // (blocks + 1)
+        return min(limit, (18 if core.registers == 32 else 8) // blocks or 1, 12)
+    return min(_WIDEST, (core.registers - 1 - blocks) // blocks)
 
 
-def _columns(width: int, limit: int) -> int:
-    """Return the largest divisor of the width from 4 to `limit`, or else `limit`."""
-    for columns in range(min(width, limit), 3, -1):
-        if width % columns == 0:
-            return columns
-    return min(width, limit)
+def candidates(conv: Convolution, core: Core) -> list[Choice]:
+    """Return the direct choices that a tuner may measure, the default first."""
+    first = depthwise_tile(conv, core) if conv.depthwise else direct_tile(conv, core)
+    found = [first, *(_depthwise_space if conv.depthwise else _direct_space)(conv, core, first)]
+    return [choice for choice in dict.fromkeys(found) if legal(choice, conv, core)]
 
 
-def _rows(conv: Convolution) -> int:
-    return 4 if len(conv.out) > 1 and conv.out[-2] >= _LARGE and conv.out[-2] % 4 == 0 else 1
+def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
+    """Whether a choice computes a convolution, without spills."""
+    if choice.algorithm != ("depthwise" if conv.depthwise else "direct") or choice.tile:
+        return False
+    if min(choice.blocks, choice.columns, choice.rows) < 1 or choice.depth < 0:
+        return False
+    if choice.rows > 1 and (len(conv.out) == 1 or choice.flat or conv.out[-2] % choice.rows):
+        return False
+    if conv.depthwise:
+        plain = choice.blocks == 1 and choice.depth == 0 and not choice.flat
+        return plain and choice.columns <= min(_WIDEST, core.registers - 4)
+    whole_rows = len(conv.out) == 2 and choice.columns % conv.out[-1] == 0
+    return (
+        _output_blocks(conv, core) % choice.blocks == 0
+        and choice.columns <= widest(core, choice.blocks)
+        and (whole_rows or not choice.flat)
+        and (choice.depth == 0 or _input_blocks(conv, core) % choice.depth == 0)
+    )
+
+
+def _direct(conv: Convolution, core: Core, blocks: int, limit: int) -> Choice:
+    groups = conv.batch * (_output_blocks(conv, core) // blocks) * merged(conv, core.lanes)[0]
+    weights = _FLOAT * prod(conv.kernel) * conv.co * conv.ci // conv.groups
+    large = len(conv.out) > 1 and conv.out[-2] >= _LARGE
+    flat = len(conv.out) == 2 and 2 * conv.out[-1] <= limit
+    columns = min(limit // conv.out[-1], conv.out[0]) * conv.out[-1] if flat else min(limit, conv.out[-1])
+    rows = 1 if flat else _rows(conv, core, groups)
+    one = columns >= prod(conv.out) if flat else rows == 1 and columns >= conv.out[-1]
+    return Choice(
+        "direct",
+        blocks,
+        columns,
+        rows,
+        order="rows" if large and weights <= _SECOND else "channels",
+        flat=flat,
+        depth=0 if one or weights < _STAYS else _depth(conv, core, blocks),
+    )
+
+
+def _direct_space(conv: Convolution, core: Core, first: Choice) -> Iterator[Choice]:
+    for blocks in (2, 3, 4, 5, 6, 1):
+        if _output_blocks(conv, core) % blocks == 0:
+            limit = widest(core, blocks)
+            for columns in (limit, limit - 1, limit - 2, limit // 2):
+                if columns >= 1:
+                    yield _direct(conv, core, blocks, columns)
+    yield replace(first, order="channels" if first.order == "rows" else "rows")
+    for depth in (0, first.depth // 2, 2 * first.depth, _depth(conv, core, first.blocks)):
+        yield replace(first, depth=depth)
+    for rows in (1, 2, 4, 7, 14, 28):
+        yield replace(first, rows=rows)
+
+
+def _depthwise_space(conv: Convolution, _core: Core, first: Choice) -> Iterator[Choice]:
+    for columns in (4, 5, 6, 7, 8, 10, 12, 14):
+        yield replace(first, columns=min(columns, conv.out[-1]))
+    for rows in (1, 2, 4, 7, 14, 28):
+        yield replace(first, rows=rows)
+
+
+def _output_blocks(conv: Convolution, core: Core) -> int:
+    """Return the output blocks of one group."""
+    return -(-merged(conv, core.lanes)[2] // core.lanes)
+
+
+def _input_blocks(conv: Convolution, core: Core) -> int:
+    """Return the input blocks of one group; 1 where channels are not packed."""
+    ci = merged(conv, core.lanes)[1]
+    return -(-ci // core.lanes) if ci >= core.lanes else 1
+
+
+def _depth(conv: Convolution, core: Core, blocks: int) -> int:
+    """Return how many input blocks' weights fit the first cache; 0: all, or too few to be worth it."""
+    count, taps = _input_blocks(conv, core), prod(conv.kernel)
+    block = _FLOAT * taps * core.lanes * core.lanes * blocks
+    fit = max(1, _PASS[core.form] // block)
+    depth = max(each for each in range(1, count + 1) if count % each == 0 and each <= fit)
+    return 0 if depth == count or depth * taps * core.lanes < _SHORTEST else depth
+
+
+def _rows(conv: Convolution, core: Core, others: int) -> int:
+    """Return the rows of a piece: many, but enough pieces for every thread."""
+    if len(conv.out) == 1:
+        return 1
+    height, above = conv.out[-2], others * prod(conv.out[:-2])
+    fitting = [each for each in range(1, min(height, _ROWS) + 1) if height % each == 0]
+    enough = [each for each in fitting if above * (height // each) >= _PIECES * core.threads]
+    return max(enough, default=1)
