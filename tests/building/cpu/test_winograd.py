@@ -47,7 +47,8 @@ class Layer:
     def run(self, choice: Choice, core: Core, out_halo: tuple[int, ...] = (0, 0, 0, 0)) -> float:
         """Return the largest error against double precision, by the largest output."""
         random = np.random.default_rng(self.ci * 1000 + self.co)
-        out = tuple(n + self.pads[k] + self.pads[k + 2] - 2 for k, n in enumerate(self.size))
+        top, left, bottom, right = self.pads
+        out = (self.size[0] + top + bottom - 2, self.size[1] + left + right - 2)
         values = {
             "x": random.standard_normal((self.batch, self.ci, *self.size)),
             "w": random.standard_normal((self.co, self.ci, 3, 3)) / np.sqrt(9 * self.ci),
@@ -56,29 +57,31 @@ class Layer:
         }
         floats = {name: value.astype("f4") for name, value in values.items()}
         read_of, conv = self._read(floats)
+        around = Layout(core.lanes, winograd.halo(conv, choice.tile))
+        layout = Layout(core.lanes, out_halo)
         layouts: list[Layout | None] = []
         arguments: list[Array] = []
         for param in read_of.params:
             shape = shape_of(param)
             if param.same_as(conv.x):
-                layouts.append(Layout(core.lanes, winograd.halo(conv, choice.tile)))
-                arguments.append(layouts[-1].pack(floats["x"]))
+                layouts.append(around)
+                arguments.append(around.pack(floats["x"]))
             elif param.same_as(conv.weight):
                 layouts.append(None)
                 arguments.append(winograd.pack_weight(floats["w"], conv, choice, core.lanes))
             elif param.same_as(read_of.output):
-                layouts.append(Layout(core.lanes, out_halo))
-                arguments.append(np.full(layouts[-1].shape(shape), np.nan, "f4"))
+                layouts.append(layout)
+                arguments.append(np.full(layout.shape(shape), np.nan, "f4"))
             else:
-                layouts.append(dense_layout(core.lanes, len(shape)))
+                dense = dense_layout(core.lanes, len(shape))
+                layouts.append(dense)
                 value = floats["b"] if shape[0] == 1 and shape[2:] == (1, 1) else floats["r"]
-                arguments.append(layouts[-1].pack(value.reshape(shape)))
+                arguments.append(dense.pack(value.reshape(shape)))
         made = winograd.winograd(read_of, conv, choice, layouts, core)
         library = tvm.compile(tvm.IRModule({"main": made.with_attr("global_symbol", "main")}), TARGET)
         tensors = [tvm.runtime.tensor(each) for each in arguments]
         library["main"](*tensors)
         packed = tensors[-1].numpy()
-        layout = layouts[-1]
         found = layout.unpack(packed, (self.batch, self.co, *out))
         assert np.array_equal(packed, layout.pack(found)), "what lies around the values is zero"
         want = self._want(floats, out)
@@ -107,10 +110,9 @@ class Layer:
         x, w, b, r = (floats[name].astype("f8") for name in "xwbr")
         top, left, bottom, right = self.pads
         x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-        total = b[:, None, None] + sum(
-            np.einsum("oi,nihw->nohw", w[:, :, i, j], x[:, :, i : i + out[0], j : j + out[1]])
-            for i, j in product(range(3), repeat=2)
-        )
+        total: Array = np.zeros((self.batch, self.co, *out)) + b[:, None, None]
+        for i, j in product(range(3), repeat=2):
+            total += np.einsum("oi,nihw->nohw", w[:, :, i, j], x[:, :, i : i + out[0], j : j + out[1]])
         if self.then == "Add":
             total = total + r
         return np.maximum(total, 0) if self.then else total

@@ -186,11 +186,13 @@ class _Winograd:
         inputs = ir.alloc_buffer((size * lanes,), "float32") if by_lane else None
         with grid([self.inner], self.analyzer) as (block,):
             if inputs is not None:
+                self._fetch(group, point, block * lanes, lanes)
                 with ir.unroll(0, size) as column, ir.vectorized(0, lanes) as lane:
                     at = (block * count + first + column) * lanes + lane
                     ir.buffer_store(inputs, moved[point, at], [column * lanes + lane])
             with (ir.unroll if by_lane else ir.serial)(0, lanes) as channel:
-                self._fetch(group, point, block * lanes + channel)
+                if inputs is None:
+                    self._fetch(group, point, block * lanes + channel, 1)
                 with ir.unroll(0, size) as column:
                     for place, total in enumerate(totals):
                         with ir.vectorized(0, lanes) as lane:
@@ -209,11 +211,11 @@ class _Winograd:
                 at = (place * count + first + column) * lanes + lane
                 ir.buffer_store(sums, total[column * lanes + lane], [point, at])
 
-    def _fetch(self, group: Expr, point: Expr, channel: Expr) -> None:
-        """Ask for the weights that this channel will have at the next point, or in the next group."""
+    def _fetch(self, group: Expr, point: Expr, channel: Expr, many: int) -> None:
+        """Ask for the weights that these channels will have at the next point, or in the next group."""
         ahead = self.inner * self.lanes
         wide = self.choice.blocks * self.lanes
-        for start in range(0, wide, LINE):
+        for start in range(0, many * wide, LINE):
             at = [group, point, channel + ahead, start]
             prefetch(self.emitter.weight, at, near=ahead * wide * 4 <= _NEAR)
 
