@@ -6,7 +6,10 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Literal
 
+from pydantic import TypeAdapter
+
 from toolchain.errors import ToolchainError
+from toolchain.foreign import first_line
 
 Algorithm = Literal["direct", "depthwise", "winograd", "dense", "interleaved", "general"]
 
@@ -58,12 +61,12 @@ def choice_from(payload: str) -> Choice:
         It is none of this version.
     """
     try:
-        found = json.loads(payload)
-        known = {field.name for field in fields(Choice)}
-        if not set(found) <= known:
-            raise TypeError(f"unknown: {', '.join(sorted(set(found) - known))}")
-        return Choice(**found)
+        unknown = set(json.loads(payload)) - {field.name for field in fields(Choice)}
+        if unknown:
+            raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+        return TypeAdapter(Choice).validate_json(payload, strict=True)
     except (ValueError, TypeError) as error:
         raise ToolchainError(
-            f"a record's choice is none of this version: {error}", "tune the task again with --fresh"
+            f"a record's choice is none of this version: {first_line(error)}",
+            "tune the task again with --fresh",
         ) from error
