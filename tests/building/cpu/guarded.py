@@ -1,0 +1,77 @@
+"""Run generated functions on buffers between two pages that must not be touched.
+
+A read or a write outside of a buffer ends this process by SIGSEGV. Run with
+`python -m tests.building.cpu.guarded`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+
+import numpy as np
+import tvm
+
+from tests.building.cpu.layers import Case, Layer, ready
+from toolchain.building.cpu.choice import Choice
+from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.tile import depthwise_tile, direct_tile
+
+# Vectors as long as a cache line: whatever lies packed ends where a page can end.
+CORE = Core(16, 32, "broadcast", 2)
+
+LAYERS = (
+    Layer(512, 32, (7, 7)),  # passes
+    Layer(256, 40, (5, 6), kernel=1, pad=0),  # blocks are odd, the last not full
+    Layer(3, 32, (18, 16), kernel=2, stride=2, pad=0),
+    Layer(32, 32, (9, 13), stride=2, groups=2),
+    Layer(32, 48, (30, 30), kernel=5, pad=2),
+    Layer(24, 24, (15, 15), groups=24),
+    Layer(32, 32, (4, 4), groups=32, kernel=5, pad=2),
+)
+
+
+def cases() -> list[Case]:
+    """Return the layers with and without zeros around the output."""
+    found = []
+    for layer in LAYERS:
+        _read, conv = layer.read()
+        choice = (depthwise_tile if conv.depthwise else direct_tile)(conv, CORE)
+        found += [Case(layer, choice), Case(layer, choice, halo=1)]
+    return [*found, Case(LAYERS[0], Choice("direct", 2, 14, flat=True, depth=2))]
+
+
+class Guarded:
+    """Memory between two pages that nothing may touch."""
+
+    def __init__(self, size: int) -> None:
+        page = mmap.PAGESIZE
+        self.inner = -(-size // page) * page
+        self.memory = mmap.mmap(-1, self.inner + 2 * page)
+        self.start = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        libc = ctypes.CDLL(None, use_errno=True)
+        for edge in (self.start, self.start + page + self.inner):
+            if libc.mprotect(ctypes.c_void_p(edge), ctypes.c_size_t(page), 0):
+                raise OSError(ctypes.get_errno(), "mprotect")
+
+    def array(self, value: np.ndarray, at_end: bool) -> np.ndarray:
+        """Return a copy that touches the last, or the first, page."""
+        offset = mmap.PAGESIZE + (self.inner - value.nbytes if at_end else 0)
+        copy = np.frombuffer(self.memory, value.dtype, value.size, offset).reshape(value.shape)
+        copy[...] = value
+        return copy
+
+
+def main() -> None:
+    """Run every case at the end and at the start of its pages."""
+    for each in ready(cases(), CORE):
+        for at_end in (True, False):
+            arrays = [Guarded(value.nbytes).array(value, at_end) for value in each.arguments]
+            each.run(*[tvm.runtime.from_dlpack(array) for array in arrays])
+            error = each.error(arrays[-1])
+            assert error < 1e-5, (each.case, error)
+    print("within its buffers")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Direct convolutions compute what numpy computes, whatever the choice, and stay in their buffers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.building.cpu.computed import CORES
+from tests.building.cpu.layers import Case, Layer, wrong
+from toolchain.building.cpu.choice import Choice
+from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.direct import pack_weight
+from toolchain.building.cpu.tile import candidates, direct_tile
+
+LAYERS = (
+    Layer(64, 32, (7, 7)),
+    Layer(64, 40, (5, 6), kernel=1, pad=0, batch=2),
+    Layer(3, 24, (19, 17), stride=2),
+    Layer(64, 32, (9, 11), stride=2, groups=2),
+    Layer(12, 24, (6, 7), groups=6),  # groups of fewer channels than a vector has
+    Layer(9, 18, (5, 5), groups=3),  # and that no number of them fills
+    Layer(20, 20, (8, 5), kernel=1, pad=0, groups=2),
+)
+
+
+def named(core: Core) -> str:
+    return f"{core.lanes} lanes, {core.registers} registers"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("core", CORES, ids=named)
+def test_choices_compute_what_numpy_does(core: Core) -> None:
+    cases = []
+    for layer in LAYERS:
+        choices = candidates(layer.read()[1], core)
+        cases += [Case(layer, choice, halo=i % 2) for i, choice in enumerate(choices[:: len(choices) // 2])]
+    assert not wrong(cases, core)
+
+
+def test_sums_of_several_passes_wait_in_the_output() -> None:
+    core, layer = CORES[0], Layer(64, 32, (5, 7))
+    choice = direct_tile(layer.read()[1], core)
+    cases = [Case(layer, replace(choice, depth=depth), halo=1) for depth in (0, 1, 2)]
+    assert not wrong(cases, core)
+
+
+def test_a_tile_of_whole_rows() -> None:
+    layer = Layer(16, 32, (7, 4), stride=1)
+    assert not wrong([Case(layer, Choice("direct", 2, 12, flat=True), halo=1)], CORES[0])
+
+
+def test_groups_are_packed_block_diagonally() -> None:
+    _read, conv = Layer(8, 8, (5, 5), kernel=1, pad=0, groups=4).read()
+    weight = np.arange(1.0, 17.0, dtype="float32").reshape(8, 2, 1, 1)
+    packed = pack_weight(weight, conv, Choice("direct", 1, 1), 8, 8)[0, 0, 0, 0]  # (ci, co)
+    assert packed.shape == (8, 8)
+    assert np.count_nonzero(packed) == weight.size
+    assert packed[2, 3] == weight[3, 0, 0, 0] and packed[3, 3] == weight[3, 1, 0, 0] and packed[4, 3] == 0
+
+
+@pytest.mark.slow
+def test_nothing_outside_of_a_buffer_is_touched() -> None:
+    command = [sys.executable, "-m", "tests.building.cpu.guarded"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "within its buffers"
