@@ -5,6 +5,7 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 
+from toolchain.building.comparisons import with_bounds_kept
 from toolchain.building.constants import fold_constants
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
@@ -59,7 +60,7 @@ def compile_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.runtim
         relax.transform.VMShapeLower(),
         relax.transform.AttachGlobalSymbol(),
     ]
-    lowered = _run(rest, module, target)
+    lowered = _run(rest, with_bounds_kept(module, target), target)
     try:
         with uninterrupted():
             return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential([]))

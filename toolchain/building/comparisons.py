@@ -1,0 +1,54 @@
+"""Bounds that let NaN through, as onnxruntime's do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.ir.expr import TensorLoad
+
+_INTRINSICS = {tirx.Max: "llvm.maximum", tirx.Min: "llvm.minimum"}
+
+
+def with_bounds_kept(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
+    """Return `module` (a new one) in which a maximum or minimum with a constant keeps NaN.
+
+    TVM makes `a > b ? a : b` of max(a, b): a NaN in `a` becomes `b`, one in `b` stays. So a ReLU that is
+    max(x, 0) would turn NaN into the number 0. On x86 max(0, x) keeps it, one instruction like the other;
+    ARM's instruction for that is LLVM's `maximum`, where a comparison would be two.
+    """
+    arm = str(target.attrs.get("mtriple", "")).startswith(("aarch64", "arm"))
+    functions = {
+        name: function.with_body(
+            tvm_ffi.structural_mutate(function.body, [(kind, _bounding(kind, arm)) for kind in _INTRINSICS])
+        )
+        if isinstance(function, tirx.PrimFunc)
+        else function
+        for name, function in module.functions.items()
+    }
+    return tvm.IRModule(functions, attrs=module.attrs)
+
+
+def _bounding(kind: type, arm: bool) -> Callable[[Any, tvm_ffi.StructuralMutator], Any]:
+    def bounded(node: Any, mutator: tvm_ffi.StructuralMutator) -> Any:
+        a, b = mutator.mutate(node.a), mutator.mutate(node.b)
+        if _constant(a):
+            a, b = b, a
+        if not _constant(b) or _constant(a):
+            return kind(a, b)
+        if arm:
+            return tirx.call_llvm_pure_intrin(str(a.ty.dtype), _INTRINSICS[kind], a, b)
+        return kind(b, a)
+
+    return bounded
+
+
+def _constant(value: Any) -> bool:
+    """Whether a value is a number, or a tensor without dimensions (ONNX's way to give a bound)."""
+    floating = str(value.ty.dtype).startswith("float")
+    return isinstance(value, tirx.FloatImm) or (
+        floating and isinstance(value, TensorLoad) and not list(value.indices)
+    )
