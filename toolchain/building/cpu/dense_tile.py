@@ -44,13 +44,11 @@ def candidates(work: Matmul, core: Core) -> list[Choice]:
 def legal(choice: Choice, work: Matmul, core: Core) -> bool:
     """Whether a choice computes a product."""
     return (
-        choice.algorithm == "dense"
+        choice == Choice("dense", choice.blocks, choice.columns, choice.rows, order=choice.order)
         and 1 <= choice.blocks <= -(-work.columns.extent // core.lanes)
-        and 1 <= choice.columns <= work.rows.extent
+        and 1 <= choice.columns <= min(work.rows.extent, _limit(core, choice.blocks))
+        and choice.blocks * (choice.columns + 1) < core.registers
         and choice.rows >= 1
-        and choice.columns <= _limit(core, choice.blocks)
-        and not choice.tile
-        and not choice.flat
     )
 
 

@@ -232,13 +232,11 @@ def candidates(work: Transposed, core: Core) -> list[Choice]:
 def legal(choice: Choice, work: Transposed, core: Core) -> bool:
     """Whether a choice computes a transposed convolution."""
     return (
-        choice.algorithm == "interleaved"
+        choice == Choice("interleaved", choice.blocks, choice.columns, order=choice.order)
         and choice.blocks >= 1
         and -(-work.co // core.lanes) % choice.blocks == 0
         and 1 <= choice.columns <= _limit(core, choice.blocks)
-        and choice.rows == 1
-        and not choice.tile
-        and not choice.flat
+        and choice.blocks * (choice.columns + 1) < core.registers
     )
 
 
