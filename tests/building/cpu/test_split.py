@@ -41,7 +41,7 @@ def test_excitation_is_cut_behind_its_sigmoid() -> None:
     assert none is None
     # The sigmoid is computed per channel, not per pixel.
     assert [param.name for param in first.params[:-1]] == ["in0", "in1", "in2"]
-    assert [len(part.stages) for part in (first, second)] == [3, 1] or len(second.stages) == 1
+    assert len(second.stages) == 1
     assert second.params[-1].same_as(whole.output)
     assert any(param.same_as(first.output) for param in second.params)
 

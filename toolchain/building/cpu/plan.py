@@ -111,12 +111,16 @@ def extents(value: relax.Expr) -> tuple[int, ...]:
     return tuple(int(extent) for extent in value.ty.shape)
 
 
-def packable(value: relax.Expr) -> bool:
+def images(value: relax.Expr) -> bool:
     """Whether a value is a batch of images (or rows, or volumes) of float32."""
     if not isinstance(value, relax.Var) or not isinstance(value.ty, relax.TensorType):
         return False
-    shape = extents(value)
-    return len(shape) in (3, 4, 5) and prod(shape[2:]) > 1 and str(value.ty.dtype) == "float32"
+    return len(value.ty.shape) in (3, 4, 5) and str(value.ty.dtype) == "float32"
+
+
+def packable(value: relax.Expr) -> bool:
+    """Whether a value is a batch of images of more than one pixel: then it may stay packed."""
+    return images(value) and prod(extents(value)[2:]) > 1
 
 
 def plan(fused: tvm.IRModule, core: Core, choose: Choose) -> Plan:
@@ -237,7 +241,7 @@ def _packs(step: Generated, conv: Convolution | Transposed) -> bool:
         isinstance(step.argument(conv.weight), GenericConst)
         and prod(conv.out) > 1
         and packable(step.var)
-        and packable(step.argument(conv.x))
+        and images(step.argument(conv.x))
     )
 
 

@@ -185,7 +185,8 @@ class _Rewriter:
             return self._constant(step, param, argument.value.numpy())
         generator = step.generator
         packs = argument in self.packed if generator is None else generator.halo is not None
-        if packs and packable(argument):
+        source = packs and not isinstance(step.work, Matmul | None) and param.same_as(step.work.x)
+        if packs and (packable(argument) or source):
             return self.plan.layout(argument), self._packed(argument)
         return None, self._plain_expr(argument)
 
