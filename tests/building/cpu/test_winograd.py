@@ -119,7 +119,7 @@ class Layer:
 
 
 # Of the largest output, with 16 to 64 input channels: about four times what was seen.
-BOUND = {2: 2e-6, 3: 1e-5, 4: 2e-5, 6: 5e-5}
+BOUND = {2: 2e-6, 3: 5e-6, 4: 1e-5, 6: 3e-5}
 
 
 @pytest.mark.parametrize("m", SIZES)
@@ -130,6 +130,12 @@ def test_matrices_compute_a_convolution(m: int) -> None:
     random = np.random.default_rng(0)
     d, g = random.random(m + 2), random.random(3)
     assert np.allclose(outputs @ ((filters @ g) * (inputs @ d)), np.correlate(d, g))
+
+
+@pytest.mark.parametrize("m", SIZES)
+def test_matrices_are_exact_where_they_are_applied(m: int) -> None:
+    for row in (*matrices(m).inputs, *matrices(m).outputs):
+        assert all(float(np.float32(float(each))) == each for each in row)
 
 
 @pytest.mark.parametrize("m", SIZES)
@@ -196,7 +202,7 @@ def test_any_shape(layer: Layer, choice: Choice, halo: tuple[int, ...]) -> None:
 def test_the_error_stays_near_onnxruntimes_with_many_channels() -> None:
     layer = Layer(256, 32, (14, 14))
     errors = [layer.run(Choice("winograd", 2, 6, tile=m), AVX2) for m in (2, 4)]
-    assert errors[0] < 5e-6 and errors[1] < 5e-5
+    assert errors[0] < 5e-6 and errors[1] < 1e-5
 
 
 def test_onnxruntime_agrees() -> None:
