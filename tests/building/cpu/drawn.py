@@ -153,13 +153,13 @@ class Transposed:
 
 
 def _rounded_up(extent: int, axis: int, attributes: dict[str, Any]) -> int:
-    """Return how many windows there are, the last of them cut off, but none all in the padding after."""
+    """Return how many windows there are, the last of them cut off; 0: it would be all in the padding."""
     rank = len(attributes["strides"])
     before, after = attributes["pads"][axis], attributes["pads"][axis + rank]
     reach = attributes.get("dilations", [1] * rank)[axis] * (attributes["kernel_shape"][axis] - 1)
     stride = attributes["strides"][axis]
     count = -(-(extent + before + after - reach - 1) // stride) + 1
-    return count - 1 if (count - 1) * stride >= extent + before else count
+    return 0 if (count - 1) * stride >= extent + before else count
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,10 @@ class Pool:
             window = replace(window, pads=((0, 0),) * 3)  # ONNX's runtimes want no pads as wide as the kernel
             attributes, out = window.fitted(tuple(size), dilated)
         if self.ceil and self.kind != "LpPool" and "pads" in attributes:
-            attributes["ceil_mode"] = 1
-            out = tuple(_rounded_up(extent, axis, attributes) for axis, extent in enumerate(size))
+            rounded = [_rounded_up(extent, axis, attributes) for axis, extent in enumerate(size)]
+            if all(rounded):  # else ONNX's shape inference and its runtimes count differently
+                attributes["ceil_mode"] = 1
+                out = tuple(rounded)
         if self.kind == "AveragePool" and self.count:
             attributes["count_include_pad"] = 1
         return net.op(self.kind, x, **attributes), (batch, channels, *out)
