@@ -131,13 +131,15 @@ def read(func: tirx.PrimFunc) -> Read:
     Raises
     ------
     UnreadableError
-        A block does more than store values, or a shape is not known now.
+        A block does more than store values, or a shape is not known now, or empty.
     """
     blocks: list[s_tir.SBlock] = []  # an error of ours would not come through the walk as it is
     tvm_ffi.structural_walk(func.body, [(s_tir.SBlock, blocks.append)])
     params = tuple(func.params)
     if not all(isinstance(extent, tirx.IntImm) for param in params for extent in param.shape):
         raise UnreadableError("a shape is not known")
+    if any(int(extent) == 0 for param in params for extent in param.shape):
+        raise UnreadableError("a value is empty")
     return Read(params, tuple(_stage(block) for block in blocks if block.name_hint != "root"))
 
 
