@@ -100,3 +100,17 @@ def test_inspect_counts_once_the_shape_is_given(save: Save) -> None:
     path = save(classifier(shape=("batch", 3, "h", 8)))
     found = inspect_model(path, ModelOptions(shapes={"data": (2, 3, 8, 8)}))
     assert found["macs"] == 2 * (4 * 8 * 8 * 27 + 5 * 4)
+
+
+def test_a_tensor_of_more_elements_than_32_bits_count_is_refused(save: Save) -> None:
+    path = save(classifier(shape=("batch", 3, "h", "w")))
+    for shape, says in (
+        ((1, 3, 1 << 15, 1 << 15), "data=1,3,32768,32768 has 3221225472 elements"),
+        (
+            (1, 3, 1 << 14, 1 << 15),
+            "=1,4,16384,32768 has 2147483648 elements",
+        ),  # the convolution's four channels
+    ):
+        with pytest.raises(UsageError, match=says) as caught:
+            load_model(path, ModelOptions(shapes={"data": shape}))
+        assert caught.value.hint

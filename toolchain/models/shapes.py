@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import onnx
 from onnx import helper, shape_inference
 
@@ -24,6 +26,9 @@ WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
 
 LARGE = 1 << 16
 """Bytes above which a stored tensor holds no shape that others are inferred from."""
+
+MOST_ELEMENTS = 2**31 - 1
+"""Of one tensor: compiled code indexes with 32 bits."""
 
 _HINT = "`toolchain model inspect` shows the inputs; check the file, --shape and --batch"
 
@@ -107,7 +112,7 @@ def inferred(model: onnx.ModelProto, origin: str, *, strict: bool = True) -> onn
     Raises
     ------
     UsageError
-        The shapes don't fit the operators.
+        The shapes don't fit the operators, or a tensor is too large.
     """
     try:
         known = shape_inference.infer_shapes(
@@ -122,6 +127,7 @@ def inferred(model: onnx.ModelProto, origin: str, *, strict: bool = True) -> onn
             tensor.CopyFrom(whole)
     if strict:
         _check_windows(known, origin)
+        _check_sizes(known, origin)
     return known
 
 
@@ -145,6 +151,18 @@ def _check_windows(model: onnx.ModelProto, origin: str) -> None:
         ):
             raise UsageError(
                 f"{origin}: the shapes don't fit together: nothing is left of {value.name!r}", _HINT
+            )
+
+
+def _check_sizes(model: onnx.ModelProto, origin: str) -> None:
+    """Refuse tensors whose elements 32 bits cannot count, before anything asks for their memory."""
+    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        if prod(shape) > MOST_ELEMENTS:
+            raise UsageError(
+                f"{origin}: {format_shape(value.name, shape)} has {prod(shape)} elements, "
+                f"and compiled code can count {MOST_ELEMENTS}",
+                _HINT,
             )
 
 
