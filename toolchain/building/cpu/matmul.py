@@ -12,7 +12,7 @@ from tvm import tirx
 
 from toolchain.building.cpu.convolution import Convolution, product
 from toolchain.building.cpu.layout import Array
-from toolchain.building.cpu.read import Expr, Read, Stage, Var, shape_of
+from toolchain.building.cpu.read import Expr, Read, Stage, Var
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def spread(weight: Array, conv: Convolution) -> Array:
 
 def covers(conv: Convolution) -> bool:
     """Whether a convolution has one place in its output, and is not depthwise: a product with a matrix."""
-    return prod(conv.out) == 1 and (conv.groups == 1 or not conv.depthwise)
+    return prod(conv.out) == 1 and not conv.depthwise
 
 
 def window(conv: Convolution) -> Matmul:
@@ -207,13 +207,3 @@ def _places(stage: Stage, index: Sequence[Expr]) -> list[int | None] | None:
             return None
     known = [each for each in found if each is not None]
     return found if len(set(known)) == len(known) else None
-
-
-def operands(work: Matmul) -> tuple[tirx.Buffer, tirx.Buffer]:
-    """Return what is multiplied."""
-    return work.a.buffer, work.b.buffer
-
-
-def weight_bytes(work: Matmul) -> int:
-    """Return the bytes of `b`."""
-    return 4 * prod(shape_of(work.b.buffer))
