@@ -109,7 +109,7 @@ def test_a_tensor_of_more_elements_than_32_bits_count_is_refused(save: Save) -> 
         (
             (1, 3, 1 << 14, 1 << 15),
             "=1,4,16384,32768 has 2147483648 elements",
-        ),  # the convolution's four channels
+        ),  # its convolution
     ):
         with pytest.raises(UsageError, match=says) as caught:
             load_model(path, ModelOptions(shapes={"data": shape}))
