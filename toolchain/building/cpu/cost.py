@@ -1,9 +1,10 @@
 """What a convolution is estimated to cost: time, and bytes of weights.
 
-    seconds = products + values transformed / rate + bytes that no cache holds / bandwidth
+    computing = FLOPs / rate + values transformed / rate
+    reading   = bytes that no cache holds / bandwidth
+    seconds   = the longer of the two + 0.6 of the shorter
 
-where products take the longer of FLOPs / rate and of bytes of weights, once per tile of registers, /
-bandwidth of the second cache.
+for the generators fetch weights ahead, but not perfectly.
 
 An estimate only has to order the algorithms of one layer. Records of measurements overrule it.
 """
@@ -20,7 +21,8 @@ from toolchain.building.cpu.transforms import TAPS
 
 _FLOAT = 4
 _AGAIN = 2  # what was read shortly before comes that much faster: measured with 128 to 512 channels
-_SPILLED = 2  # so much slower are transforms of 64 values, which no registers hold: measured with F(6, 3)
+_SPILLED = 3  # so much slower are transforms of 64 values, which no registers hold: measured with F(6, 3)
+_EXPOSED = 0.6  # of the shorter of computing and reading: measured with 256 and 512 channels
 _CLOSE = 1.05  # estimates this near each other are equal: fewer bytes of weights win
 
 
@@ -34,8 +36,6 @@ class Rates:
         Floating-point operations of products in registers.
     values
         Values that winograd's transforms write or read.
-    near
-        Bytes of weights from the second-level cache.
     stream
         Bytes of weights that lie in no cache, read while products are summed up.
     cache
@@ -44,7 +44,6 @@ class Rates:
 
     flops: float
     values: float
-    near: float
     stream: float
     cache: int
 
@@ -55,11 +54,11 @@ class Rates:
 # FMAs a cycle at 95 %, four instructions per transformed vector, an rk3399's memory. armv7: Cortex-A9 at
 # 650 MHz, two cycles per vector at 85 %, a Zynq's memory.
 _RATES: dict[tuple[Form, int, int], Rates] = {
-    ("broadcast", 16, 32): Rates(200e9, 11e9, 52e9, 16e9, 2 << 20),
-    ("broadcast", 8, 16): Rates(105e9, 7e9, 52e9, 16e9, 2 << 20),
-    ("broadcast", 4, 16): Rates(40e9, 3e9, 52e9, 16e9, 1 << 20),
-    ("lanes", 4, 32): Rates(13.7e9, 1.8e9, 14e9, 4e9, 1 << 20),
-    ("lanes", 4, 16): Rates(2.2e9, 0.4e9, 2e9, 0.6e9, 512 << 10),
+    ("broadcast", 16, 32): Rates(200e9, 11e9, 16e9, 2 << 20),
+    ("broadcast", 8, 16): Rates(105e9, 7e9, 16e9, 2 << 20),
+    ("broadcast", 4, 16): Rates(40e9, 3e9, 16e9, 1 << 20),
+    ("lanes", 4, 32): Rates(13.7e9, 1.8e9, 4e9, 1 << 20),
+    ("lanes", 4, 16): Rates(2.2e9, 0.4e9, 0.6e9, 512 << 10),
 }
 
 
@@ -95,10 +94,7 @@ def _direct(choice: Choice, conv: Convolution, core: Core) -> Cost:
     repeated = choice.order == "rows" and weights > rate.cache // 2  # by each piece of rows
     reads = conv.batch * max(1, prod(conv.out[:-1]) // choice.rows) if repeated else 1
     traffic = weights * (1 + (reads - 1) / _AGAIN)
-    *rows, width = (prod(conv.out),) if choice.flat else conv.out
-    tiles = conv.batch * prod(rows) * -(-width // choice.columns)
-    seconds = _sums(products, weights * tiles, rate) + traffic / rate.stream
-    return Cost(seconds / core.threads, weights)
+    return Cost(_seconds(2 * products / rate.flops, traffic / rate.stream) / core.threads, weights)
 
 
 def _winograd(choice: Choice, conv: Convolution, core: Core) -> Cost:
@@ -122,16 +118,14 @@ def _winograd(choice: Choice, conv: Convolution, core: Core) -> Cost:
     traffic = weights + again / _AGAIN
     spilled = _SPILLED if m > 4 else 1
     transforms = values * (ci + co) * spilled / rate.values
-    tiles = -(-conv.batch * high * wide // choice.columns)
-    sums = _sums(values * ci * co, weights * tiles, rate)
-    seconds = sums + transforms + traffic / rate.stream
+    seconds = _seconds(2 * values * ci * co / rate.flops + transforms, traffic / rate.stream)
     shares = min(pieces, core.threads)
     idle = -(-pieces // shares) * shares / pieces  # the last round of pieces may not occupy every core
     return Cost(seconds * idle / shares, weights)
 
 
-def _sums(products: int, near: int, rate: Rates) -> float:
-    return max(2 * products / rate.flops, near / rate.near)
+def _seconds(computing: float, reading: float) -> float:
+    return max(computing, reading) + _EXPOSED * min(computing, reading)
 
 
 def _padded(channels: int, block: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from toolchain.building.cpu import winograd
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
@@ -52,6 +54,7 @@ def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
         and 1 <= choice.columns <= columns_limit(core, choice.blocks)
         and choice.rows >= 1
         and not choice.flat
+        and choice.depth == 0
     )
 
 
@@ -62,7 +65,7 @@ def applies(conv: Convolution, core: Core) -> bool:
 
 def error(m: int, channels: int) -> float:
     """Return the error that F(m, 3) is estimated to make, of the largest output."""
-    return _ERRORS[m] * (channels / 64) ** 0.5
+    return _ERRORS[m] * math.sqrt(channels / 64)
 
 
 def columns_limit(core: Core, blocks: int) -> int:
