@@ -1,0 +1,54 @@
+"""Networks of random shapes, built for emulated boards and verified there."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import onnx
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.building.cpu.drawn import Drawn, merged
+from tests.building.cpu.strategies import ALL
+from toolchain.boards.board import Board
+from toolchain.boards.inventory import find_target
+from toolchain.building.build import build
+from toolchain.bundles.read import read_bundle
+from toolchain.measuring.verify import verify_bundle
+from toolchain.models.load import load_model
+from toolchain.models.options import ModelOptions
+
+NETWORKS = 12  # side by side in one file
+EXAMPLES = os.environ.get("PROPERTY_EXAMPLES")  # how many files: more, and others each time
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("class_name", ["rk3399", "pynq"])
+@settings(
+    max_examples=int(EXAMPLES or 2),  # the first that hypothesis draws is as small as can be
+    derandomize=EXAMPLES is None,
+    database=None,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(networks=st.lists(ALL, min_size=NETWORKS, max_size=NETWORKS, unique=True))
+def test_random_networks_are_right_on_a_board(
+    class_name: str, request: pytest.FixtureRequest, networks: list[Drawn]
+) -> None:
+    board: Board = request.getfixturevalue(class_name)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        onnx.save(merged(networks), folder / "network.onnx")
+        model = load_model(str(folder / "network.onnx"), ModelOptions())
+        bundle = read_bundle(build(model, find_target(class_name), None, folder).bundle)
+        found = verify_bundle(bundle, board)
+    wrong = [
+        f"{network!r}: {output['max_rel_error']}"
+        for network, output in zip(networks, found.to_json()["outputs"], strict=True)
+        if not output["passed"] or not output["max_rel_error"] < 1e-4
+    ]
+    assert not wrong
