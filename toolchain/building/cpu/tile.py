@@ -20,7 +20,8 @@ from toolchain.building.cpu.core import Core
 _FLOAT = 4
 _WIDEST = 14  # columns; a row of 28 sums leaves LLVM no registers to hold (see above)
 _LARGE = 28  # rows from which on a piece of a few rows is enough work
-_ROWS = 14  # most rows of a piece: 7 to 28 measured alike
+_ROWS, _ROWS_OF_PASSES = 8, 20  # most rows of a piece; 4 to 8, and 7 to 28, measured alike
+_FEW = 1024  # places of an image up to which passes pay: 5 % at 28x28, from 56x56 on they cost 3 %
 _PIECES = 4  # per thread, so that a busy core holds up no more than a quarter of its share
 _STAYS = 256 << 10  # bytes of weights that are taken to lie in the second cache from run to run
 _SECOND = 1 << 20  # bytes of weights that stay in the second cache while rows go by
@@ -55,7 +56,7 @@ def direct_tile(conv: Convolution, core: Core) -> Choice:
 def depthwise_tile(conv: Convolution, core: Core) -> Choice:
     """Return how a depthwise convolution is computed; 4 to 14 columns measured alike."""
     pieces = conv.batch * -(-conv.co // core.lanes)
-    return Choice("depthwise", columns=min(8, conv.out[-1]), rows=_rows(conv, core, pieces))
+    return Choice("depthwise", columns=min(8, conv.out[-1]), rows=_rows(conv, core, pieces, _ROWS_OF_PASSES))
 
 
 def widest(core: Core, blocks: int) -> int:
@@ -99,7 +100,8 @@ def _direct(conv: Convolution, core: Core, blocks: int, limit: int) -> Choice:
     large = len(conv.out) > 1 and conv.out[-2] >= _LARGE
     flat = len(conv.out) == 2 and 2 * conv.out[-1] <= limit
     columns = min(limit // conv.out[-1], conv.out[0]) * conv.out[-1] if flat else min(limit, conv.out[-1])
-    rows = 1 if flat else _rows(conv, core, groups)
+    passes = weights >= _STAYS and prod(conv.out) <= _FEW
+    rows = 1 if flat else _rows(conv, core, groups, _ROWS_OF_PASSES if passes else _ROWS)
     one = columns >= prod(conv.out) if flat else rows == 1 and columns >= conv.out[-1]
     return Choice(
         "direct",
@@ -108,7 +110,7 @@ def _direct(conv: Convolution, core: Core, blocks: int, limit: int) -> Choice:
         rows,
         order="rows" if large and weights <= _SECOND else "channels",
         flat=flat,
-        depth=0 if one or weights < _STAYS else _depth(conv, core, blocks),
+        depth=0 if one or not passes else _depth(conv, core, blocks),
     )
 
 
@@ -153,11 +155,11 @@ def _depth(conv: Convolution, core: Core, blocks: int) -> int:
     return 0 if depth == count or depth * taps * core.lanes < _SHORTEST else depth
 
 
-def _rows(conv: Convolution, core: Core, others: int) -> int:
+def _rows(conv: Convolution, core: Core, others: int, most: int) -> int:
     """Return the rows of a piece: many, but enough pieces for every thread."""
     if len(conv.out) == 1:
         return 1
     height, above = conv.out[-2], others * prod(conv.out[:-2])
-    fitting = [each for each in range(1, min(height, _ROWS) + 1) if height % each == 0]
+    fitting = [each for each in range(1, min(height, most) + 1) if height % each == 0]
     enough = [each for each in fitting if above * (height // each) >= _PIECES * core.threads]
     return max(enough, default=1)
