@@ -33,7 +33,9 @@ class Memory:
         self.read, self.lanes = read, lanes
         self.analyzer = Analyzer()
         self._stored: list[tuple[tirx.Buffer, tirx.Buffer, Layout | None]] = []
-        self._packed = any(layouts)
+        self._channels = {
+            shape_of(param)[:2] for param, each in zip(read.params, layouts, strict=True) if each
+        }
         for param, layout in zip(read.params, layouts, strict=True):
             shape = shape_of(param) if layout is None else layout.shape(shape_of(param))
             self._stored.append((param, ir.arg(param.name, ir.buffer(shape, str(param.dtype))), layout))
@@ -42,7 +44,7 @@ class Memory:
         """Make room for a value inside the function."""
         shape = shape_of(buffer)
         layout = None
-        if self._packed and len(shape) >= 3 and shape[1] >= self.lanes and prod(shape[2:]) > 1:
+        if shape[:2] in self._channels and len(shape) >= 3 and prod(shape[2:]) > 1:
             layout = dense_layout(self.lanes, len(shape))
         extents = shape if layout is None else layout.shape(shape)
         self._stored.append((buffer, ir.alloc_buffer(extents, str(buffer.dtype)), layout))

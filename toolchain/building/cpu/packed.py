@@ -6,10 +6,12 @@ from collections.abc import Callable
 from math import prod
 
 from tvm import tirx
+from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.borders import interior, segments
 from toolchain.building.cpu.emit import grid, places, tiles, zero_halo
+from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.read import Expr, shape_of
 from toolchain.building.cpu.value import Value
@@ -95,6 +97,12 @@ class Packed:
 
     def _columns(self, n: Expr, block: Expr, row: list[Expr], start: int, end: int, *, padded: bool) -> None:
         lanes, analyzer = self.layout.lanes, self.analyzer
+        # What is in the padding of the operands too may be read, and then left out: that is faster.
+        masked = padded and not self._readable()
+
+        def inside(lane: Expr) -> Expr:
+            return analyzer.simplify(block * lanes + lane) < self.channels
+
         for first, count, size in tiles(end - start, 1 if padded else _COLUMNS):
             with grid([count], analyzer) as (tile,):
 
@@ -107,14 +115,22 @@ class Packed:
                 def store(
                     column: Expr, lane: Expr, values: list[Expr], at: Callable[[Expr], Expr] = column_at
                 ) -> None:
-                    inside = analyzer.simplify(block * lanes + lane) < self.channels
                     moved = [
                         place + before
                         for place, before in zip([*row, at(column)], self.layout.before, strict=True)
                     ]
                     for out, value in zip(self.outs, values, strict=True):
                         zero = tirx.const(0, str(out.dtype))
-                        kept = tirx.if_then_else(inside, value, zero) if padded else value
-                        ir.buffer_store(out, kept, [n, block + self.layout.offset, *moved, lane])
+                        if padded:
+                            keep = tirx.if_then_else if masked else tirx.Select
+                            value = keep(inside(lane), value, zero)
+                        ir.buffer_store(out, value, [n, block + self.layout.offset, *moved, lane])
 
-                self.value.emit(lanes, size, index, store, analyzer)
+                self.value.emit(lanes, size, index, store, analyzer, inside if masked else None)
+
+    def _readable(self) -> bool:
+        """Whether lanes without a channel read only what is within the operands' buffers."""
+        analyzer = Analyzer()
+        n, *place = (bind(analyzer, tirx.Var("i", "int32"), size) for size in (self.n, *self.spatial))
+        lane = bind(analyzer, tirx.Var("lane", "int32"), self.layout.lanes)
+        return self.value.within([n, (self.blocks - 1) * self.layout.lanes + lane, *place], analyzer)

@@ -13,7 +13,7 @@ from tvm.tirx.script.builder import ir
 from toolchain.building.cpu.emit import grid
 from toolchain.building.cpu.expressions import bind, bindings, inlined, linear, substitute
 from toolchain.building.cpu.memory import Memory
-from toolchain.building.cpu.read import Expr, Stage, Var, loads
+from toolchain.building.cpu.read import Expr, Stage, Var, loads, shape_of
 
 Combine = Callable[[Expr, Expr], Expr]
 
@@ -113,6 +113,18 @@ class Value:
             count += bool(steps) and (any(steps[:-1]) or steps[-1] not in (0, 1))
         return count
 
+    def within(self, index: Sequence[Expr], analyzer: Analyzer) -> bool:
+        """Whether every load for a logical index, be it one that is none, is within its buffer."""
+        reduced = [bind(analyzer, tirx.Var("step", "int32"), extent) for extent in self.reduced]
+        totals: list[Expr] = [tirx.const(0, str(part.buffer.dtype)) for part in self.stage.parts]
+        values = [self.at(part.value, index, reduced, analyzer, totals) for part in self.stage.parts]
+        return all(
+            analyzer.can_prove(tirx.all(place >= 0, place < extent))
+            for value in values + self.result(totals, index, analyzer)
+            for load in loads(value)
+            for place, extent in zip(load.indices, shape_of(load.source), strict=True)
+        )
+
     def emit(
         self,
         width: int,
@@ -120,6 +132,7 @@ class Value:
         index: Callable[[Expr, Expr], list[Expr]],
         store: Callable[[Expr, Expr, list[Expr]], None],
         analyzer: Analyzer,
+        inside: Callable[[Expr], Expr] | None = None,
     ) -> None:
         """Emit the computation of some columns of `width` elements side by side.
 
@@ -129,6 +142,8 @@ class Value:
             Column and lane -> logical index.
         store
             Column, lane and the parts' values -> what stores them.
+        inside
+            Lane -> whether there is such an element; None: there is. What is none reads nothing.
         """
         parts = self.stage.parts
         if not self.reduces:
@@ -156,6 +171,8 @@ class Value:
                     place = column * width + lane
                     so_far = [total[place] for total in totals]
                     value = self.at(part.value, index(column, lane), steps, analyzer, so_far)
+                    if inside is not None:
+                        value = tirx.if_then_else(inside(lane), value, part.init)
                     ir.buffer_store(new, value, [place if fresh is totals else lane])
             if fresh is not totals:
                 for total, new in zip(totals, fresh, strict=True):
