@@ -22,7 +22,7 @@ from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.matmul import Matmul
 from toolchain.building.cpu.policy import default_choice
 from toolchain.building.cpu.read import Read, UnreadableError, read, shape_of
-from toolchain.building.cpu.split import parts
+from toolchain.building.cpu.split import parts, until
 from toolchain.building.cpu.transposed import Transposed
 from toolchain.building.cpu.work import Work
 
@@ -102,8 +102,8 @@ class Plan:
         if value in self.places:
             return self.part(*self.places[value])
         shape = extents(value)
-        lanes = self.lanes if value in self.packed | self.blocked or shape[1] >= self.lanes else 1
-        return Layout(lanes, self.halos.get(value, (0,) * (2 * (len(shape) - 2))))
+        blocks = value in self.packed or value in self.blocked or shape[1] >= self.lanes
+        return Layout(self.lanes if blocks else 1, self.halos.get(value, (0,) * (2 * (len(shape) - 2))))
 
 
 def extents(value: relax.Expr) -> tuple[int, ...]:
@@ -127,14 +127,63 @@ def plan(fused: tvm.IRModule, core: Core, choose: Choose) -> Plan:
     """Plan every call of the network's function `main`."""
     known: dict[str, Known | None] = {}
     result = Plan(core.lanes)
-    for block in fused["main"].body.blocks:
-        for binding in block.bindings:
-            for step in _steps(fused, binding, known, choose, core):
-                result.steps.append(step)
-                if isinstance(step, Generated):
-                    _place(step, result)
+    bindings = [binding for block in fused["main"].body.blocks for binding in block.bindings]
+    outputs = _outputs(fused, bindings, known, core)
+    for binding in bindings:
+        if binding.var in outputs:
+            steps: list[Step] = list(outputs[binding.var])
+        else:
+            steps = _steps(fused, binding, known, choose, core)
+        for step in steps:
+            result.steps.append(step)
+            if isinstance(step, Generated):
+                _place(step, result)
     _concatenate(result, fused["main"].body.body)
     return result
+
+
+def _outputs(
+    fused: tvm.IRModule, bindings: list[relax.Binding], known: dict[str, Known | None], core: Core
+) -> dict[relax.Var, list[Generated]]:
+    """Cut functions with several outputs into one for each that is used.
+
+    Returns
+    -------
+    dict
+        Binding of an output -> the step that computes it; of the function's call -> no step.
+    """
+    body = fused["main"].body.body
+    items = [each for each in bindings if isinstance(each.value, relax.TupleGetItem)]
+    others = [each.value for each in bindings if not isinstance(each.value, relax.TupleGetItem)]
+    whole = {var for value in (*others, body) for var in _variables(value)}
+    found: dict[relax.Var, list[Generated]] = {}
+    for binding in bindings:
+        var, value = binding.var, binding.value
+        if not _called(value) or not isinstance(value.ty, relax.TupleType) or var in whole:
+            continue
+        name = value.args[0].name_hint
+        if name not in known:
+            known[name] = _known(fused[name], core)
+        function = known[name]
+        if function is None:
+            continue
+        outputs = function[0].params[-len(value.ty.fields) :]
+        parts_ = [until(function[0], output) for output in outputs]
+        if not all(_general(part, core) for part in parts_):
+            continue
+        found[var] = []
+        used = [item for item in items if item.value.tuple_value.same_as(var)]
+        for number, item in enumerate(used):
+            part, place = parts_[item.value.index], item.value.index
+            arguments = [
+                argument
+                for param, argument in zip(function[0].params, value.args[1].fields, strict=False)
+                if any(param.same_as(own) for own in part.params)
+            ]
+            call = relax.call_tir(value.args[0], arguments, value.ty.fields[place])
+            own = f"{name}_output{place}" if number else name  # the first keeps the task's name
+            found[item.var] = [Generated(item.var, call, own, part)]
+    return found
 
 
 def _concatenate(result: Plan, output: relax.Expr) -> None:
@@ -176,7 +225,7 @@ def _steps(
     fused: tvm.IRModule, binding: relax.Binding, known: dict[str, Known | None], choose: Choose, core: Core
 ) -> list[Step]:
     var, value = binding.var, binding.value
-    if not isinstance(value, relax.Call) or value.op != tvm.ir.Op.get("relax.call_tir"):
+    if not _called(value):
         return [Step(var, value)]
     name = value.args[0].name_hint
     if name not in known:
@@ -208,6 +257,19 @@ def _steps(
     return steps
 
 
+def _called(value: relax.Expr) -> bool:
+    return isinstance(value, relax.Call) and value.op == tvm.ir.Op.get("relax.call_tir")
+
+
+def _general(function: Read, core: Core) -> bool:
+    """Whether the general rule knows a function."""
+    try:
+        general(function, [None] * len(function.params), core)
+    except UnreadableError:
+        return False
+    return True
+
+
 def _known(func: tirx.PrimFunc, core: Core) -> Known | None:
     """Return a function and its parts; None where it keeps its default schedule."""
     try:
@@ -215,11 +277,7 @@ def _known(func: tirx.PrimFunc, core: Core) -> Known | None:
     except UnreadableError:
         return None
     found = parts(whole)
-    try:
-        for part, work in found if len(found) > 1 else []:
-            if work is None:
-                general(part, [None] * len(part.params), core)
-    except UnreadableError:
+    if len(found) > 1 and not all(work is not None or _general(part, core) for part, work in found):
         return whole, [(whole, None)]
     return whole, found
 

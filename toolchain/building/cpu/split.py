@@ -33,17 +33,20 @@ def parts(read: Read) -> list[tuple[Read, Work | None]]:
 def split(read: Read, cuts: Sequence[tirx.Buffer]) -> list[Read]:
     """Return the functions that compute each of `cuts`, and the output from them."""
     targets = [*cuts] if cuts[-1].same_as(read.output) else [*cuts, read.output]
-    return [_until(read, target, [cut for cut in cuts if not cut.same_as(target)]) for target in targets]
+    return [until(read, target, [cut for cut in cuts if not cut.same_as(target)]) for target in targets]
 
 
-def _until(read: Read, target: tirx.Buffer, given: Sequence[tirx.Buffer]) -> Read:
+def until(read: Read, target: tirx.Buffer, given: Sequence[tirx.Buffer] = ()) -> Read:
+    """Return the function that computes `target` alone, `given` among its parameters."""
     wanted = [target]
     stages: list[Stage] = []
     for stage in reversed(read.stages):
-        if _among(stage.buffer, wanted) and not _among(stage.buffer, given):
+        written = [part.buffer for part in stage.parts]
+        if any(_among(buffer, wanted) and not _among(buffer, given) for buffer in written):
             stages.insert(0, stage)
-            wanted += [load.source for load in loads(stage.value)]
-    inputs = [buffer for buffer in (*read.params[:-1], *given) if _among(buffer, wanted)]
+            wanted += [load.source for part in stage.parts for load in loads(part.value)]
+    known = [param for param in read.params if read.producer(param) is None]
+    inputs = [buffer for buffer in (*known, *given) if _among(buffer, wanted)]
     return Read((*inputs, target), tuple(stages))
 
 
@@ -55,7 +58,7 @@ def _computed(read: Read, buffer: tirx.Buffer) -> bool:
     """Whether a buffer costs too much to compute wherever it is read."""
     if read.producer(buffer) is None:
         return False
-    stages = _until(read, buffer, []).stages
+    stages = until(read, buffer, []).stages
     return any(stage.init is not None or calls(stage.value) for stage in stages)
 
 
@@ -65,7 +68,7 @@ def _end(read: Read, y: tirx.Buffer) -> tirx.Buffer:
     while not after.pop(0).same_as(y):
         pass
     for buffer in reversed(after):
-        rest = _until(read, read.output, [buffer])
+        rest = until(read, read.output, [buffer])
         needs = rest.producer(y) is not None
         if (buffer.same_as(read.output) or not needs) and _elementwise(read, y, buffer):
             return buffer
