@@ -10,7 +10,7 @@ from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.emit import ZERO, build, places
+from toolchain.building.cpu.emit import ZERO, build, places, tiles
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.general import general
 from toolchain.building.cpu.layout import Layout
@@ -44,7 +44,6 @@ def _with_halo(shape: Sequence[int], layout: Layout, core: Core) -> tirx.PrimFun
     """Copy row by row: with one lane the general rule would copy number by number."""
     full = layout.shape(shape)[:-1]
     width = shape[-1]
-    vector = next(size for size in (core.lanes, core.lanes // 2, 4, 2, 1) if size and width % size == 0)
 
     def body() -> None:
         source = ir.arg("source", ir.buffer(tuple(shape), "float32"))
@@ -65,11 +64,12 @@ def _with_halo(shape: Sequence[int], layout: Layout, core: Core) -> tirx.PrimFun
 
             def copy() -> None:
                 zeros(0, layout.before[-1])
-                with ir.serial(0, width // vector) as step, ir.vectorized(0, vector) as lane:
-                    moved = [place - before for place, before in zip(row, layout.before, strict=False)]
-                    column = step * vector + lane
-                    value = source[(n, channel, *moved, column)]
-                    ir.buffer_store(result, value, [n, channel, *row, column + layout.before[-1], 0])
+                moved = [place - before for place, before in zip(row, layout.before, strict=False)]
+                for start, many, size in tiles(width, core.lanes):
+                    with ir.serial(0, many) as step, ir.vectorized(0, size) as lane:
+                        column = step * size + start + lane
+                        value = source[(n, channel, *moved, column)]
+                        ir.buffer_store(result, value, [n, channel, *row, column + layout.before[-1], 0])
                 zeros(layout.before[-1] + width, layout.after[-1])
 
             if not inside:
