@@ -12,7 +12,7 @@ import mmap
 import numpy as np
 import tvm
 
-from tests.building.cpu.layers import Case, Layer, ready
+from tests.building.cpu.single import Case, Layer, ready
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.tile import depthwise_tile, direct_tile

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.building.cpu.computed import CORES
-from tests.building.cpu.layers import Case, Layer, wrong
+from tests.building.cpu.single import Case, Layer, wrong
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.depthwise import pack_weight
 from toolchain.building.cpu.tile import candidates

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.building.cpu.computed import CORES
-from tests.building.cpu.layers import Case, Layer, wrong
+from tests.building.cpu.single import Case, Layer, wrong
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.direct import pack_weight

@@ -1,0 +1,143 @@
+"""Single convolutions: generated for any choice, compiled together, run on packed numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+import tvm
+from tvm import te, topi
+
+from toolchain.building.cpu import depthwise, direct
+from toolchain.building.cpu.choice import Choice
+from toolchain.building.cpu.convolution import Convolution, convolution
+from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.layout import Array, Layout, dense_layout
+from toolchain.building.cpu.read import Read, read, shape_of
+from toolchain.profiles import load_profile
+from toolchain.targets.target import target_for
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A 2-D convolution; bias, another value of the output's shape and ReLU follow."""
+
+    ci: int
+    co: int
+    size: tuple[int, int]
+    kernel: int = 3
+    stride: int = 1
+    pad: int = 1
+    groups: int = 1
+    batch: int = 1
+
+    def read(self) -> tuple[Read, Convolution]:
+        """Return what the unpacked function computes."""
+        x = te.placeholder((self.batch, self.ci, *self.size), name="x")
+        w = te.placeholder((self.co, self.ci // self.groups, self.kernel, self.kernel), name="w")
+        if self.groups > 1:
+            y = topi.nn.group_conv2d_nchw(x, w, self.stride, self.pad, 1, self.groups)
+        else:
+            y = topi.nn.conv2d_nchw(x, w, self.stride, self.pad, 1)
+        bias = te.placeholder((1, self.co, 1, 1), name="bias")
+        other = te.placeholder(y.shape, name="other")
+        out = topi.nn.relu(topi.add(topi.add(y, bias), other))
+        found = read(te.create_prim_func([x, w, bias, other, out]))
+        conv = convolution(found)
+        assert conv is not None
+        return found, conv
+
+    def expected(self, x: Array, w: Array, bias: Array, other: Array) -> Array:
+        """Return what it must compute, in float64."""
+        p, s = self.pad, self.stride
+        padded = np.pad(x.astype("f8"), [(0, 0), (0, 0), (p, p), (p, p)])
+        total = other.astype("f8") + bias
+        high, wide = total.shape[2:]
+        each, own = self.co // self.groups, self.ci // self.groups
+        for g, i, j in product(range(self.groups), range(self.kernel), range(self.kernel)):
+            part = padded[:, g * own : (g + 1) * own, i : i + s * high : s, j : j + s * wide : s]
+            mine = slice(g * each, (g + 1) * each)
+            total[:, mine] += np.einsum("nchw,oc->nohw", part[..., :high, :wide], w[mine, :, i, j])
+        return np.maximum(total, 0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer, generated for one choice.
+
+    Attributes
+    ----------
+    halo
+        Zeros around the output, on every side.
+    """
+
+    layer: Layer
+    choice: Choice
+    halo: int = 0
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A compiled case: its function, its packed arguments (the output last), and what is due."""
+
+    case: Case
+    run: Callable[..., None]
+    arguments: list[Array]
+    expected: Array
+    output: Layout
+
+    def error(self, output: Array) -> float:
+        """Return how far the packed output is from what is due, infinite where padding is not zero."""
+        found = self.output.unpack(output, self.expected.shape)
+        if not np.array_equal(self.output.pack(found), output):
+            return np.inf
+        return float(np.abs(found - self.expected).max() / np.abs(self.expected).max())
+
+
+def ready(cases: Sequence[Case], core: Core) -> list[Ready]:
+    """Compile cases, all as one module, for any x86-64."""
+    made = [_function(case, core) for case in cases]
+    module = tvm.IRModule(
+        {f"f{i}": func.with_attr("global_symbol", f"f{i}") for i, (func, *_) in enumerate(made)}
+    )
+    library = tvm.compile(module, target_for(load_profile("x86_64")).target)
+    return [
+        Ready(case, library[f"f{i}"], arguments, expected, output)
+        for i, (case, (_func, arguments, expected, output)) in enumerate(zip(cases, made, strict=True))
+    ]
+
+
+def wrong(cases: Sequence[Case], core: Core) -> list[str]:
+    """Return the cases that compute something else than numpy, and by how much."""
+    found = []
+    for each in ready(cases, core):
+        tensors = [tvm.runtime.tensor(argument) for argument in each.arguments]
+        each.run(*tensors)
+        error = each.error(tensors[-1].numpy())
+        if not error < 1e-5:
+            found.append(f"{each.case}: {error:.1e}")
+    return found
+
+
+def _function(case: Case, core: Core) -> tuple[tvm.tirx.PrimFunc, list[Array], Array, Layout]:
+    random = np.random.default_rng(0)
+    found, conv = case.layer.read()
+    values = [random.standard_normal(shape_of(param)).astype("float32") for param in found.params]
+    vector = core.lanes if conv.ci >= core.lanes else 1
+    plain = dense_layout(core.lanes, 4)
+    output = replace(plain, halo=(case.halo,) * 4)
+    layouts = [Layout(vector, conv.pads), None, plain, plain, output]
+    if conv.depthwise:
+        weight = depthwise.pack_weight(values[1], conv, core.lanes)
+        func = depthwise.depthwise(found, conv, case.choice, layouts, core)
+    else:
+        weight = direct.pack_weight(values[1], conv, case.choice, core.lanes, vector)
+        func = direct.direct(found, conv, case.choice, layouts, core)
+    packed = [
+        weight if layout is None else layout.pack(value)
+        for value, layout in zip(values, layouts, strict=True)
+    ]
+    packed[-1] = np.full_like(packed[-1], np.nan)  # so that what is not written shows
+    return func, packed, case.layer.expected(*values[:-1]), output
