@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.building.cpu.computed import CORES, wrong
-from tests.building.cpu.drawn import Branches, Conv, Drawn, Network, Pool, Window
+from tests.building.cpu.drawn import Branches, Conv, Drawn, Network, Pointwise, Pool, Window
 from tests.building.cpu.strategies import ALL
 from toolchain.building.cpu.core import Core
 
@@ -30,6 +30,8 @@ FOUND: tuple[Drawn, ...] = (
     Network((2, 3, 5, 6, 7), (Conv(1, SAME, groups=0),)),
     # Channels of a group's last block that do not exist.
     Network((1, 20, 1, 5), (Conv(2, groups=0),)),
+    # Values of few channels that are added to a convolution's, from outside and its own input.
+    Network((1, 5, 6, 7), (Conv(3), Pointwise("add input"), Branches(((), (Conv(3, SAME),)), add=True))),
     # Pads that are one more before than after; a kernel wider than the image.
     Network((2, 17, 4, 5), (Pool("MaxPool", Window((2,) * 3, (2,) * 3, pads="SAME_LOWER")),)),
     Network((3, 8, 10, 1), (Pool("AveragePool", Window((3,) * 3, (2,) * 3, pads="SAME_LOWER")),)),

@@ -314,6 +314,9 @@ def _place(step: Generated, result: Plan) -> None:
             result.halos[source] = tuple(map(max, have, need))
             if step.choice.algorithm == "depthwise":
                 result.blocked.add(source)
+            for operand in filter(packable, step.arguments):  # what is added to the output is read as it is
+                if extents(operand)[1] == extents(step.var)[1]:
+                    result.blocked.add(operand)
     elif packable(step.var):
         shape = extents(step.var)
         for source in step.arguments:
