@@ -11,6 +11,7 @@ from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.convolution import Convolution
+from toolchain.building.cpu.elementary import in_arithmetic
 from toolchain.building.cpu.expressions import bind, inlined
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.read import Expr, Read, Var, shape_of
@@ -28,7 +29,7 @@ def build(body: Callable[[], None]) -> tirx.PrimFunc:
         ir.func_name("main")
         ir.func_attr({"tirx.noalias": True, "tirx.is_scheduled": True})
         body()
-    return builder.get()
+    return in_arithmetic(builder.get())
 
 
 @contextmanager
