@@ -32,6 +32,8 @@ FOUND: tuple[Drawn, ...] = (
     Network((1, 20, 1, 5), (Conv(2, groups=0),)),
     # Values of few channels that are added to a convolution's, from outside and its own input.
     Network((1, 5, 6, 7), (Conv(3), Pointwise("add input"), Branches(((), (Conv(3, SAME),)), add=True))),
+    # A value per channel, read for lanes that are none (seen between pages that cannot be read).
+    Network((2, 40, 13), (Conv(40, Window((2,) * 3)), Pointwise("gate"), Pointwise("clip"))),
     # Pads that are one more before than after; a kernel wider than the image.
     Network((2, 17, 4, 5), (Pool("MaxPool", Window((2,) * 3, (2,) * 3, pads="SAME_LOWER")),)),
     Network((3, 8, 10, 1), (Pool("AveragePool", Window((3,) * 3, (2,) * 3, pads="SAME_LOWER")),)),

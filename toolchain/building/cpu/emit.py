@@ -12,7 +12,7 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.elementary import in_arithmetic
-from toolchain.building.cpu.expressions import bind, inlined
+from toolchain.building.cpu.expressions import bind, calls, inlined
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.read import Expr, Read, Var, shape_of
 from toolchain.building.cpu.transposed import Transposed
@@ -130,7 +130,10 @@ class Emitter:
         index = list(index)
         value = self._epilogue(total, index)
         if self.conv.co % self.lanes:  # what lies in the padding must stay zero, whatever f(0) is
-            value = tirx.Select(self.analyzer.simplify(index[1]) < self.conv.co, value, ZERO)
+            # TVM takes away a load's own condition where a Select says the same, but a Select computes
+            # both sides: the load would go beyond its buffer.
+            keep = tirx.if_then_else if calls(value, "if_then_else") else tirx.Select
+            value = keep(self.analyzer.simplify(index[1]) < self.conv.co, value, ZERO)
         self.store_sum(value, index)
 
     def store_sum(self, value: Expr, index: Sequence[Expr]) -> None:
