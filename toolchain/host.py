@@ -22,7 +22,8 @@ def host_profile() -> Profile:
     if name is None:
         raise UsageError(f"the board 'local' does not exist on a {arch} host", "use an x86-64 or arm64 host")
     base = load_profile(name)
-    cpu = x86_level(host_cpu_flags()) if arch == "x86_64" else "generic"
+    flags = host_cpu_flags()
+    cpu = x86_level(flags) if arch == "x86_64" else "generic"
     cores = physical_cores()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     return base.model_copy(
@@ -30,11 +31,15 @@ def host_profile() -> Profile:
             "name": base.name if arch == "x86_64" else "aarch64",
             "description": "this host",
             "clusters": (Cluster(cpu=cpu, cores=cores),),
+            "optional": tuple(f"+{feature}" for feature, flag in _HALF.items() if flag in flags),
             "memory_mib": memory,
             "image": "base",
         }
     )
 
+
+# LLVM's and Linux's names of what computes in float16: only code in float16 asks for it.
+_HALF = {"avx512fp16": "avx512_fp16", "fullfp16": "asimdhp"}
 
 # Linux's names of the flags that the x86-64 psABI asks of each level
 # (https://gitlab.com/x86-psABIs/x86-64-ABI, "Micro-Architecture Levels").

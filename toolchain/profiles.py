@@ -66,6 +66,9 @@ class Profile(_Strict):
     triple: Annotated[str, AfterValidator(_four_parts)]
     clusters: tuple[Cluster, ...] = Field(min_length=1)
     features: tuple[str, ...] = Field((), description="LLVM features beyond the cpu's, e.g. +neon")
+    optional: tuple[str, ...] = Field(
+        (), description="LLVM features that the boards have and only some code needs: +avx512fp16"
+    )
     glibc: Annotated[str | None, AfterValidator(_has_glibc)] = Field(
         None,
         pattern=r"^\d+\.\d+$",

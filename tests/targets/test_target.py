@@ -148,3 +148,37 @@ def test_features_are_translated_sorted_and_the_rest_left_out() -> None:
 def test_the_features_of_the_levels_are_all_translated() -> None:
     for level, flags in X86_LEVELS.items():
         assert flags <= set(linux_features("x86_64", cpu_features(X86, level)))
+
+
+LACKING = [
+    (name, cluster.cpu)
+    for name in ("rk3399", "raspberrypi4", "pynq", "android-arm64", "x86_64")
+    for cluster in load_profile(name).clusters
+]
+
+
+@pytest.mark.parametrize(("name", "cpu"), LACKING)
+def test_float16_is_refused_where_the_cpu_does_not_compute_in_it(name: str, cpu: str) -> None:
+    with pytest.raises(UsageError, match=rf"--dtype float16: {cpu} of board class {name} does not") as caught:
+        target_for(load_profile(name), cpu, dtype="float16")
+    assert caught.value.hint == "use --dtype float32"
+
+
+def test_code_in_float16_asks_for_what_computes_in_it_and_other_code_does_not() -> None:
+    has = changed("x86_64", "x86-64-v4", optional=("+avx512fp16",))
+    half, full = target_for(has, dtype="float16"), target_for(has)
+    assert (half.dtype, full.dtype) == ("float16", "float32")
+    assert set(half.requires) - set(full.requires) == {"avx512_fp16"}
+    assert half.features == ("+avx512fp16",)
+    assert "avx512fp16" in str(half.target.attrs["mattr"])
+    assert half.level == full.level == "x86-64-v4"
+    assert "asimdhp" in target_for(load_profile("raspberrypi5"), dtype="float16").requires
+
+
+def test_the_host_offers_float16_where_its_cpu_has_it() -> None:
+    profile, flags = host_profile(), host_cpu_flags()
+    if flags & {"avx512_fp16", "asimdhp"}:
+        assert set(target_for(profile, dtype="float16").requires) <= flags
+    else:
+        with pytest.raises(UsageError, match="does not compute in float16"):
+            target_for(profile, dtype="float16")

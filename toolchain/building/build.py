@@ -126,7 +126,7 @@ def build(
     check_inputs(model.inputs, sample)
     progress("computing the reference output")  # first: a sample that is no use shows here
     expected = reference_outputs(model, dict(sample))
-    made_for = target_for(target.profile, options.cluster, options.threads)
+    made_for = target_for(target.profile, options.cluster, options.threads, model.options.dtype)
     progress("lowering the network")
     fused = fuse(model.module, made_for.target, model.options.layout)
     tasks = extract_tasks(fused)

@@ -47,7 +47,7 @@ def manifest_of(
         target=TargetFacts(
             triple=made_for.triple,
             mcpu=made_for.cpu,
-            mattr=target.profile.features,
+            mattr=made_for.features,
             definition=definition,
         ),
         requires=made_for.requires,

@@ -71,7 +71,7 @@ class Task:
 
 def tasks_for(model: Model, profile: Profile, cluster: str | None = None) -> list[Task]:
     """Return the tasks of a model on a class's cluster (None: the first)."""
-    target = target_for(profile, cluster)
+    target = target_for(profile, cluster, dtype=model.options.dtype)
     return extract_tasks(fuse(model.module, target.target, model.options.layout))
 
 

@@ -38,7 +38,8 @@ class Model:
     onnx
         The float32 reference graph, all shapes static, weights inside.
     module
-        The same as Relax; weights are constants, the i-th parameter of `main` is `inputs[i]`.
+        The same as Relax, its products in the options' dtype; weights are constants, the i-th parameter of
+        `main` is `inputs[i]`.
     inputs, outputs
         In the order of the graph, under their ONNX names.
     sha256
@@ -77,13 +78,18 @@ def load_model(source: str, options: ModelOptions) -> Model:
     check_valid(static, found.origin)
     graph = inferred(static, found.origin)
     module = import_module(graph, found.origin)
+    outputs = output_specs(graph, module, found.origin)
+    if options.dtype == "float16":
+        from toolchain.models.half import halved
+
+        module = halved(module, found.origin)
     return Model(
         name=found.name,
         source=found.origin,
         onnx=graph,
         module=module,
         inputs=input_specs(graph),
-        outputs=output_specs(graph, module, found.origin),
+        outputs=outputs,
         sha256=found.sha256,
         softmax_outputs=softmax_outputs(graph),
         options=options,

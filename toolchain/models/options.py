@@ -9,9 +9,7 @@ from toolchain.errors import UsageError
 
 LAYOUTS = ("auto", "packed", "NCHW", "NHWC")
 WINOGRADS = ("auto", "off")
-DTYPES = ("float32",)
-LATER = {"--dtype": ("float16",)}
-"""Values that the command line promises and that are not there yet."""
+DTYPES = ("float32", "float16")
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ class ModelOptions:
     winograd
         Whether convolutions may be computed by winograd in packed layouts; `auto`: where it pays.
     dtype
-        Arithmetic of the library; the reference is always float32.
+        Arithmetic of the library; its inputs and outputs and the reference are always float32.
     batch
         First dimension of the inputs, where the file leaves it open; None leaves it to `shapes`.
     shapes
@@ -50,6 +48,10 @@ class ModelOptions:
         _check_choice("--layout", self.layout, LAYOUTS)
         _check_choice("--winograd", self.winograd, WINOGRADS)
         _check_choice("--dtype", self.dtype, DTYPES)
+        if self.dtype == "float16" and not self.packed:
+            raise UsageError(
+                f"--dtype float16: there is no code for it in --layout {self.layout}", "leave --layout out"
+            )
         if self.batch is not None and self.batch < 1:
             raise UsageError(f"--batch {self.batch}: must be 1 or more")
         if self.weights_seed < 0:
@@ -59,10 +61,7 @@ class ModelOptions:
 def _check_choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
     if value in allowed:
         return
-    choices = f"use {option} {'|'.join(allowed)}"
-    if value in LATER.get(option, ()):
-        raise UsageError(f"{option} {value} comes later: it can't be used in this version", choices)
-    raise UsageError(f"{option} {value}: no such choice", choices)
+    raise UsageError(f"{option} {value}: no such choice", f"use {option} {'|'.join(allowed)}")
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:

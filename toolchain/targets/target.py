@@ -27,6 +27,10 @@ class BoardTarget:
         Feature level of the records' key: `x86-64-v3`, `neon` …
     threads
         Cores of the cluster.
+    dtype
+        What the code computes in, float32 or float16.
+    features
+        LLVM's, beyond the cpu's.
     """
 
     target: tvm.target.Target
@@ -35,16 +39,25 @@ class BoardTarget:
     level: str
     requires: tuple[str, ...]
     threads: int
+    dtype: str = "float32"
+    features: tuple[str, ...] = ()
 
 
-def target_for(profile: Profile, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
+# By the first part of the triple: what computes in float16, in LLVM's names. What only converts to it
+# (f16c, and fp16 of Arm's VFP) does not.
+_HALF = {"x86_64": "avx512fp16", "aarch64": "fullfp16"}
+
+
+def target_for(
+    profile: Profile, cluster: str | None = None, threads: int | None = None, dtype: str = "float32"
+) -> BoardTarget:
     """Return the Target for `cluster` (a cpu name; None: the first) of a board class.
 
     Raises
     ------
     UsageError
         The class names an architecture, cpu or feature that is unknown; LLVM itself would only
-        log the latter two and go on with plain code.
+        log the latter two and go on with plain code. Or its cores do not compute in `dtype`.
     """
     cores = profile.cluster(cluster)
     source = f"board class {profile.name}"
@@ -53,6 +66,7 @@ def target_for(profile: Profile, cluster: str | None = None, threads: int | None
         raise UsageError(f"{source}: triple {profile.triple!r} is not supported", f"known are: {known}")
     _check_cpu(source, profile.triple, cores.cpu)
     _check_features(source, profile)
+    features = profile.features + _for_dtype(profile, cores.cpu, dtype)
     count = threads or cores.cores
     options: dict[str, object] = {
         "kind": "llvm",
@@ -62,12 +76,28 @@ def target_for(profile: Profile, cluster: str | None = None, threads: int | None
     }
     if profile.arch == "armv7a":
         options["mfloat-abi"] = "hard"  # the profile's triple says so; TVM wants it here too
-    if profile.features:
-        options["mattr"] = list(profile.features)
+    if features:
+        options["mattr"] = list(features)
     target = tvm.target.Target(options)
-    requires = linux_features(profile.arch, _enabled(profile, cores.cpu))
+    requires = linux_features(profile.arch, _enabled(profile.triple, features, cores.cpu))
     level = x86_level(frozenset(requires)) if profile.arch == "x86_64" else "neon"
-    return BoardTarget(target, profile.triple, cores.cpu, level, requires, count)
+    return BoardTarget(target, profile.triple, cores.cpu, level, requires, count, dtype, features)
+
+
+def _for_dtype(profile: Profile, cpu: str, dtype: str) -> tuple[str, ...]:
+    """Return the features to switch on for code in a dtype."""
+    if dtype == "float32":
+        return ()
+    needed = _HALF.get(profile.arch)
+    if needed in _enabled(profile.triple, profile.features, cpu):
+        return ()
+    if f"+{needed}" in profile.optional:
+        return (f"+{needed}",)
+    lacks = f"it lacks {needed}" if needed else f"{profile.arch} has no such instructions"
+    raise UsageError(
+        f"--dtype {dtype}: {cpu} of board class {profile.name} does not compute in {dtype} ({lacks})",
+        "use --dtype float32",
+    )
 
 
 def _check_cpu(source: str, triple: str, cpu: str) -> None:
@@ -78,7 +108,7 @@ def _check_cpu(source: str, triple: str, cpu: str) -> None:
 
 
 def _check_features(source: str, profile: Profile) -> None:
-    for feature in profile.features:
+    for feature in (*profile.features, *profile.optional):
         known = _known_features(profile.triple)
         if feature[:1] not in "+-" or feature[1:] not in known:
             close = difflib.get_close_matches(feature.lstrip("+-"), known, n=3)
@@ -94,7 +124,7 @@ def _known_features(triple: str) -> frozenset[str]:
     return frozenset().union(*(cpu_features(triple, cpu) for cpu in cpus(triple)))
 
 
-def _enabled(profile: Profile, cpu: str) -> frozenset[str]:
-    on = {feature[1:] for feature in profile.features if feature.startswith("+")}
-    off = {feature[1:] for feature in profile.features if feature.startswith("-")}
-    return (cpu_features(profile.triple, cpu) | on) - off
+def _enabled(triple: str, features: tuple[str, ...], cpu: str) -> frozenset[str]:
+    on = {feature[1:] for feature in features if feature.startswith("+")}
+    off = {feature[1:] for feature in features if feature.startswith("-")}
+    return (cpu_features(triple, cpu) | on) - off

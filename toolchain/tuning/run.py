@@ -43,7 +43,7 @@ def plan(model: Model, board: Board, options: TuneOptions) -> tuple[BoardTarget,
     UsageError
         A task id is unknown, or means several.
     """
-    target = target_for(board.profile, options.cluster, options.threads)
+    target = target_for(board.profile, options.cluster, options.threads, model.options.dtype)
     tasks = extract_tasks(fuse(model.module, target.target, model.options.layout))
     return target, tasks_named(tasks, options.tasks, "--tasks")[: options.heaviest]
 

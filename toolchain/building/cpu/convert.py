@@ -10,44 +10,46 @@ from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.emit import ZERO, build, places, tiles
+from toolchain.building.cpu.emit import build, places, tiles
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.general import general
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.read import Read, read
 
 
-def pack_function(shape: Sequence[int], layout: Layout, core: Core) -> tirx.PrimFunc:
+def pack_function(shape: Sequence[int], dtype: str, layout: Layout, core: Core) -> tirx.PrimFunc:
     """Return the function that brings a plain value of a logical shape into a layout."""
     if layout.lanes == 1:
-        return _with_halo(shape, layout, core)
-    return general(_identity(shape), [None, layout], core)
+        return _with_halo(shape, dtype, layout, core)
+    return general(_identity(shape, dtype), [None, layout], core)
 
 
-def unpack_function(shape: Sequence[int], layout: Layout, core: Core) -> tirx.PrimFunc:
+def unpack_function(shape: Sequence[int], dtype: str, layout: Layout, core: Core) -> tirx.PrimFunc:
     """Return the function that brings a value of a logical shape out of a layout."""
-    return general(_identity(shape), [layout, None], core)
+    return general(_identity(shape, dtype), [layout, None], core)
 
 
-def copy_function(shape: Sequence[int], source: Layout | None, target: Layout, core: Core) -> tirx.PrimFunc:
+def copy_function(
+    shape: Sequence[int], dtype: str, source: Layout | None, target: Layout, core: Core
+) -> tirx.PrimFunc:
     """Return the function that copies a value of a logical shape from one layout to another."""
-    return general(_identity(shape), [source, target], core)
+    return general(_identity(shape, dtype), [source, target], core)
 
 
-def _identity(shape: Sequence[int]) -> Read:
-    source = te.placeholder(tuple(shape), name="source")
+def _identity(shape: Sequence[int], dtype: str) -> Read:
+    source = te.placeholder(tuple(shape), dtype, name="source")
     result = te.compute(tuple(shape), lambda *place: source(*place), name="result")
     return read(te.create_prim_func([source, result]))
 
 
-def _with_halo(shape: Sequence[int], layout: Layout, core: Core) -> tirx.PrimFunc:
+def _with_halo(shape: Sequence[int], dtype: str, layout: Layout, core: Core) -> tirx.PrimFunc:
     """Copy row by row: with one lane the general rule would copy number by number."""
     full = layout.shape(shape)[:-1]
     width = shape[-1]
 
     def body() -> None:
-        source = ir.arg("source", ir.buffer(tuple(shape), "float32"))
-        result = ir.arg("result", ir.buffer((*full, 1), "float32"))
+        source = ir.arg("source", ir.buffer(tuple(shape), dtype))
+        result = ir.arg("result", ir.buffer((*full, 1), dtype))
         analyzer = Analyzer()
         space = full[:-1]
         with ir.parallel(0, prod(space)) as piece:
@@ -60,7 +62,7 @@ def _with_halo(shape: Sequence[int], layout: Layout, core: Core) -> tirx.PrimFun
             def zeros(start: int, count: int) -> None:
                 if count:
                     with ir.serial(0, count) as column:
-                        ir.buffer_store(result, ZERO, [n, channel, *row, column + start, 0])
+                        ir.buffer_store(result, tirx.const(0, dtype), [n, channel, *row, column + start, 0])
 
             def copy() -> None:
                 zeros(0, layout.before[-1])

@@ -14,6 +14,8 @@ from tvm.sym import Analyzer
 from toolchain.building.cpu.expressions import bind, linear
 from toolchain.building.cpu.read import Expr, Read, Stage, shape_of
 
+_WIDENED = ("float32", "float16")
+
 
 @dataclass(frozen=True)
 class Convolution:
@@ -71,10 +73,19 @@ def product(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
     value = stage.value
     if stage.init is None or not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
         return None
-    factors = (value.b.a, value.b.b)
+    factors = (_narrow(value.b.a), _narrow(value.b.b))
+    if str(factors[0].ty.dtype) != str(factors[1].ty.dtype):
+        return None
     if not isinstance(value.a, TensorLoad) or not all(isinstance(each, TensorLoad) for each in factors):
         return None
     return factors
+
+
+def _narrow(value: Expr) -> Expr:
+    """Return the float16 that a product in float32 is of, else `value`."""
+    if isinstance(value, tirx.Cast) and (str(value.ty.dtype), str(value.value.ty.dtype)) == _WIDENED:
+        return value.value
+    return value
 
 
 def _convolution(read: Read, stage: Stage) -> Convolution | None:

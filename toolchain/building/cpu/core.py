@@ -17,7 +17,8 @@ class Core:
     Attributes
     ----------
     lanes
-        float32 numbers of one vector register; also the channels of a block.
+        Numbers of one vector register, of the type that the network computes in; also the channels of a
+        block.
     registers
         Vector registers.
     form
@@ -25,12 +26,20 @@ class Core:
         `lanes`: a vector of input channels is loaded once and multiplied lane by lane (ARM).
     threads
         Cores that work on one network.
+    dtype
+        What the network computes in.
     """
 
     lanes: int
     registers: int
     form: Form
     threads: int
+    dtype: str = "float32"
+
+    @property
+    def size(self) -> int:
+        """Bytes of a number."""
+        return 2 if self.dtype == "float16" else 4
 
 
 # Registers: the architecture manuals. SSE and AVX2 have 16, AVX-512 and AArch64 32; armv7 has 16
@@ -41,8 +50,9 @@ _SSE = (4, 16)
 
 def core_of(target: BoardTarget) -> Core:
     """Return the core that a target's code is generated for."""
+    denser = 2 if target.dtype == "float16" else 1
     if target.triple.startswith("x86_64"):
         lanes, registers = _X86.get(target.level, _SSE)
-        return Core(lanes, registers, "broadcast", target.threads)
+        return Core(lanes * denser, registers, "broadcast", target.threads, target.dtype)
     registers = 32 if target.triple.startswith("aarch64") else 16
-    return Core(4, registers, "lanes", target.threads)
+    return Core(4 * denser, registers, "lanes", target.threads, target.dtype)

@@ -17,12 +17,13 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.emit import ZERO, Layouts, build, grid, places, tiles, when
+from toolchain.building.cpu.emit import Layouts, build, grid, places, tiles, when
 from toolchain.building.cpu.expressions import bind, inlined, substitute
 from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.matmul import Axes, Matmul, Operand
 from toolchain.building.cpu.prefetch import LINE, prefetch
 from toolchain.building.cpu.read import Expr, Read, Var, shape_of
+from toolchain.building.cpu.sums import Sums
 
 # Where b is read: (inner, column of the group) -> the value.
 Right = Callable[[Expr, Expr], Expr]
@@ -73,6 +74,8 @@ class _Dense:
         self.rows, self.columns, self.inner = work.rows.extent, work.columns.extent, work.inner.extent
         self.groups = -(-self.columns // self.wide)
         self.analyzer = Analyzer()
+        self.dtype = str(work.a.buffer.dtype)  # of the products; `y` may be wider
+        self.zero = tirx.const(0, self.dtype)
         self.arguments = []
         for param in read.params:
             packed = work.weight is not None and param.same_as(work.weight)
@@ -119,7 +122,7 @@ class _Dense:
         once = self.rows <= self.choice.columns and self.columns % self.wide == 0
         if once and work.b.runs_along(work.columns):
             return lambda k, column: self._load(work.b, batch, None, k, group * self.wide + column)
-        panel = ir.alloc_buffer((self.inner, self.wide), "float32")
+        panel = ir.alloc_buffer((self.inner, self.wide), self.dtype)
         self._fill(panel, batch, group)
         return lambda k, column: panel[k, column]
 
@@ -131,7 +134,7 @@ class _Dense:
             at = analyzer.simplify(group * self.wide + column)
             value = self._load(work.b, batch, None, k, at)
             if not analyzer.can_prove(at < self.columns):
-                value = tirx.if_then_else(at < self.columns, value, ZERO)
+                value = tirx.if_then_else(at < self.columns, value, self.zero)
             ir.buffer_store(panel, value, [k, column])
 
         if not work.b.runs_along(work.columns):
@@ -198,13 +201,11 @@ class _Dense:
     def _tile(self, batch: list[Expr], group: Expr, first: Expr, size: int, right: Right) -> None:
         """Emit one tile, its rows from `first`."""
         lanes, analyzer = self.lanes, self.analyzer
-        sums = [ir.alloc_buffer((size * lanes,), "float32") for _ in range(self.choice.blocks)]
-        for total in sums:
-            with ir.unroll(0, size) as row, ir.vectorized(0, lanes) as lane:
-                ir.buffer_store(total, ZERO, [row * lanes + lane])
+        sums = Sums(self.choice.blocks, size, lanes, self.dtype, self.inner)
+        sums.clear()
 
         def add(row: Expr, x: Expr, k: Expr) -> None:
-            for place, total in enumerate(sums):
+            for place, total in enumerate(sums.registers):
                 with ir.vectorized(0, lanes) as lane:
                     bind(analyzer, lane, lanes)
                     product = x * right(k, place * lanes + lane)
@@ -212,8 +213,8 @@ class _Dense:
 
         if self.core.form == "lanes":
             for start, count, width in tiles(self.inner, lanes):
-                inputs = ir.alloc_buffer((size * width,), "float32")
-                with grid([count], analyzer) as (block,):
+                inputs = ir.alloc_buffer((size * width,), self.dtype)
+                with sums.loops([count], width, analyzer) as (block,):
                     with ir.unroll(0, size) as row, ir.vectorized(0, width) as lane:
                         bind(analyzer, row, size)
                         k = analyzer.simplify(block * width + start + bind(analyzer, lane, width))
@@ -223,12 +224,14 @@ class _Dense:
                         bind(analyzer, lane, width)
                         add(row, inputs[row * width + lane], block * width + start + lane)
         else:
-            with grid([self.inner], analyzer) as (k,):
-                self._fetch(group, k, size)
-                with ir.unroll(0, size) as row:
-                    bind(analyzer, row, size)
-                    add(row, self._load(self.work.a, batch, first + row, k, None), k)
-        self._store(batch, group, first, size, sums)
+            for start, count in sums.shares(self.inner):
+                with sums.loops([count], 1, analyzer) as (step,):
+                    k = analyzer.simplify(step + start)
+                    self._fetch(group, k, size)
+                    with ir.unroll(0, size) as row:
+                        bind(analyzer, row, size)
+                        add(row, self._load(self.work.a, batch, first + row, k, None), k)
+        self._store(batch, group, first, size, sums.totals)
 
     def _fetch(self, group: Expr, k: Expr, size: int) -> None:
         """Ask for the weights that are needed soon where each is used only a few times."""
@@ -253,7 +256,7 @@ class _Dense:
 
             def part(total: tirx.Buffer = total, start: Expr = start) -> None:
                 # Through memory: the registers of a tile cannot be indexed.
-                kept = ir.alloc_buffer((size * lanes,), "float32")
+                kept = ir.alloc_buffer((size * lanes,), str(total.dtype))
                 with ir.unroll(0, size) as row, ir.vectorized(0, lanes) as lane:
                     ir.buffer_store(kept, total[row * lanes + lane], [row * lanes + lane])
                 with grid([size, rest], analyzer) as (row, lane):
@@ -268,6 +271,7 @@ class _Dense:
 
     def _write(self, total: Expr, batch: list[Expr], row: Expr, column: Expr) -> None:
         """Write the output for one sum."""
+        total = total.astype(str(self.work.y.dtype))
         index = self._index(self.work.out, batch, row, None, column)
 
         def stored(buffer: tirx.Buffer, at: list[Expr]) -> Expr | None:

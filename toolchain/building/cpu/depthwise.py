@@ -11,7 +11,7 @@ from tvm.tirx.script.builder import ir
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.emit import ZERO, Emitter, Layouts, build, grid, places, shares
+from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, places, shares
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.read import Expr, Read
@@ -59,9 +59,9 @@ def depthwise(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, c
 
 def _tile(emitter: Emitter, n: Expr, block: Expr, row: list[Expr], first: Expr, columns: int) -> None:
     conv, analyzer, lanes = emitter.conv, emitter.analyzer, emitter.lanes
-    total = ir.alloc_buffer((columns * lanes,), "float32")
+    total = ir.alloc_buffer((columns * lanes,), emitter.dtype)
     with ir.unroll(0, columns) as column, ir.vectorized(0, lanes) as lane:
-        ir.buffer_store(total, ZERO, [column * lanes + lane])
+        ir.buffer_store(total, emitter.zero, [column * lanes + lane])
     with (
         grid(conv.kernel[:-1], analyzer) as taps,
         ir.unroll(0, conv.kernel[-1]) as last,

@@ -108,6 +108,8 @@ class Emitter:
                 shape = tuple(weight)
             self.arguments.append(ir.arg(param.name, ir.buffer(shape, str(param.dtype))))
         self.x, self.weight, self.out = map(self._argument, (conv.x, conv.weight, read.output))
+        self.dtype = str(conv.x.dtype)  # of the products; `y` may be wider
+        self.zero = tirx.const(0, self.dtype)
         # Where the first window begins in the padded input.
         self.origin = tuple(
             have - need for have, need in zip(self.layout(conv.x).before, conv.pads, strict=False)
@@ -132,19 +134,23 @@ class Emitter:
         if self.conv.co % self.lanes:  # what lies in the padding must stay zero, whatever f(0) is
             # TVM takes away a load's own condition where a Select says the same, but a Select computes
             # both sides: the load would go beyond its buffer.
+            zero = tirx.const(0, str(self.out.dtype))
             keep = tirx.if_then_else if calls(value, "if_then_else") else tirx.Select
-            value = keep(self.analyzer.simplify(index[1]) < self.conv.co, value, ZERO)
+            value = keep(self.analyzer.simplify(index[1]) < self.conv.co, value, zero)
         self.store_sum(value, index)
 
     def store_sum(self, value: Expr, index: Sequence[Expr]) -> None:
         """Write the output at a logical index as it is: a sum may wait there for more."""
+        value = value.astype(str(self.out.dtype))
         ir.buffer_store(self.out, value, self.layout(self.read.output).at(index, self.analyzer))
 
-    def sum(self, index: Sequence[Expr]) -> Expr:
-        """Return what `store_sum` wrote."""
-        return tirx.BufferLoad(self.out, self.layout(self.read.output).at(index, self.analyzer))
+    def load_sum(self, total: tirx.Buffer, place: list[Expr], index: Sequence[Expr]) -> None:
+        """Read what `store_sum` wrote."""
+        stored = tirx.BufferLoad(self.out, self.layout(self.read.output).at(index, self.analyzer))
+        ir.buffer_store(total, stored.astype(str(total.dtype)), place)
 
     def _epilogue(self, total: Expr, index: list[Expr]) -> Expr:
+        total = total.astype(str(self.conv.y.dtype))
         if self.read.output.same_as(self.conv.y):
             return total
 

@@ -16,10 +16,11 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.emit import ZERO, Emitter, Layouts, build, grid, places, tiles, when
+from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, places, tiles, when
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.read import Expr, Read
+from toolchain.building.cpu.sums import Sums
 from toolchain.building.cpu.transposed import Phase, Transposed
 
 
@@ -144,14 +145,13 @@ class _Interleaved:
         tap: int,
     ) -> None:
         lanes, analyzer, blocks = self.lanes, self.analyzer, self.choice.blocks
-        sums = [ir.alloc_buffer((columns * lanes,), "float32") for _ in range(blocks)]
-        for total in sums:
-            with ir.unroll(0, columns) as column, ir.vectorized(0, lanes) as lane:
-                ir.buffer_store(total, ZERO, [column * lanes + lane])
         counts = [each.taps for each in phase]
+        count = self.inputs * self.input_lanes * prod(counts)
+        sums = Sums(blocks, columns, lanes, self.emitter.dtype, count)
+        sums.clear()
         if all(counts):
             self._sum(n, group, line, first, columns, phase, tap, sums)
-        for place, total in enumerate(sums):
+        for place, total in enumerate(sums.totals):
             with ir.unroll(0, columns) as column:
                 bind(analyzer, column, columns)
                 with ir.vectorized(0, lanes) as lane:
@@ -171,7 +171,7 @@ class _Interleaved:
         columns: int,
         phase: Sequence[Phase],
         tap: int,
-        sums: list[tirx.Buffer],
+        sums: Sums,
     ) -> None:
         emitter, analyzer, lanes, input_lanes = self.emitter, self.analyzer, self.lanes, self.input_lanes
         pads = self.work.pads
@@ -185,8 +185,9 @@ class _Interleaved:
             ]
 
         by_lane = self.core.form == "lanes"
-        inputs = ir.alloc_buffer((columns * input_lanes,), "float32") if by_lane else None
-        with grid([self.inputs, *(each.taps for each in phase)], analyzer) as (block, *taps):
+        inputs = ir.alloc_buffer((columns * input_lanes,), emitter.dtype) if by_lane else None
+        extents = [self.inputs, *(each.taps for each in phase)]
+        with sums.loops(extents, input_lanes, analyzer) as (block, *taps):
             at_tap: Expr = tirx.IntImm("int32", 0)
             for each, j in zip(phase, taps, strict=True):
                 at_tap = at_tap * each.taps + j
@@ -200,7 +201,7 @@ class _Interleaved:
                 (ir.unroll if by_lane else ir.serial)(0, input_lanes) as channel,
                 ir.unroll(0, columns) as column,
             ):
-                for place, total in enumerate(sums):
+                for place, total in enumerate(sums.registers):
                     with ir.vectorized(0, lanes) as lane:
                         if inputs is not None:
                             x = inputs[column * input_lanes + channel]

@@ -158,8 +158,10 @@ def _matmul(read: Read, stage: Stage) -> Matmul | None:
     loads = [Operand(each.source, tuple(each.indices)) for each in factors]
     out = Operand(stage.buffer, stage.indices)
     places = [_places(stage, operand.index) for operand in (*loads, out)]
-    dtypes = {str(operand.buffer.dtype) for operand in (*loads, out)}
-    if dtypes != {"float32"} or any(each is None for each in places):
+    dtypes = {str(operand.buffer.dtype) for operand in loads}
+    if dtypes not in ({"float32"}, {"float16"}) or str(out.buffer.dtype) != "float32":
+        return None
+    if any(each is None for each in places):
         return None
     first, second, written = ({at for at in each if at is not None} for each in places if each is not None)
     inner = {at for at, reduced in enumerate(stage.reduce) if reduced}

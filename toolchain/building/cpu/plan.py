@@ -26,6 +26,7 @@ from toolchain.building.cpu.split import parts, until
 from toolchain.building.cpu.transposed import Transposed
 from toolchain.building.cpu.work import Work
 
+FLOATS = ("float32", "float16")
 # Name of a fused function and what it computes -> how; None: by the general rule.
 Choose = Callable[[str, Work], "Choice | None"]
 # A function, and what it was split into, each with its contraction.
@@ -112,10 +113,10 @@ def extents(value: relax.Expr) -> tuple[int, ...]:
 
 
 def images(value: relax.Expr) -> bool:
-    """Whether a value is a batch of images (or rows, or volumes) of float32."""
+    """Whether a value is a batch of images (or rows, or volumes) of floats."""
     if not isinstance(value, relax.Var) or not isinstance(value.ty, relax.TensorType):
         return False
-    return len(value.ty.shape) in (3, 4, 5) and str(value.ty.dtype) == "float32"
+    return len(value.ty.shape) in (3, 4, 5) and str(value.ty.dtype) in FLOATS
 
 
 def packable(value: relax.Expr) -> bool:

@@ -151,11 +151,11 @@ class _Rewriter:
         shape = self.plan.layout(whole).shape(extents(whole))
         if whole in self.packed:
             inside = [*arguments, self.packed[whole]]
-            ty = relax.TensorType(shape, "float32")
+            ty = relax.TensorType(shape, str(whole.ty.dtype))
             call = relax.op.call_tir_inplace(function, inside, [len(arguments)], ty)
             self.packed[whole] = self.builder.emit(call)
         else:
-            self.packed[whole] = self._call(function, arguments, shape, "float32")
+            self.packed[whole] = self._call(function, arguments, shape, str(whole.ty.dtype))
 
     def _concatenated(self, step: Generated) -> None:
         """Copy the operands that were not computed in place."""
@@ -165,10 +165,11 @@ class _Rewriter:
             source = self.plan.layout(value) if value in self.packed else None
             target = self.plan.part(step.var, block)
             operand = self.packed[value] if source is not None else self._plain(value)
-            key = ("copy", extents(value), source, target)
+            shape, dtype = extents(value), str(value.ty.dtype)
+            key = ("copy", shape, dtype, source, target)
             if key not in self.functions:
                 self.functions[key] = self._add(
-                    copy_function(extents(value), source, target, self.core), "copy"
+                    copy_function(shape, dtype, source, target, self.core), "copy"
                 )
             self._into(step.var, self.functions[key], [operand])
         self.rules[step.function] = IN_PLACE
@@ -209,22 +210,22 @@ class _Rewriter:
 
     def _packed(self, value: relax.Var) -> relax.Expr:
         if value not in self.packed:
-            layout, shape = self.plan.layout(value), extents(value)
-            key = ("pack", shape, layout)
+            layout, shape, dtype = self.plan.layout(value), extents(value), str(value.ty.dtype)
+            key = ("pack", shape, dtype, layout)
             if key not in self.functions:
-                self.functions[key] = self._add(pack_function(shape, layout, self.core), "pack")
+                self.functions[key] = self._add(pack_function(shape, dtype, layout, self.core), "pack")
             self.packed[value] = self._call(
-                self.functions[key], [self._plain(value)], layout.shape(shape), "float32"
+                self.functions[key], [self._plain(value)], layout.shape(shape), dtype
             )
         return self.packed[value]
 
     def _plain(self, value: relax.Var) -> relax.Expr:
         if value not in self.plain:
-            layout, shape = self.plan.layout(value), extents(value)
-            key = ("unpack", shape, layout)
+            layout, shape, dtype = self.plan.layout(value), extents(value), str(value.ty.dtype)
+            key = ("unpack", shape, dtype, layout)
             if key not in self.functions:
-                self.functions[key] = self._add(unpack_function(shape, layout, self.core), "unpack")
-            self.plain[value] = self._call(self.functions[key], [self.packed[value]], shape, "float32")
+                self.functions[key] = self._add(unpack_function(shape, dtype, layout, self.core), "unpack")
+            self.plain[value] = self._call(self.functions[key], [self.packed[value]], shape, dtype)
         return self.plain[value]
 
     def _plain_expr(self, value: relax.Expr) -> relax.Expr:

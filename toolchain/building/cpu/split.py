@@ -95,4 +95,4 @@ def _elementwise(read: Read, y: tirx.Buffer, buffer: tirx.Buffer) -> bool:
         inlined(read, stored, analyzer)(buffer, list(here))
     except UnreadableError:
         return False
-    return own and str(buffer.dtype) == "float32"
+    return own and str(buffer.dtype) in ("float32", "float16")

@@ -17,7 +17,6 @@ from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
 
-_FLOAT = 4
 _WIDEST = 14  # columns; a row of 28 sums leaves LLVM no registers to hold (see above)
 _LARGE = 28  # rows from which on a piece of a few rows is enough work
 _ROWS, _ROWS_OF_PASSES = 8, 20  # most rows of a piece; 4 to 8, and 7 to 28, measured alike
@@ -29,7 +28,12 @@ _SECOND = 1 << 20  # bytes of weights that stay in the second cache while rows g
 _PASS = {"broadcast": 18 << 10, "lanes": 8 << 10}
 _SHORTEST = 64  # products per sum of a pass, to pay for bringing the sum from the output and back
 # Blocks of a tile, the best first.
-_BLOCKS = {("broadcast", 16): (2, 3, 5), ("broadcast", 8): (2, 3, 5), ("broadcast", 4): (4, 2, 3)}
+_BLOCKS = {
+    ("broadcast", 32): (2, 3, 5),
+    ("broadcast", 16): (2, 3, 5),
+    ("broadcast", 8): (2, 3, 5),
+    ("broadcast", 4): (4, 2, 3),
+}
 
 
 def merged(conv: Convolution, lanes: int) -> tuple[int, int, int]:
@@ -96,7 +100,7 @@ def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
 
 def _direct(conv: Convolution, core: Core, blocks: int, limit: int) -> Choice:
     groups = conv.batch * (_output_blocks(conv, core) // blocks) * merged(conv, core.lanes)[0]
-    weights = _FLOAT * prod(conv.kernel) * conv.co * conv.ci // conv.groups
+    weights = core.size * prod(conv.kernel) * conv.co * conv.ci // conv.groups
     large = len(conv.out) > 1 and conv.out[-2] >= _LARGE
     flat = len(conv.out) == 2 and 2 * conv.out[-1] <= limit
     columns = min(limit // conv.out[-1], conv.out[0]) * conv.out[-1] if flat else min(limit, conv.out[-1])
@@ -149,7 +153,7 @@ def _input_blocks(conv: Convolution, core: Core) -> int:
 def _depth(conv: Convolution, core: Core, blocks: int) -> int:
     """Return how many input blocks' weights fit the first cache; 0: all, or too few to be worth it."""
     count, taps = _input_blocks(conv, core), prod(conv.kernel)
-    block = _FLOAT * taps * core.lanes * core.lanes * blocks
+    block = core.size * taps * core.lanes * core.lanes * blocks
     fit = max(1, _PASS[core.form] // block)
     depth = max(each for each in range(1, count + 1) if count % each == 0 and each <= fit)
     return 0 if depth == count or depth * taps * core.lanes < _SHORTEST else depth

@@ -59,8 +59,11 @@ def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
 
 
 def applies(conv: Convolution, core: Core) -> bool:
-    """Whether a convolution can be computed by winograd: 3 x 3, its input packed in full blocks."""
-    return len(conv.out) == 2 and winograd.applies(conv) and conv.ci >= core.lanes
+    """Whether a convolution can be computed by winograd: 3 x 3, its input packed in full blocks.
+
+    Not in float16: there the transforms would add more to the error than all else.
+    """
+    return core.dtype == "float32" and len(conv.out) == 2 and winograd.applies(conv) and conv.ci >= core.lanes
 
 
 def error(m: int, channels: int) -> float:

@@ -1,0 +1,204 @@
+"""A network whose products are of float16.
+
+Its inputs and outputs stay what they are. Products of matrices and convolutions multiply float16 and say
+that they sum up in float32: how much of a sum may be float16 is the code generator's business. What follows
+element by element is computed in float32 before the value is rounded, once; it fuses. Pools by maximum and
+what moves values work on float16. All else (softmax, normalisations, sums over many values, and what reads
+their results) is computed in float32, its operands cast.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir.expr import GenericConst
+
+from toolchain.errors import UsageError
+
+HALF, FULL = "float16", "float32"
+
+_CONVOLUTION = ("strides", "padding", "dilation", "groups", "data_layout", "kernel_layout", "out_layout")
+_TRANSPOSED = (*_CONVOLUTION, "output_padding")
+# Operator -> what makes it, and its attributes.
+PRODUCTS: dict[str, tuple[Callable[..., relax.Expr], tuple[str, ...]]] = {
+    "relax.matmul": (relax.op.matmul, ()),
+    "relax.nn.conv1d": (relax.op.nn.conv1d, _CONVOLUTION),
+    "relax.nn.conv2d": (relax.op.nn.conv2d, _CONVOLUTION),
+    "relax.nn.conv3d": (relax.op.nn.conv3d, _CONVOLUTION),
+    "relax.nn.conv1d_transpose": (relax.op.nn.conv1d_transpose, _TRANSPOSED),
+    "relax.nn.conv2d_transpose": (relax.op.nn.conv2d_transpose, _TRANSPOSED),
+    "relax.nn.conv3d_transpose": (relax.op.nn.conv3d_transpose, _TRANSPOSED),
+}
+MOVING = frozenset(
+    "relax." + name
+    for name in (
+        "nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", "nn.pad", "concat", "split", "stack", "reshape",
+        "flatten", "squeeze", "expand_dims", "permute_dims", "strided_slice", "broadcast_to", "repeat",
+        "tile", "flip", "layout_transform",
+    )
+)  # fmt: skip
+"""Operators that work on float16 where one of their operands is: they round nothing."""
+POINTWISE = frozenset(
+    "relax." + name
+    for name in (
+        "add", "subtract", "multiply", "divide", "maximum", "minimum", "negative", "abs", "clip", "sigmoid",
+        "tanh", "erf", "nn.relu", "nn.leakyrelu", "nn.prelu", "nn.silu", "nn.gelu", "nn.gelu_tanh",
+        "nn.softplus", "nn.selu",
+    )
+)  # fmt: skip
+"""Computed in float32; where one of their operands is float16, so is what they hand on."""
+
+
+def halved(module: tvm.ir.IRModule, origin: str) -> tvm.ir.IRModule:
+    """Return the network `main` with products of float16.
+
+    Raises
+    ------
+    UsageError
+        A constant is beyond float16's range.
+    """
+    return _Halved(module, origin).run()
+
+
+class _Halved:
+    """The network under construction.
+
+    Attributes
+    ----------
+    values
+        Variable of the old network -> dtype -> the value in it.
+    half
+        Variables whose value is float16 wherever it is stored.
+    uses
+        Variable of the old network -> how often it is read.
+    largest
+        Of the constants that are beyond float16's range; 0: there is none.
+    """
+
+    def __init__(self, module: tvm.ir.IRModule, origin: str) -> None:
+        self.module, self.origin = module, origin
+        self.rest = {var: func for var, func in module.functions.items() if var.name_hint != "main"}
+        self.builder = relax.BlockBuilder(tvm.IRModule(self.rest, attrs=module.attrs))
+        self.values: dict[relax.Var, dict[str, relax.Expr]] = {}
+        self.half: set[relax.Var] = set()
+        self.uses: Counter[relax.Var] = Counter()
+        self.largest = 0.0
+
+    def run(self) -> tvm.ir.IRModule:
+        main = self.module["main"]
+        self.values = {param: {_dtype(param): param} for param in main.params}
+        bindings = [binding for block in main.body.blocks for binding in block.bindings]
+        self.uses = Counter(var for each in bindings for var in _variables(each.value))
+        self.uses.update(_variables(main.body.body))
+        with self.builder.function("main", list(main.params), dict(main.attrs or {})):
+            with self.builder.dataflow():
+                for binding in bindings:
+                    self._binding(binding.var, binding.value)
+                result = self.builder.emit_output(self._as(main.body.body, FULL))
+            self.builder.emit_func_output(result)
+        if self.largest:  # only here, for TVM's builder does not like to be left
+            raise UsageError(
+                f"--dtype float16: {self.origin} has a constant of {self.largest:g}; float16 ends at 65504",
+                "use --dtype float32",
+            )
+        return self.builder.finalize()
+
+    def _binding(self, var: relax.Var, value: relax.Expr) -> None:
+        name = getattr(value.op, "name", "") if isinstance(value, relax.Call) else ""
+        if name in PRODUCTS and _dtype(var) == FULL:
+            make, attributes = PRODUCTS[name]
+            given = {key: getattr(value.attrs, key) for key in attributes}
+            operands = (self._as(each, HALF) for each in value.args)
+            self._keep(var, make(*operands, **given, out_dtype=FULL), half=True)
+        elif isinstance(value, relax.Call) and name in MOVING:
+            half = any(map(self._is_half, value.args))
+            self._keep(var, self._call(value, HALF if half else FULL), HALF if half else "", half=half)
+        elif isinstance(value, relax.TupleGetItem):
+            half = self._is_half(value.tuple_value)
+            self._keep(var, self._as(value, ""), HALF if half else "", half=half)
+        elif isinstance(value, relax.Call):
+            pointwise = name in POINTWISE or (name == "relax.call_tir" and _same_shape(var, value))
+            half = pointwise and _dtype(var) == FULL and any(map(self._is_half, value.args))
+            self._keep(var, self._call(value, FULL), half=half)
+        else:
+            self._keep(var, self._as(value, FULL), half=False)
+
+    def _keep(self, var: relax.Var, value: relax.Expr, dtype: str = "", *, half: bool) -> None:
+        """Keep a variable's value, of `dtype`; empty: of its old one."""
+        self.values[var] = {dtype or _dtype(var): self.builder.emit(value)}
+        if half:
+            self.half.add(var)
+            if self.uses[var] > 1:  # else what reads it may be of the same function
+                self.values[var] = {HALF: self._as(var, HALF)}
+
+    def _is_half(self, value: relax.Expr) -> bool:
+        if isinstance(value, relax.Tuple):
+            return any(map(self._is_half, value.fields))
+        return isinstance(value, relax.Var) and value in self.half
+
+    def _call(self, call: relax.Call, dtype: str) -> relax.Call:
+        arguments = [self._as(each, dtype) for each in call.args]
+        return relax.Call(call.op, arguments, call.attrs, call.ty_args)
+
+    def _as(self, value: relax.Expr, dtype: str) -> relax.Expr:
+        """Return a value of the old network, its floats of `dtype`."""
+        if isinstance(value, relax.Tuple):
+            return relax.Tuple([self._as(each, dtype) for each in value.fields])
+        if isinstance(value, relax.TupleGetItem):
+            own = HALF if self._is_half(value.tuple_value) else FULL
+            return relax.TupleGetItem(self._as(value.tuple_value, own), value.index)
+        if isinstance(value, GenericConst):
+            return self._constant(value, dtype)
+        if not isinstance(value, relax.Var) or value not in self.values:
+            return value
+        forms = self.values[value]
+        own = next(iter(forms))
+        if own not in (HALF, FULL):
+            return forms[own]
+        if isinstance(value.ty, relax.TupleType) and dtype != own:
+            parts = [relax.TupleGetItem(forms[own], place) for place in range(len(value.ty.fields))]
+            return relax.Tuple([self.builder.emit(relax.op.astype(part, dtype)) for part in parts])
+        if dtype not in forms:
+            forms[dtype] = self.builder.emit(relax.op.astype(forms[own], dtype))
+        return forms[dtype]
+
+    def _constant(self, value: GenericConst, dtype: str) -> relax.Expr:
+        array: np.ndarray[Any, Any] = value.value.numpy()
+        if str(array.dtype) != FULL or dtype != HALF:
+            return value
+        with np.errstate(over="ignore"):
+            rounded = array.astype(np.float16)
+        if np.any(np.isinf(rounded) & np.isfinite(array)):
+            self.largest = max(self.largest, float(np.abs(array[np.isfinite(array)]).max()))
+        return relax.const(rounded, HALF)
+
+
+def _variables(value: relax.Expr) -> Iterator[relax.Var]:
+    """Yield the variables in a binding's value, once for every place where they are."""
+    if isinstance(value, relax.Var):
+        yield value
+    elif isinstance(value, relax.Tuple):
+        for each in value.fields:
+            yield from _variables(each)
+    elif isinstance(value, relax.TupleGetItem):
+        yield from _variables(value.tuple_value)
+    elif isinstance(value, relax.Call):
+        for each in value.args:
+            yield from _variables(each)
+
+
+def _dtype(value: relax.Expr) -> str:
+    """Return the dtype of a tensor; empty for what is none."""
+    return str(value.ty.dtype) if isinstance(value.ty, relax.TensorType) else ""
+
+
+def _same_shape(var: relax.Var, call: relax.Call) -> bool:
+    """Whether a function's call (by ONNX's Clip) may go through its first operand element by element."""
+    first = call.args[1].fields[0]
+    shapes = [getattr(each.ty, "shape", None) for each in (var, first)]
+    return None not in shapes and str(shapes[0]) == str(shapes[1])
