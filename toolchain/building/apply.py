@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import tvm
 from tvm import tirx
 
-from toolchain.building.cpu.choice import GENERAL, Choice, choice_from
+from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.policy import default_choice, legal
+from toolchain.building.cpu.policy import default_choice, recorded_choice
 from toolchain.building.cpu.rewrite import ROWS, rewrite
 from toolchain.building.cpu.work import Work
 from toolchain.building.defaults import default_schedule
@@ -94,7 +94,7 @@ def pack(
     find
         Workload hash -> the record that applies.
     winograd
-        Whether convolutions without a record may be computed by winograd.
+        Whether convolutions may be computed by winograd.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def pack(
         if hit is None:
             return default
         try:
-            choice = _recorded(hit, work, core)
+            choice = recorded_choice(hit.record.payload, work, core, winograd)
         except ToolchainError as error:
             warnings[workload], hits[workload] = str(error), None
             return default
@@ -133,19 +133,6 @@ def pack(
         for task in tasks
     ]
     return made.module, decisions
-
-
-def _recorded(hit: Hit, work: Work, core: Core) -> Choice | None:
-    """Return the choice of a record; None: the general rule."""
-    choice = choice_from(hit.record.payload)
-    if choice == GENERAL:
-        return None
-    if not legal(choice, work, core):
-        raise ToolchainError(
-            f"a record's choice is none for this task: {hit.record.payload}",
-            "tune the task again with --fresh",
-        )
-    return choice
 
 
 def _schedule_task(

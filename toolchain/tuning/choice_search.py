@@ -12,7 +12,7 @@ from toolchain.building.cpu.alone import alone
 from toolchain.building.cpu.choice import GENERAL, Choice, choice_from
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.plan import Choose
-from toolchain.building.cpu.policy import candidates, default_choice
+from toolchain.building.cpu.policy import candidates, default_choice, recorded_choice
 from toolchain.building.cpu.rewrite import Made
 from toolchain.building.cpu.work import Work
 from toolchain.building.defaults import default_schedule
@@ -50,13 +50,18 @@ class ChoiceSearch:
             ]
             return found
 
-        made = self._made(choose)  # says what is chosen
+        made = self._made(choose)  # calls `choose`, which says what is chosen
         return _candidate(chosen, made, self.task.outputs)
 
     def recorded(self, record: Record, function: str) -> Candidate:
         """Return what a record says."""
         del function  # a choice needs no names of the function it was measured for
-        return self._candidate(choice_from(record.payload))
+
+        def choose(_name: str, work: Work) -> Choice | None:
+            return recorded_choice(record.payload, work, self.core, self.use_winograd)
+
+        made = self._made(choose)
+        return _candidate(choice_from(record.payload), made, self.task.outputs)
 
     @property
     def size(self) -> int:

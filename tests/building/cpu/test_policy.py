@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tests.building.cpu.unbuffered import conv3x3
+from toolchain.building.cpu.choice import GENERAL, Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.policy import candidates, default_choice, legal
+from toolchain.building.cpu.policy import candidates, default_choice, legal, recorded_choice
 from toolchain.building.cpu.winograd_tile import error
+from toolchain.errors import ToolchainError
 
 AVX512 = Core(16, 32, "broadcast", 1)
 AVX2 = Core(8, 16, "broadcast", 2)
@@ -76,3 +78,15 @@ def test_candidates_begin_with_the_default_and_are_legal_and_different(conv: Con
 
 def test_errors_grow_with_the_channels() -> None:
     assert error(4, 64) < error(4, 512) < error(6, 512)
+
+
+def test_a_recorded_winograd_is_left_out_where_none_is_wanted() -> None:
+    conv = LAYERS[0]
+    payload = Choice("winograd", 2, 8, 1, 4).to_json()
+    assert recorded_choice(payload, conv, AVX512, True) == Choice("winograd", 2, 8, 1, 4)
+    with pytest.raises(ToolchainError, match="--winograd off"):
+        recorded_choice(payload, conv, AVX512, False)
+
+
+def test_a_record_of_the_general_rule_is_no_choice() -> None:
+    assert recorded_choice(GENERAL.to_json(), LAYERS[0], AVX512, True) is None

@@ -1,15 +1,16 @@
-"""The choice for a function without a record."""
+"""Which choice a function gets without a record and by one, and which a tuner may measure."""
 
 from __future__ import annotations
 
 from toolchain.building.cpu import dense_tile, interleaved, tile, winograd_tile
-from toolchain.building.cpu.choice import Choice
+from toolchain.building.cpu.choice import GENERAL, Choice, choice_from
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.cost import cost
 from toolchain.building.cpu.matmul import Matmul
 from toolchain.building.cpu.transposed import Transposed
 from toolchain.building.cpu.work import Work
+from toolchain.errors import ToolchainError
 
 
 def default_choice(work: Work, core: Core, use_winograd: bool) -> Choice | None:
@@ -31,6 +32,28 @@ def _convolution(conv: Convolution, core: Core, use_winograd: bool) -> Choice | 
     if fast is not None and cost(fast, conv, core).beats(cost(direct, conv, core)):
         return fast
     return direct
+
+
+def recorded_choice(payload: str, work: Work, core: Core, use_winograd: bool) -> Choice | None:
+    """Return the choice that a record holds; None: the general rule.
+
+    Raises
+    ------
+    ToolchainError
+        It is none of this version, none for this contraction, or winograd where that is not wanted.
+    """
+    choice = choice_from(payload)
+    if choice == GENERAL:
+        return None
+    if not legal(choice, work, core):
+        raise ToolchainError(
+            f"a record's choice is none for this task: {payload}", "tune the task again with --fresh"
+        )
+    if choice.algorithm == "winograd" and not use_winograd:
+        raise ToolchainError(
+            f"--winograd off leaves out a record's choice: {payload}", "tune the task with --winograd off"
+        )
+    return choice
 
 
 def candidates(work: Work, core: Core) -> list[Choice]:
