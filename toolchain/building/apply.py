@@ -106,9 +106,11 @@ def pack(
     warnings: dict[str, str] = {}
     improved: set[str] = set()
 
-    def choose(name: str, work: Work) -> Choice | None:
-        workload = workload_of[name]
+    def choose(name: str | None, work: Work) -> Choice | None:
         default = default_choice(work, core, winograd)
+        if name is None:
+            return default
+        workload = workload_of[name]
         hit = hits[workload]
         if hit is None:
             return default

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import tvm
@@ -11,7 +11,6 @@ import tvm
 from toolchain.building.cpu.alone import alone
 from toolchain.building.cpu.choice import GENERAL, Choice, choice_from
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.plan import Choose
 from toolchain.building.cpu.policy import candidates, default_choice, recorded_choice
 from toolchain.building.cpu.rewrite import Made
 from toolchain.building.cpu.work import Work
@@ -39,9 +38,9 @@ class ChoiceSearch:
         """Return what a build generates without a record."""
         chosen = GENERAL
 
-        def choose(_name: str, work: Work) -> Choice | None:
+        def choose(work: Work) -> Choice | None:
             nonlocal chosen
-            found = default_choice(work, self.core, self.use_winograd)
+            found = self._default(work)
             chosen = found or GENERAL
             self.space = [
                 choice
@@ -56,11 +55,7 @@ class ChoiceSearch:
     def recorded(self, record: Record, function: str) -> Candidate:
         """Return what a record says."""
         del function  # a choice needs no names of the function it was measured for
-
-        def choose(_name: str, work: Work) -> Choice | None:
-            return recorded_choice(record.payload, work, self.core, self.use_winograd)
-
-        made = self._made(choose)
+        made = self._made(lambda work: recorded_choice(record.payload, work, self.core, self.use_winograd))
         return _candidate(choice_from(record.payload), made, self.task.outputs)
 
     @property
@@ -88,11 +83,20 @@ class ChoiceSearch:
         return [choice for choice in self.space if _digest(choice) not in self.measured]
 
     def _candidate(self, choice: Choice) -> Candidate:
-        return _candidate(choice, self._made(lambda _name, _work: choice), self.task.outputs)
+        return _candidate(choice, self._made(lambda _work: choice), self.task.outputs)
 
-    def _made(self, choose: Choose) -> Made:
+    def _made(self, choose: Callable[[Work], Choice | None]) -> Made:
         func = self.task.func
-        return alone(func, self.task.call, self.core, choose, lambda _name: default_schedule(func))
+        return alone(
+            func,
+            self.task.call,
+            self.core,
+            lambda name, work: self._default(work) if name is None else choose(work),
+            lambda _name: default_schedule(func),
+        )
+
+    def _default(self, work: Work) -> Choice | None:
+        return default_choice(work, self.core, self.use_winograd)
 
 
 def _candidate(choice: Choice, made: Made, outputs: int) -> Candidate:

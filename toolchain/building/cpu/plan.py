@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any
 
 import tvm
 from tvm import relax, tirx
@@ -16,21 +17,19 @@ from toolchain.building.cpu.choice import GENERAL, Choice
 from toolchain.building.cpu.concatenation import operands
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.general import general
+from toolchain.building.cpu.functions import Functions, called, variables
 from toolchain.building.cpu.generators import GENERATORS, Generator
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.matmul import Matmul
-from toolchain.building.cpu.policy import default_choice
-from toolchain.building.cpu.read import Read, UnreadableError, read, shape_of
-from toolchain.building.cpu.split import parts, until
+from toolchain.building.cpu.read import Read, shape_of
+from toolchain.building.cpu.split import until
 from toolchain.building.cpu.transposed import Transposed
 from toolchain.building.cpu.work import Work
 
 FLOATS = ("float32", "float16")
-# Name of a fused function and what it computes -> how; None: by the general rule.
-Choose = Callable[[str, Work], "Choice | None"]
-# A function, and what it was split into, each with its contraction.
-Known: TypeAlias = tuple[Read, list[tuple[Read, "Work | None"]]]
+# Name of a fused function and what it computes -> how; None: by the general rule. The name is None for
+# what was cut from a function: no record is of it.
+Choose = Callable[["str | None", Work], "Choice | None"]
 
 
 @dataclass(frozen=True)
@@ -126,15 +125,15 @@ def packable(value: relax.Expr) -> bool:
 
 def plan(fused: tvm.IRModule, core: Core, choose: Choose) -> Plan:
     """Plan every call of the network's function `main`."""
-    known: dict[str, Known | None] = {}
+    functions = Functions(fused, core)
     result = Plan(core.lanes)
     bindings = [binding for block in fused["main"].body.blocks for binding in block.bindings]
-    outputs = _outputs(fused, bindings, known, core)
+    outputs = _outputs(functions, bindings, fused["main"].body.body)
     for binding in bindings:
         if binding.var in outputs:
             steps: list[Step] = list(outputs[binding.var])
         else:
-            steps = _steps(fused, binding, known, choose, core)
+            steps = _steps(functions, binding, choose)
         for step in steps:
             result.steps.append(step)
             if isinstance(step, Generated):
@@ -144,7 +143,7 @@ def plan(fused: tvm.IRModule, core: Core, choose: Choose) -> Plan:
 
 
 def _outputs(
-    fused: tvm.IRModule, bindings: list[relax.Binding], known: dict[str, Known | None], core: Core
+    functions: Functions, bindings: list[relax.Binding], result: relax.Expr
 ) -> dict[relax.Var, list[Generated]]:
     """Cut functions with several outputs into one for each that is used.
 
@@ -153,37 +152,34 @@ def _outputs(
     dict
         Binding of an output -> the step that computes it; of the function's call -> no step.
     """
-    body = fused["main"].body.body
     items = [each for each in bindings if isinstance(each.value, relax.TupleGetItem)]
     others = [each.value for each in bindings if not isinstance(each.value, relax.TupleGetItem)]
-    whole = {var for value in (*others, body) for var in _variables(value)}
+    whole = {var for value in (*others, result) for var in variables(value)}
     found: dict[relax.Var, list[Generated]] = {}
     for binding in bindings:
         var, value = binding.var, binding.value
-        if not _called(value) or not isinstance(value.ty, relax.TupleType) or var in whole:
+        name = called(value)
+        if name is None or not isinstance(value.ty, relax.TupleType) or var in whole:
             continue
-        name = value.args[0].name_hint
-        if name not in known:
-            known[name] = _known(fused[name], core)
-        function = known[name]
+        function = functions[name]
         if function is None:
             continue
-        outputs = function[0].params[-len(value.ty.fields) :]
-        parts_ = [until(function[0], output) for output in outputs]
-        if not all(_general(part, core) for part in parts_):
+        outputs = function.whole.params[-len(value.ty.fields) :]
+        cut = [until(function.whole, output) for output in outputs]
+        if not all(map(functions.general, cut)):
             continue
         found[var] = []
         used = [item for item in items if item.value.tuple_value.same_as(var)]
         for number, item in enumerate(used):
-            part, place = parts_[item.value.index], item.value.index
+            place = item.value.index
             arguments = [
                 argument
-                for param, argument in zip(function[0].params, value.args[1].fields, strict=False)
-                if any(param.same_as(own) for own in part.params)
+                for param, argument in zip(function.whole.params, value.args[1].fields, strict=False)
+                if any(param.same_as(own) for own in cut[place].params)
             ]
             call = relax.call_tir(value.args[0], arguments, value.ty.fields[place])
             own = f"{name}_output{place}" if number else name  # the first keeps the task's name
-            found[item.var] = [Generated(item.var, call, own, part)]
+            found[item.var] = [Generated(item.var, call, own, cut[place])]
     return found
 
 
@@ -191,7 +187,7 @@ def _concatenate(result: Plan, output: relax.Expr) -> None:
     """Find the operands of concatenations that can be computed in place: nothing else reads them."""
     uses: Counter[relax.Var] = Counter()
     for value in (*(step.value for step in result.steps), output):
-        uses.update(_variables(value))
+        uses.update(variables(value))
     made = {step.var for step in result.steps if isinstance(step, Generated)}
     for step in result.steps:
         if not isinstance(step, Generated) or step.work is not None or step.var not in result.packed:
@@ -209,78 +205,32 @@ def _concatenate(result: Plan, output: relax.Expr) -> None:
             result.places.update(placed)
 
 
-def _variables(value: relax.Expr) -> list[relax.Var]:
-    """Return the variables in an expression, once for every place where they are."""
-    if isinstance(value, relax.Var):
-        return [value]
-    if isinstance(value, relax.Tuple):
-        return [var for each in value.fields for var in _variables(each)]
-    if isinstance(value, relax.TupleGetItem):
-        return _variables(value.tuple_value)
-    if isinstance(value, relax.Call):
-        return [var for each in value.args for var in _variables(each)]
-    return []
-
-
-def _steps(
-    fused: tvm.IRModule, binding: relax.Binding, known: dict[str, Known | None], choose: Choose, core: Core
-) -> list[Step]:
+def _steps(functions: Functions, binding: relax.Binding, choose: Choose) -> list[Step]:
+    """Return what becomes of a binding: one step, or one for each part of its function."""
     var, value = binding.var, binding.value
-    if not _called(value):
+    name = called(value)
+    if name is None:
         return [Step(var, value)]
-    name = value.args[0].name_hint
-    if name not in known:
-        known[name] = _known(fused[name], core)
-    found = known[name]
-    if found is None or not isinstance(value.ty, relax.TensorType):
+    function = functions[name]
+    if function is None or not isinstance(value.ty, relax.TensorType):
         return [Call(var, value, name)]
-    whole, functions = found
-    if len(functions) == 1:
-        return [
-            _computed(Generated(var, value, name, whole), functions[0][1], lambda work: choose(name, work))
-        ]
+    if len(function.parts) == 1:
+        step = Generated(var, value, name, function.whole)
+        return [_computed(step, function.parts[0][1], partial(choose, name))]
     steps: list[Step] = []
-    values = list(zip(whole.params, value.args[1].fields, strict=False))
-    first = next(number for number, (_part, work) in enumerate(functions) if work is not None)
-    for number, (part, work) in enumerate(functions):
+    values = list(zip(function.whole.params, value.args[1].fields, strict=False))
+    first = next(number for number, (_part, work) in enumerate(function.parts) if work is not None)
+    for number, (part, work) in enumerate(function.parts):
         arguments = [expr for param in part.params[:-1] for own, expr in values if own.same_as(param)]
         ty = relax.TensorType(shape_of(part.output), str(part.output.dtype))
-        target = var if number == len(functions) - 1 else relax.Var(f"{name}_value{number}", ty)
+        target = var if number == len(function.parts) - 1 else relax.Var(f"{name}_value{number}", ty)
         values.append((part.output, target))
         call = relax.call_tir(value.args[0], arguments, ty)
         # A record is for one contraction, the first, which keeps the function's name.
-        if number == first:
-            step = Generated(target, call, name, part)
-            steps.append(_computed(step, work, lambda work: choose(name, work)))
-        else:
-            step = Generated(target, call, f"{name}_part{number}", part)
-            steps.append(_computed(step, work, lambda work: default_choice(work, core, True)))
+        own = name if number == first else None
+        step = Generated(target, call, own or f"{name}_part{number}", part)
+        steps.append(_computed(step, work, partial(choose, own)))
     return steps
-
-
-def _called(value: relax.Expr) -> bool:
-    return isinstance(value, relax.Call) and value.op == tvm.ir.Op.get("relax.call_tir")
-
-
-def _general(function: Read, core: Core) -> bool:
-    """Whether the general rule knows a function."""
-    try:
-        general(function, [None] * len(function.params), core)
-    except UnreadableError:
-        return False
-    return True
-
-
-def _known(func: tirx.PrimFunc, core: Core) -> Known | None:
-    """Return a function and its parts; None where it keeps its default schedule."""
-    try:
-        whole = read(func)
-    except UnreadableError:
-        return None
-    found = parts(whole)
-    if len(found) > 1 and not all(work is not None or _general(part, core) for part, work in found):
-        return whole, [(whole, None)]
-    return whole, found
 
 
 def _computed(step: Generated, work: Work | None, choose: Callable[[Any], Choice | None]) -> Generated:
