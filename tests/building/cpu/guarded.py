@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from collections.abc import Sequence
 
 import numpy as np
 import tvm
@@ -19,6 +20,7 @@ from toolchain.building.cpu.tile import depthwise_tile, direct_tile
 
 # Vectors as long as a cache line: whatever lies packed ends where a page can end.
 CORE = Core(16, 32, "broadcast", 2)
+ARM = Core(4, 32, "lanes", 2)  # reads pieces of rows of plain values
 
 LAYERS = (
     Layer(512, 32, (7, 7)),  # passes
@@ -31,14 +33,14 @@ LAYERS = (
 )
 
 
-def cases() -> list[Case]:
+def cases(layers: Sequence[Layer], core: Core) -> list[Case]:
     """Return the layers with and without zeros around the output."""
     found = []
-    for layer in LAYERS:
+    for layer in layers:
         _read, conv = layer.read()
-        choice = (depthwise_tile if conv.depthwise else direct_tile)(conv, CORE)
+        choice = (depthwise_tile if conv.depthwise else direct_tile)(conv, core)
         found += [Case(layer, choice), Case(layer, choice, halo=1)]
-    return [*found, Case(LAYERS[0], Choice("direct", 2, 14, flat=True, depth=2))]
+    return found
 
 
 class Guarded:
@@ -64,7 +66,9 @@ class Guarded:
 
 def main() -> None:
     """Run every case at the end and at the start of its pages."""
-    for each in ready(cases(), CORE):
+    flat = Case(LAYERS[0], Choice("direct", 2, 14, flat=True, depth=2))
+    wide = ready([*cases(LAYERS, CORE), flat], CORE)
+    for each in [*wide, *ready(cases(LAYERS[2:3], ARM), ARM)]:
         for at_end in (True, False):
             arrays = [Guarded(value.nbytes).array(value, at_end) for value in each.arguments]
             each.run(*[tvm.runtime.from_dlpack(array) for array in arrays])

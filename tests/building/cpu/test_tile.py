@@ -90,12 +90,19 @@ def test_tiles_that_were_measured_to_be_the_best() -> None:
     assert widest(AVX2, 3) == 4
 
 
-def test_large_weights_go_by_passes_that_fit_the_first_cache() -> None:
+def test_large_weights_go_by_passes_that_fit_the_first_cache_where_code_fetches_them() -> None:
     for core in CORES:
         choice = direct_tile(conv(512, 512, 7, 7), core)
-        assert choice.depth
+        assert bool(choice.depth) == core.fetches == (core != A64)
         assert choice.depth * 9 * core.lanes**2 * choice.blocks * 4 <= 18 << 10
         assert direct_tile(conv(16, 16, 7, 7), core).depth == 0
+
+
+def test_rows_without_taps_are_cut_anywhere_where_divisions_are_cheap() -> None:
+    choice = direct_tile(conv(512, 512, 14, 14, kernel=1), A64)
+    assert (choice.columns, choice.flat) == (10, True)
+    for core in (AVX512, ARMV7):
+        assert not direct_tile(conv(512, 512, 14, 14, kernel=1), core).flat
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

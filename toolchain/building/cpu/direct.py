@@ -12,7 +12,7 @@ kernel 3x3: 2.20 without, 1.84 with passes, 1.24 with fetching; 1x1 512 to 2048 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import prod
@@ -116,7 +116,8 @@ class _Direct:
         by_rows = choice.order == "rows"
         space = [conv.batch, *spatial, self.groups] if by_rows else [self.groups, conv.batch, *spatial]
         width = conv.out[-1]
-        cut = shares(prod(conv.out) if choice.flat else width, choice.columns, width if choice.flat else 1)
+        unit = width if choice.flat and choice.columns % width == 0 else 1
+        cut = shares(prod(conv.out) if choice.flat else width, choice.columns, unit)
         across = sum(count for _first, count, _size in cut)
         with ir.parallel(0, prod(space)) as piece:
             where = places(bind(analyzer, piece, prod(space)), space, analyzer)
@@ -182,19 +183,24 @@ class _Direct:
 
     def _source(self, at: _Place, block: Expr, taps: list[Expr], column: Expr, channel: Expr) -> Expr:
         """Return what a tap of the kernel reads for a column."""
-        conv = self.conv
-        spatial = [
-            place * stride + tap * dilation + origin
-            for place, stride, tap, dilation, origin in zip(
-                self._output(at, column), conv.stride, taps, conv.dilation, self.emitter.origin, strict=True
-            )
-        ]
-        group = self.analyzer.simplify(at.group // (self.groups // merged(conv, self.core.lanes)[0]))
+        return self._load(at, block, self._read_at(self._output(at, column), taps), channel)
+
+    def _read_at(self, place: Sequence[Expr], taps: Sequence[Expr]) -> list[Expr]:
+        """Return where a tap of the kernel reads, on the first axes, or on all."""
+        conv, origin = self.conv, self.emitter.origin
+        axes = zip(place, taps, conv.stride, conv.dilation, origin, strict=False)
+        return [each * stride + tap * dilation + start for each, tap, stride, dilation, start in axes]
+
+    def _load(self, at: _Place, block: Expr, spatial: list[Expr], channel: Expr | int) -> Expr:
+        group = self.analyzer.simplify(at.group // (self.groups // merged(self.conv, self.core.lanes)[0]))
         return tirx.BufferLoad(self.emitter.x, [at.n, group * self.inner + block, *spatial, channel])
 
     def _reduce(self, at: _Place, sums: Sums, part: _Pass | None) -> None:
         """Add up the products of the tile, of one pass or of all input blocks."""
-        conv, analyzer, lanes, vector = self.conv, self.analyzer, self.core.lanes, self.input_lanes
+        if self.core.form == "lanes" and self.input_lanes == 1 and not self.choice.flat:
+            self._reduce_row(at, sums)
+            return
+        conv, analyzer, vector = self.conv, self.analyzer, self.input_lanes
         by_lane = self.core.form == "lanes"
         inputs = ir.alloc_buffer((at.columns * vector,), self.emitter.dtype) if by_lane else None
         # With one lane the taps are outside: LLVM unrolls the inner loops, and what neighbouring taps
@@ -214,20 +220,46 @@ class _Direct:
                     self._fetch(at, part, [step, *taps, channel])
                 with ir.unroll(0, at.columns) as column:
                     bind(analyzer, column, at.columns)
-                    for place, total in enumerate(sums.registers):
-                        with ir.vectorized(0, lanes) as lane:
-                            x = (
-                                self._source(at, block, taps, column, channel)
-                                if inputs is None
-                                else inputs[column * vector + channel]
-                            )
-                            w = self.emitter.weight[(at.group, block, *taps, channel, place * lanes + lane)]
-                            here = column * lanes + lane
-                            ir.buffer_store(total, total[here] + x * w, [here])
+                    x = (
+                        self._source(at, block, taps, column, channel)
+                        if inputs is None
+                        else inputs[column * vector + channel]
+                    )
+                    self._multiply(at, sums, column, x, [block, *taps, channel])
+
+    def _reduce_row(self, at: _Place, sums: Sums) -> None:
+        """The same of one input channel after the other, its neighbouring columns in one register.
+
+        A piece of a row is read once for all taps in it. Instructions for each vector of products on a
+        Cortex-A72, 3 channels, 7x7 stride 2: 1.18 instead of 1.84.
+        """
+        stride, dilation = self.conv.stride[-1], self.conv.dilation[-1]
+        *above, wide = self.conv.kernel
+        length = (at.columns - 1) * stride + (wide - 1) * dilation + 1
+        first = at.first * stride + self.emitter.origin[-1]
+        inputs = ir.alloc_buffer((length,), self.emitter.dtype)
+        with sums.loops([self.depth, *above], wide, self.analyzer) as (block, *taps):
+            row = self._read_at(at.row, taps)
+            for start in range(0, length, self.core.lanes):
+                with ir.vectorized(0, min(self.core.lanes, length - start)) as lane:
+                    value = self._load(at, block, [*row, first + start + lane], 0)
+                    ir.buffer_store(inputs, value, [start + lane])
+            with ir.unroll(0, wide) as tap, ir.unroll(0, at.columns) as column:
+                x = inputs[column * stride + tap * dilation]
+                self._multiply(at, sums, column, x, [block, *taps, tap, 0])
+
+    def _multiply(self, at: _Place, sums: Sums, column: Expr, x: Expr, weight: Sequence[Expr | int]) -> None:
+        """Add to all blocks of a column what an input is there multiplied with."""
+        lanes = self.core.lanes
+        for place, total in enumerate(sums.registers):
+            with ir.vectorized(0, lanes) as lane:
+                w = self.emitter.weight[(at.group, *weight, place * lanes + lane)]
+                here = column * lanes + lane
+                ir.buffer_store(total, total[here] + x * w, [here])
 
     def _fetch(self, at: _Place, part: _Pass | None, step: list[Expr]) -> None:
         """Fetch this step's share of the next pass's weights, so that memory is read evenly."""
-        if part is None:
+        if part is None or not self.core.fetches:
             return
         extents = [self.depth, *self.conv.kernel, self.input_lanes][: len(step)]
         count, index = prod(extents), tirx.const(0, "int32")

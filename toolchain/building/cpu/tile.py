@@ -4,7 +4,9 @@ Measured on a Sapphire Rapids core (FMA peak 249 GFLOP/s shared with other work,
 210), GFLOP/s, 3x3: AVX-512 2x14 209, 4x6 207, 2x7 202, 1x14 173, 1x28 110; where the blocks are odd 3x9 216,
 5x5 205 (1x14 178), but 7x3 165 (1x14 182). AVX2 2x6 125 to 129, 2x5 120, 2x4 113, 4x2 111, 2x7 91 (it
 spills); odd: 3x4 131, 5x2 118, 1x14 112. SSE 4x2 41, 2x4 37, 1x8 30. ARM: llvm-mca's models and the hot
-loops' spills; 2x8 on a Cortex-A72, 2x4 on a Cortex-A9.
+loops' spills. Instructions for each vector of products, Cortex-A72: 1x1 2x10 1.16, 2x9 1.19, 2x7 1.21;
+3x3 2x7 1.15 at stride 2. Cortex-A9: 2x4 1.5; 3x3 stride 2 2x3 1.60, 2x4 1.62 (it spills); depthwise 14
+columns on the one (stride 2: 7), 4 (2) on the other.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _PIECES = 4  # per thread, so that a busy core holds up no more than a quarter o
 _STAYS = 256 << 10  # bytes of weights that are taken to lie in the second cache from run to run
 _SECOND = 1 << 20  # bytes of weights that stay in the second cache while rows go by
 # Bytes of a pass's weights: they share the first cache (48 or 32 KB, and 32 KB on ARM) with the rest.
-_PASS = {"broadcast": 18 << 10, "lanes": 8 << 10}
+_PASS = {"broadcast": 18 << 10, "lanes": 16 << 10}
 _SHORTEST = 64  # products per sum of a pass, to pay for bringing the sum from the output and back
 # Blocks of a tile, the best first.
 _BLOCKS = {
@@ -54,13 +56,18 @@ def direct_tile(conv: Convolution, core: Core) -> Choice:
     """Return how a convolution is computed directly."""
     count = _output_blocks(conv, core)
     blocks = next((each for each in _BLOCKS.get((core.form, core.lanes), (2, 3)) if count % each == 0), 1)
-    return _direct(conv, core, blocks, widest(core, blocks))
+    return _direct(conv, core, blocks, _limit(conv, core, blocks))
 
 
 def depthwise_tile(conv: Convolution, core: Core) -> Choice:
-    """Return how a depthwise convolution is computed; 4 to 14 columns measured alike."""
+    """Return how a depthwise convolution is computed; on x86 4 to 14 columns measured alike."""
     pieces = conv.batch * -(-conv.co // core.lanes)
-    return Choice("depthwise", columns=min(8, conv.out[-1]), rows=_rows(conv, core, pieces, _ROWS_OF_PASSES))
+    limit = 8
+    if core.form == "lanes":
+        plain, other = (14, 7) if core.registers == 32 else (4, 2)
+        limit = plain if conv.stride[-1] == 1 and conv.out[-1] > 7 else other
+    rows = _rows(conv, core, pieces, _ROWS_OF_PASSES)
+    return Choice("depthwise", columns=min(limit, conv.out[-1]), rows=rows)
 
 
 def widest(core: Core, blocks: int) -> int:
@@ -69,6 +76,26 @@ def widest(core: Core, blocks: int) -> int:
         limit = (core.registers - blocks) // (blocks + 1)
         return min(limit, (18 if core.registers == 32 else 8) // blocks or 1, 12)
     return min(_WIDEST, (core.registers - 1 - blocks) // blocks)
+
+
+def _limit(conv: Convolution, core: Core, blocks: int) -> int:
+    """Return the most columns of a tile of a convolution, see `widest`."""
+    limit = widest(core, blocks)
+    if core.form == "lanes" and conv.ci // conv.groups >= core.lanes:
+        if prod(conv.kernel) == 1 and core.registers == 32:  # no other tap's inputs
+            return min(_WIDEST, (core.registers - blocks) // (blocks + 1), max(1, 20 // blocks))
+        if conv.kernel[-1] > 1 and conv.stride[-1] > 1 and core.registers == 16:
+            return min(limit, max(1, 6 // blocks))  # neighbouring taps share inputs, which LLVM then keeps
+    return limit
+
+
+def _flattens(conv: Convolution, core: Core) -> bool:
+    """Whether a tile may go from the end of a row to the begin of the next.
+
+    The places of its columns are divisions, for which a Cortex-A9 calls a function.
+    """
+    plain = prod(conv.kernel) == prod(conv.stride) == 1 and not any(conv.pads)
+    return core.form == "lanes" and core.registers == 32 and len(conv.out) == 2 and plain
 
 
 def candidates(conv: Convolution, core: Core) -> list[Choice]:
@@ -92,8 +119,8 @@ def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
     whole_rows = len(conv.out) == 2 and choice.columns % conv.out[-1] == 0
     return (
         _output_blocks(conv, core) % choice.blocks == 0
-        and choice.columns <= widest(core, choice.blocks)
-        and (whole_rows or not choice.flat)
+        and choice.columns <= _limit(conv, core, choice.blocks)
+        and (whole_rows or not choice.flat or _flattens(conv, core))
         and (choice.depth == 0 or _input_blocks(conv, core) % choice.depth == 0)
     )
 
@@ -104,7 +131,9 @@ def _direct(conv: Convolution, core: Core, blocks: int, limit: int) -> Choice:
     large = len(conv.out) > 1 and conv.out[-2] >= _LARGE
     flat = len(conv.out) == 2 and 2 * conv.out[-1] <= limit
     columns = min(limit // conv.out[-1], conv.out[0]) * conv.out[-1] if flat else min(limit, conv.out[-1])
-    passes = weights >= _STAYS and prod(conv.out) <= _FEW
+    if _flattens(conv, core) and conv.out[-1] < 2 * limit and conv.out[-1] % limit:
+        flat, columns = True, min(limit, prod(conv.out))
+    passes = core.fetches and weights >= _STAYS and prod(conv.out) <= _FEW
     rows = 1 if flat else _rows(conv, core, groups, _ROWS_OF_PASSES if passes else _ROWS)
     one = columns >= prod(conv.out) if flat else rows == 1 and columns >= conv.out[-1]
     return Choice(
@@ -121,7 +150,7 @@ def _direct(conv: Convolution, core: Core, blocks: int, limit: int) -> Choice:
 def _direct_space(conv: Convolution, core: Core, first: Choice) -> Iterator[Choice]:
     for blocks in (2, 3, 4, 5, 6, 1):
         if _output_blocks(conv, core) % blocks == 0:
-            limit = widest(core, blocks)
+            limit = _limit(conv, core, blocks)
             for columns in (limit, limit - 1, limit - 2, limit // 2):
                 if columns >= 1:
                     yield _direct(conv, core, blocks, columns)

@@ -186,7 +186,8 @@ class _Winograd:
         inputs = ir.alloc_buffer((size * lanes,), "float32") if by_lane else None
         with grid([self.inner], self.analyzer) as (block,):
             if inputs is not None:
-                self._fetch(group, point, block * lanes, lanes)
+                if self.core.fetches:
+                    self._fetch(group, point, block * lanes, lanes)
                 with ir.unroll(0, size) as column, ir.vectorized(0, lanes) as lane:
                     at = (block * count + first + column) * lanes + lane
                     ir.buffer_store(inputs, moved[point, at], [column * lanes + lane])
