@@ -122,7 +122,7 @@ NAMES = [
     (["tasks", "good.onnx", "--board", "rk3399", "--cluster", "m1"], ["--cluster m1", "cortex-a53"]),
     (["tasks", "good.onnx", "--board", "rk3399", "--show", "nosuch"], ["--show nosuch"]),
     (["tasks", "good.onnx", "--board", "rk3399", "--dtype", "float16"], ["--dtype float16"]),
-    (["tasks", "good.onnx", "--board", "rk3399", "--layout", "packed"], ["--layout packed"]),
+    (["tasks", "good.onnx", "--board", "local", "--dtype", "float16", "--layout", "NCHW"], ["--layout NCHW"]),
     (["model", "inspect", "good.onnx", "--shape", f"{INPUT}=1,3,8,8"], ["--shape", INPUT]),
     (["model", "inspect", "good.onnx", "--shape", "x"], ["--shape x", "NAME=D,D"]),
 ]
