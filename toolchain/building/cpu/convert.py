@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from tvm import te, tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.emit import build, places, tiles
-from toolchain.building.cpu.expressions import bind
+from toolchain.building.cpu.emit import build, pieces, tiles
 from toolchain.building.cpu.general import general
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.read import Read, read
@@ -50,10 +48,7 @@ def _with_halo(shape: Sequence[int], dtype: str, layout: Layout, core: Core) -> 
     def body() -> None:
         source = ir.arg("source", ir.buffer(tuple(shape), dtype))
         result = ir.arg("result", ir.buffer((*full, 1), dtype))
-        analyzer = Analyzer()
-        space = full[:-1]
-        with ir.parallel(0, prod(space)) as piece:
-            n, channel, *row = places(bind(analyzer, piece, prod(space)), space, analyzer)
+        with pieces(full[:-1], Analyzer()) as (n, channel, *row):
             inside = [
                 tirx.all(place >= before, place < before + size)
                 for place, before, size in zip(row, layout.before, shape[2:], strict=False)

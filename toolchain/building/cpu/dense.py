@@ -17,12 +17,12 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.emit import Layouts, build, grid, places, tiles, when
-from toolchain.building.cpu.expressions import bind, inlined, substitute
+from toolchain.building.cpu.emit import Layouts, build, grid, pieces, places, tiles, when
+from toolchain.building.cpu.expressions import bind, epilogue, inlined, substitute
 from toolchain.building.cpu.layout import Array
-from toolchain.building.cpu.matmul import Axes, Matmul, Operand
+from toolchain.building.cpu.matmul import Matmul, Operand
 from toolchain.building.cpu.prefetch import LINE, prefetch
-from toolchain.building.cpu.read import Expr, Read, Var, shape_of
+from toolchain.building.cpu.read import Expr, Read, shape_of
 from toolchain.building.cpu.sums import Sums
 
 # Where b is read: (inner, column of the group) -> the value.
@@ -34,7 +34,7 @@ _AHEAD = 2048  # numbers: of 1024 to 8192, which brought a tenth of the bandwidt
 def weight_shape(work: Matmul, choice: Choice, lanes: int) -> tuple[int, ...]:
     """Return (batch, n / (N V), k, N V): N vectors of V columns lie side by side."""
     wide = choice.blocks * lanes
-    batch = Axes(work.batch_of_b, tuple(_extents(work.batch, work.batch_of_b))).extent
+    batch = prod(extent for extent, read in zip(work.batch.extents, work.batch_of_b, strict=True) if read)
     return (batch, -(-work.columns.extent // wide), work.inner.extent, wide)
 
 
@@ -59,14 +59,6 @@ def dense(read: Read, work: Matmul, choice: Choice, layouts: Layouts, core: Core
     return build(lambda: _Dense(read, work, choice, core).emit())
 
 
-def _extents(axes: Axes, chosen: tuple[Var, ...]) -> list[int]:
-    return [
-        extent
-        for var, extent in zip(axes.vars, axes.extents, strict=True)
-        if any(var.same_as(own) for own in chosen)
-    ]
-
-
 class _Dense:
     def __init__(self, read: Read, work: Matmul, choice: Choice, core: Core) -> None:
         self.read, self.work, self.choice, self.core = read, work, choice, core
@@ -87,21 +79,20 @@ class _Dense:
         size = self.choice.columns
         full, rest = divmod(self.rows, size)
         steps = min(self.choice.rows, -(-self.rows // size))
-        pieces = -(-self.rows // (size * steps))
-        inner = [pieces, self.groups] if self.choice.order == "rows" else [self.groups, pieces]
+        bands = -(-self.rows // (size * steps))
+        inner = [bands, self.groups] if self.choice.order == "rows" else [self.groups, bands]
         space = [*self.work.batch.extents, *inner]
-        with ir.parallel(0, prod(space)) as number:
-            *batch, one, other = places(bind(self.analyzer, number, prod(space)), space, self.analyzer)
-            piece, group = (one, other) if self.choice.order == "rows" else (other, one)
+        with pieces(space, self.analyzer) as (*batch, one, other):
+            band, group = (one, other) if self.choice.order == "rows" else (other, one)
             right = self._right(batch, group)
             if full:
-                count = steps if full % steps == 0 else tirx.min(steps, full - piece * steps)
+                count = steps if full % steps == 0 else tirx.min(steps, full - band * steps)
                 with ir.serial(0, count) as step:
-                    first = self.analyzer.simplify((piece * steps + bind(self.analyzer, step, steps)) * size)
+                    first = self.analyzer.simplify((band * steps + bind(self.analyzer, step, steps)) * size)
                     self._tile(batch, group, first, size, right)
             if rest:
-                last = self.analyzer.simplify(tirx.EQ(piece, pieces - 1))
-                with when(None if pieces == 1 else last):
+                last = self.analyzer.simplify(tirx.EQ(band, bands - 1))
+                with when(None if bands == 1 else last):
                     self._tile(batch, group, tirx.IntImm("int32", full * size), rest, right)
 
     def _right(self, batch: list[Expr], group: Expr) -> Right:
@@ -109,15 +100,10 @@ class _Dense:
         work = self.work
         if work.weight is not None:
             weight = self.arguments[self.read.parameter(work.weight)]
-            extents = _extents(work.batch, work.batch_of_b)
             number: Expr = tirx.IntImm("int32", 0)
-            chosen = [
-                place
-                for var, place in zip(work.batch.vars, batch, strict=True)
-                if any(var.same_as(own) for own in work.batch_of_b)
-            ]
-            for place, extent in zip(chosen, extents, strict=True):
-                number = number * extent + place
+            for place, extent, read in zip(batch, work.batch.extents, work.batch_of_b, strict=True):
+                if read:
+                    number = number * extent + place
             return lambda k, column: weight[(number, group, k, column)]
         once = self.rows <= self.choice.columns and self.columns % self.wide == 0
         if once and work.b.runs_along(work.columns):
@@ -180,13 +166,12 @@ class _Dense:
         self, operand: Operand, batch: list[Expr], row: Expr | None, k: Expr | None, column: Expr | None
     ) -> Expr:
         """Return an operand's value, computed in place where it is stored nowhere."""
-
-        def stored(buffer: tirx.Buffer, index: list[Expr]) -> Expr | None:
-            place = self.read.place(buffer)
-            return None if place is None else tirx.BufferLoad(self.arguments[place], index)
-
         index = self._index(operand, batch, row, k, column)
-        return inlined(self.read, stored, self.analyzer)(operand.buffer, index)
+        return inlined(self.read, self._stored, self.analyzer)(operand.buffer, index)
+
+    def _stored(self, buffer: tirx.Buffer, index: list[Expr]) -> Expr | None:
+        place = self.read.place(buffer)
+        return None if place is None else tirx.BufferLoad(self.arguments[place], index)
 
     def _index(
         self, operand: Operand, batch: list[Expr], row: Expr | None, k: Expr | None, column: Expr | None
@@ -205,11 +190,7 @@ class _Dense:
         sums.clear()
 
         def add(row: Expr, x: Expr, k: Expr) -> None:
-            for place, total in enumerate(sums.registers):
-                with ir.vectorized(0, lanes) as lane:
-                    bind(analyzer, lane, lanes)
-                    product = x * right(k, place * lanes + lane)
-                    ir.buffer_store(total, total[row * lanes + lane] + product, [row * lanes + lane])
+            sums.add(row, lambda place, lane: x * right(k, place * lanes + bind(analyzer, lane, lanes)))
 
         if self.core.form == "lanes":
             for start, count, width in tiles(self.inner, lanes):
@@ -273,16 +254,5 @@ class _Dense:
         """Write the output for one sum."""
         total = total.astype(str(self.work.y.dtype))
         index = self._index(self.work.out, batch, row, None, column)
-
-        def stored(buffer: tirx.Buffer, at: list[Expr]) -> Expr | None:
-            if buffer.same_as(self.work.y):
-                return total
-            place = self.read.place(buffer)
-            if place is None or buffer.same_as(self.read.output):
-                return None
-            return tirx.BufferLoad(self.arguments[place], at)
-
-        value = total
-        if not self.read.output.same_as(self.work.y):
-            value = inlined(self.read, stored, self.analyzer)(self.read.output, index)
+        value = epilogue(self.read, self.work.y, total, index, self._stored, self.analyzer)
         ir.buffer_store(self.arguments[-1], value, index)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 from tvm import tirx
 from tvm.tirx.script.builder import ir
@@ -11,7 +9,7 @@ from tvm.tirx.script.builder import ir
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, places, shares
+from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, pieces, shares
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.read import Expr, Read
@@ -36,23 +34,24 @@ def depthwise(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, c
     def body() -> None:
         emitter = Emitter(read, conv, layouts, weight_shape(conv, core.lanes), core.lanes)
         analyzer = emitter.analyzer
-        pieces = list(conv.out[:-1])
-        rows = choice.rows if pieces and pieces[-1] % choice.rows == 0 else 1
-        if pieces:
-            pieces[-1] //= rows
-        space = [conv.batch, *pieces, int(emitter.weight.shape[0])]
-        with ir.parallel(0, prod(space)) as piece:
-            n, *where, block = places(bind(analyzer, piece, prod(space)), space, analyzer)
-            with grid([rows] if pieces else [], analyzer) as step:
-                row = where
-                if step:
-                    row = [*where[:-1], analyzer.simplify(where[-1] * rows + step[0])]
-                for start, count, size in shares(conv.out[-1], choice.columns):
-                    with grid([count], analyzer) as (tile,):
-                        first = analyzer.simplify(tile * size + start)
-                        _tile(emitter, n, block, row, first, size)
-                if any(emitter.layout(read.output).halo):
-                    emitter.zero_halo(n, block, row)
+        outer = list(conv.out[:-1])
+        rows = choice.rows if outer and outer[-1] % choice.rows == 0 else 1
+        if outer:
+            outer[-1] //= rows
+        space = [conv.batch, *outer, int(emitter.weight.shape[0])]
+        with (
+            pieces(space, analyzer) as (n, *where, block),
+            grid([rows] if outer else [], analyzer) as step,
+        ):
+            row = where
+            if step:
+                row = [*where[:-1], analyzer.simplify(where[-1] * rows + step[0])]
+            for start, count, size in shares(conv.out[-1], choice.columns):
+                with grid([count], analyzer) as (tile,):
+                    first = analyzer.simplify(tile * size + start)
+                    _tile(emitter, n, block, row, first, size)
+            if any(emitter.layout(read.output).halo):
+                emitter.zero_halo(n, block, row)
 
     return build(body)
 

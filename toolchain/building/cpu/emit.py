@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
@@ -12,7 +13,7 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.elementary import in_arithmetic
-from toolchain.building.cpu.expressions import bind, calls, inlined
+from toolchain.building.cpu.expressions import bind, calls, epilogue
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.read import Expr, Read, Var, shape_of
 from toolchain.building.cpu.transposed import Transposed
@@ -87,6 +88,13 @@ def places(index: Expr, extents: Sequence[int], analyzer: Analyzer) -> list[Expr
     return found
 
 
+@contextmanager
+def pieces(space: Sequence[int], analyzer: Analyzer) -> Iterator[list[Expr]]:
+    """Emit a parallel loop over the places of a space, the last axis the fastest; yields the place."""
+    with ir.parallel(0, prod(space)) as piece:
+        yield places(bind(analyzer, piece, prod(space)), space, analyzer)
+
+
 class Emitter:
     """A convolution's parameters as the function under construction has them.
 
@@ -129,8 +137,8 @@ class Emitter:
 
     def store(self, total: Expr, index: Sequence[Expr]) -> None:
         """Write the output at a logical index (n, c, *spatial), given the convolution's sum there."""
-        index = list(index)
-        value = self._epilogue(total, index)
+        total = total.astype(str(self.conv.y.dtype))
+        value = epilogue(self.read, self.conv.y, total, index, self._load, self.analyzer)
         if self.conv.co % self.lanes:  # what lies in the padding must stay zero, whatever f(0) is
             # TVM takes away a load's own condition where a Select says the same, but a Select computes
             # both sides: the load would go beyond its buffer.
@@ -148,18 +156,6 @@ class Emitter:
         """Read what `store_sum` wrote."""
         stored = tirx.BufferLoad(self.out, self.layout(self.read.output).at(index, self.analyzer))
         ir.buffer_store(total, stored.astype(str(total.dtype)), place)
-
-    def _epilogue(self, total: Expr, index: list[Expr]) -> Expr:
-        total = total.astype(str(self.conv.y.dtype))
-        if self.read.output.same_as(self.conv.y):
-            return total
-
-        def stored(buffer: tirx.Buffer, at: list[Expr]) -> Expr | None:
-            if buffer.same_as(self.conv.y):
-                return total
-            return None if buffer.same_as(self.read.output) else self._load(buffer, at)
-
-        return inlined(self.read, stored, self.analyzer)(self.read.output, index)
 
     def _load(self, buffer: tirx.Buffer, index: list[Expr]) -> Expr | None:
         place = self.read.place(buffer)

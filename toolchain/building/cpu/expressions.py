@@ -49,6 +49,29 @@ def inlined(read: Read, leaf: Leaf, analyzer: Analyzer) -> Callable[[tirx.Buffer
     return value_at
 
 
+def epilogue(
+    read: Read, y: tirx.Buffer, total: Expr, index: Sequence[Expr], leaf: Leaf, analyzer: Analyzer
+) -> Expr:
+    """Return the function's output at a logical index.
+
+    Parameters
+    ----------
+    total
+        What the contraction comes to there, as it would be stored in `y`.
+    leaf
+        What reads the function's inputs.
+    """
+    if read.output.same_as(y):
+        return total
+
+    def stored(buffer: tirx.Buffer, at: list[Expr]) -> Expr | None:
+        if buffer.same_as(y):
+            return total
+        return None if buffer.same_as(read.output) else leaf(buffer, at)
+
+    return inlined(read, stored, analyzer)(read.output, list(index))
+
+
 def bindings(stage: Stage, index: Sequence[Expr]) -> list[tuple[Var, Expr]]:
     """Return what the stage's axes are bound to where it writes `index`."""
     bound = []

@@ -16,7 +16,7 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, places, tiles, when
+from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, pieces, tiles, when
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.read import Expr, Read
@@ -97,12 +97,11 @@ class _Interleaved:
 
     def emit(self) -> None:
         """Emit all rows: one of every phase is a parallel piece."""
-        work, analyzer = self.work, self.analyzer
+        work = self.work
         lines = [-(-out // stride) for out, stride in zip(work.out[:-1], work.stride, strict=False)]
         rows = self.choice.order == "rows"
         space = [work.batch, *lines, self.groups] if rows else [work.batch, self.groups, *lines]
-        with ir.parallel(0, prod(space)) as piece:
-            n, *where = places(bind(analyzer, piece, prod(space)), space, analyzer)
+        with pieces(space, self.analyzer) as (n, *where):
             group = where.pop() if rows else where.pop(0)
             tap = 0
             for phase in _phases(work):
@@ -201,14 +200,15 @@ class _Interleaved:
                 (ir.unroll if by_lane else ir.serial)(0, input_lanes) as channel,
                 ir.unroll(0, columns) as column,
             ):
-                for place, total in enumerate(sums.registers):
-                    with ir.vectorized(0, lanes) as lane:
-                        if inputs is not None:
-                            x = inputs[column * input_lanes + channel]
-                        else:
-                            x = tirx.BufferLoad(emitter.x, [n, theirs, *source(taps, column), channel])
-                        w = emitter.weight[(group, block, at_tap + tap, channel, place * lanes + lane)]
-                        ir.buffer_store(total, total[column * lanes + lane] + x * w, [column * lanes + lane])
+                if inputs is not None:
+                    x = inputs[column * input_lanes + channel]
+                else:
+                    x = tirx.BufferLoad(emitter.x, [n, theirs, *source(taps, column), channel])
+                at_weight = (group, block, at_tap + tap, channel)
+                sums.add(
+                    column,
+                    lambda place, lane: x * emitter.weight[(*at_weight, place * lanes + lane)],
+                )
 
 
 def interleaved_tile(work: Transposed, core: Core) -> Choice:

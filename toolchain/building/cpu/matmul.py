@@ -82,16 +82,17 @@ class Matmul:
         """Return a constant `weight` as (batch that it depends on, inner, columns)."""
         if self.window is not None:
             return spread(weight, self.window)
-        order = (*self.batch_of_b, *self.inner.vars, *self.columns.vars)
+        batch = (var for var, read in zip(self.batch.vars, self.batch_of_b, strict=True) if read)
+        order = (*batch, *self.inner.vars, *self.columns.vars)
         places = [next(at for at, own in enumerate(self.b.index) if own.same_as(var)) for var in order]
         rest = [at for at in range(weight.ndim) if at not in places]
         moved = weight.transpose(*rest, *places)
         return moved.reshape(-1, self.inner.extent, self.columns.extent)
 
     @property
-    def batch_of_b(self) -> tuple[Var, ...]:
-        """The batch axes on which `b` depends."""
-        return tuple(var for var in self.batch.vars if any(var.same_as(own) for own in self.b.index))
+    def batch_of_b(self) -> tuple[bool, ...]:
+        """Per batch axis, whether `b` depends on it."""
+        return tuple(any(var.same_as(own) for own in self.b.index) for var in self.batch.vars)
 
 
 def spread(weight: Array, conv: Convolution) -> Array:

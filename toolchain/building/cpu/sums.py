@@ -9,7 +9,7 @@ of 2, 8, 32, 128 and all: 7.4e-3, 8.5e-3, 9.8e-3, 1.35e-2 and 2.5e-2 for 224 x 2
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tvm import tirx
@@ -17,7 +17,7 @@ from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.emit import grid
-from toolchain.building.cpu.read import Expr
+from toolchain.building.cpu.read import Expr, Var
 
 _PART = 64
 
@@ -50,6 +50,13 @@ class Sums:
     def clear(self) -> None:
         """Begin with zeros."""
         self._clear(self.totals)
+
+    def add(self, vector: Expr, product: Callable[[int, Var], Expr]) -> None:
+        """Emit the addition of a product to one vector of every block; `product`: block and lane -> it."""
+        for block, total in enumerate(self.registers):
+            with ir.vectorized(0, self.lanes) as lane:
+                here = vector * self.lanes + lane
+                ir.buffer_store(total, total[here] + product(block, lane), [here])
 
     @contextmanager
     def loops(self, extents: Sequence[int], each: int, analyzer: Analyzer) -> Iterator[list[Expr]]:
