@@ -1,4 +1,4 @@
-"""One convolution as the core of an Arm board computes it, compiled to an object."""
+"""Single convolutions as the core of an Arm board computes it, compiled to objects."""
 
 from __future__ import annotations
 
@@ -6,30 +6,51 @@ from pathlib import Path
 
 import tvm
 
-from tests.building.functions import Layer
+from tests.building.cpu.single import Layer
+from tests.building.functions import Layer as Fused
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import convolution
 from toolchain.building.cpu.core import core_of
 from toolchain.building.cpu.direct import direct
+from toolchain.building.cpu.generators import GENERATORS
 from toolchain.building.cpu.layout import Layout, dense_layout
+from toolchain.building.cpu.policy import default_choice
 from toolchain.building.cpu.read import read
 from toolchain.building.export import export_objects
 from toolchain.profiles import load_profile
-from toolchain.targets.target import target_for
+from toolchain.targets.target import BoardTarget, target_for
 
 CHANNELS = 16
+
+
+def default(board: str, layer: Layer, folder: Path) -> Path:
+    """Return the object of a layer as a network without records has it, direct or depthwise."""
+    target = target_for(load_profile(board))
+    core = core_of(target)
+    found, conv = layer.read()
+    choice = default_choice(conv, core, use_winograd=False)
+    assert choice is not None
+    generator = GENERATORS[choice.algorithm]
+    plain = dense_layout(core.lanes, 4)
+    inputs = Layout(core.lanes if conv.ci >= core.lanes else 1, conv.pads)
+    func = generator.function(found, conv, choice, [inputs, None, plain, plain, plain], core)
+    return _object(func, target, folder)
 
 
 def compiled(board: str, choice: Choice, size: int, folder: Path) -> Path:
     """Return the object of a 3x3 convolution of a square of `size` for a board class's first cluster."""
     target = target_for(load_profile(board))
     core = core_of(target)
-    layer = Layer("conv", channels=CHANNELS, outputs=CHANNELS, size=size)
+    layer = Fused("conv", channels=CHANNELS, outputs=CHANNELS, size=size)
     found = read(layer.function())
     conv = convolution(found)
     assert conv is not None
     layouts = [Layout(core.lanes, (1, 1, 1, 1)), None, dense_layout(core.lanes, 4)]
-    func = direct(found, conv, choice, layouts, core).with_attr("global_symbol", "main")
-    executable = tvm.compile(tvm.IRModule({"main": func}), target=target.target)
+    return _object(direct(found, conv, choice, layouts, core), target, folder)
+
+
+def _object(func: tvm.tirx.PrimFunc, target: BoardTarget, folder: Path) -> Path:
+    module = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
+    executable = tvm.compile(module, target=target.target)
     (only,) = export_objects(executable, folder)
     return only

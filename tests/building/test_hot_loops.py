@@ -9,7 +9,8 @@ import pytest
 from benchmarks.arm.loops import HotLoop, hot_loops
 from benchmarks.arm.model import share_of_bound
 from benchmarks.arm.ours import build
-from tests.building.arm_kernels import compiled
+from tests.building.arm_kernels import compiled, default
+from tests.building.cpu.single import Layer
 from toolchain.building.cpu.choice import Choice
 
 
@@ -32,6 +33,30 @@ def test_one_that_does_not_is_found(board: str, columns: int, tmp_path: Path) ->
     # So that the test above would fail if it had to.
     loop = hottest(board, columns, tmp_path)
     assert loop.vector_spills > 0
+
+
+# Instructions for each vector of products, at most, of all hot loops: on the Cortex-A72, and the Cortex-A9.
+LAYERS = {
+    "of three channels": (Layer(3, 16, (112, 112), 7, 2, 3), 1.16, 1.45),
+    "with a stride": (Layer(64, 64, (56, 56), 3, 2, 1), 1.16, 1.65),
+    "pointwise": (Layer(64, 64, (28, 28), 1, 1, 0), 1.2, 1.55),
+    "pointwise on a small image": (Layer(64, 64, (14, 14), 1, 1, 0), 1.2, 1.65),
+    "depthwise": (Layer(64, 64, (56, 56), groups=64), 1.85, 2.5),
+    "depthwise with a stride": (Layer(64, 64, (56, 56), stride=2, groups=64), 2.15, 3.3),
+}
+
+
+@pytest.mark.parametrize("board", ["rk3399", "pynq"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_default_tiles_stay_in_registers(board: str, name: str, tmp_path: Path) -> None:
+    layer, *most = LAYERS[name]
+    loops = hot_loops(default(board, layer, tmp_path))
+    assert loops
+    assert [(loop.vector_spills, loop.scalar_spills, loop.calls) for loop in loops] == [(0, 0, 0)] * len(
+        loops
+    )
+    products = sum(loop.multiply_accumulates for loop in loops)
+    assert sum(len(loop.body) for loop in loops) <= most[board == "pynq"] * products
 
 
 @pytest.mark.slow
