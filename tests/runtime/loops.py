@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
+import signal
 import sys
 import threading
 import time
@@ -48,7 +50,11 @@ def main(library: str, network: str, threads: int, spin_us: int) -> dict[str, An
     """Run the loops; return what was seen of each."""
     edge = ctypes.CDLL(library)
     edge.edge_open.restype = c_void_p
-    assert edge.edge_open(network.encode(), byref(Options(threads, None, None, spin_us)))
+
+    def configure(threads: int) -> None:
+        assert edge.edge_open(network.encode(), byref(Options(threads, None, None, spin_us)))
+
+    configure(threads)
 
     def loop(pieces: int, body: Callable[[int, int], int | None]) -> int:
         def call(piece: int, environment: Any, _: object) -> int:
@@ -71,7 +77,7 @@ def main(library: str, network: str, threads: int, spin_us: int) -> dict[str, An
         assert loop(4, inside) == 0
         return sorted(found)
 
-    def workers() -> int:
+    def workers(threads: int = threads) -> int:
         found = set()
 
         def body(_piece: int, _total: int) -> None:
@@ -108,6 +114,41 @@ def main(library: str, network: str, threads: int, spin_us: int) -> dict[str, An
         found = error.contents
         return code, found.kind.decode(), found.message.decode()
 
+    def forked() -> list[int]:
+        """How many threads a child process has, first as its parent and then with one more.
+
+        It is forked while a loop runs.
+        """
+        running, release = threading.Event(), threading.Event()
+
+        def body(_piece: int, _total: int) -> None:
+            running.set()
+            release.wait(PATIENCE_S)
+
+        other = threading.Thread(target=loop, args=(1, body))
+        other.start()
+        assert running.wait(PATIENCE_S)
+        receive, send = os.pipe()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(int(PATIENCE_S))
+            found = [workers()]
+            configure(threads + 1)
+            os.write(send, json.dumps([*found, workers(threads + 1)]).encode())
+            os._exit(0)
+        os.close(send)
+        release.set()
+        other.join()
+        os.waitpid(child, 0)
+        with os.fdopen(receive) as answer:
+            return list(json.loads(answer.read() or "[]"))
+
+    def signalled() -> bool:
+        """Whether a signal that this thread holds back reaches it, and no other; that would end us."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return signal.sigtimedwait([signal.SIGUSR1], PATIENCE_S) is not None
+
     document = {
         "pieces": {pieces: seen(pieces) for pieces in (0, 1, 2, 3, 7, 64)},
         "nested": nested(),
@@ -115,6 +156,8 @@ def main(library: str, network: str, threads: int, spin_us: int) -> dict[str, An
         "held_up": threads > 1 and held_up(),
         "failure": failure(),
         "after": seen(5),
+        "forked": forked(),
+        "signalled": signalled(),
     }
     before = time.process_time()
     time.sleep(0.3)

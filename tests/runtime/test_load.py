@@ -35,3 +35,13 @@ def test_a_library_of_another_version_is_refused(native: Edge, dense: Case, tmp_
     code, answer = native("run", *dense.arguments, "--output", tmp_path / "o.npz")
     assert (code, answer["error"]["kind"]) == (1, "load")
     assert "another version of TVM" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize("before", [8, 56], ids=["modules", "all"])
+def test_zeros_where_something_was_not_copied(native: Edge, dense: Case, tmp_path: Path, before: int) -> None:
+    whole = networks.library("dense", "x86_64")
+    at = whole.index(b"relax.VMExecutable") - before
+    dense.library.write_bytes(whole[:at] + bytes(100) + whole[at + 100 :])
+    code, answer = native("run", *dense.arguments, "--output", tmp_path / "o.npz")
+    assert (code, answer["error"]["kind"]) == (1, "load")
+    assert "is damaged" in answer["error"]["message"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,8 @@ def test_loops(dense: Case, threads: int, spin_us: int) -> None:
     assert not found["held_up"]
     assert found["failure"] == [-1, "ValueError", "a piece is bad"]
     assert found["after"] == [0, 1, 2, 3, 4]
+    assert found["forked"] == [threads, threads + 1]
+    assert found["signalled"]
     assert found["idle_s"] < 0.02  # TVM's own pool: 0.05 for each thread
 
 
@@ -49,7 +52,8 @@ def test_threads_and_spinning_do_not_change_the_numbers(edge: Edge, tmp_path: Pa
             "run", tmp_path / "net.so", "--input", tmp_path / "x.npy", "--state", tmp_path, *options
         )
         assert code == 0, answer
-        assert (answer["threads"], answer["spin_us"]) == (int(threads), int(spin_us))
+        crowded = int(threads) > len(os.sched_getaffinity(0))
+        assert (answer["threads"], answer["spin_us"]) == (int(threads), 0 if crowded else int(spin_us))
         with np.load(tmp_path / "o.npz") as outputs:
             found.append([outputs[name].tobytes() for name in outputs])
     assert all(outputs == found[0] for outputs in found)

@@ -125,7 +125,7 @@ def place_options(function: Function) -> Function:
                 type=click.IntRange(0, 1_000_000),
                 metavar="US",
                 help="Microseconds that a thread without work stays awake before it sleeps; 0 saves the most "
-                "energy. Default: 50.",
+                "energy. Default: 50; always 0 with more threads than CPUs.",
             ),
             click.option(
                 "--timeout",

@@ -37,7 +37,7 @@ class BenchResult:
     confident
         At least 10 runs and at most 10 % noise.
     spin_us
-        Microseconds that a thread without work stayed awake.
+        Microseconds that a thread without work stayed awake: 0 with more threads than CPUs.
     governor, temperature_c
         None where the board's system doesn't say.
     operators

@@ -30,7 +30,8 @@ typedef struct edge_options {
   int threads;            /* 0: one for each physical core of the cluster, or of the machine */
   const char* cluster;    /* a core's LLVM name, such as "cortex-a72"; NULL: any */
   const char* requires_;  /* comma-separated CPU features as Linux names them; NULL: none */
-  int spin_us;            /* how long a thread without work stays awake; 0: 50, negative: not at all */
+  int spin_us;            /* how long a thread without work stays awake; 0: 50; not at all if
+                           * negative, or with more threads than CPUs */
 } edge_options;
 
 /* C order, packed. `dtype` as numpy names it: float16/32/64, int8…64, uint8…64, bool. */
@@ -44,7 +45,8 @@ typedef struct edge_tensor {
 
 /* NULL if it can't be opened. CPU features and the file's machine are checked before the file is
  * loaded. Threads, cluster and spin_us of the last edge_open hold for the whole process. While one
- * network computes, another that a second thread runs computes in that thread alone. */
+ * network computes, another that a second thread runs computes in that thread alone. A forked child
+ * has threads of its own; threads take no signals that are sent to the process. */
 edge_library* edge_open(const char* path, const edge_options* options);
 void edge_close(edge_library* library);
 

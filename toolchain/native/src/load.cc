@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 #include <vector>
 
 #include "edge_rt.h"
@@ -96,11 +97,15 @@ class Mapped final : public tvm::support::Stream {
   uintptr_t kept_;  // where the pages begin that are not given back yet
 };
 
+Failure Damaged() {
+  return Failure(EDGE_FAILED, "load", "the library's embedded part is damaged; was it all copied?");
+}
+
 // Reads a value of a plain type, a string or a vector.
 template <typename T>
 T Next(Mapped* in) {
   T value;
-  if (!in->Read(&value)) throw Failure(EDGE_FAILED, "load", "the library's embedded part is cut off");
+  if (!in->Read(&value)) throw Damaged();
   return value;
 }
 
@@ -145,6 +150,7 @@ Module NextExecutable(Mapped* in) {
 
 Module NextModule(Mapped* in, const Module& code) {
   const auto kind = Next<std::string>(in);
+  if (kind.empty()) throw Damaged();
   if (kind == "_lib") return code;
   if (kind == "relax.VMExecutable") {
     Next<uint64_t>(in);  // its bytes
@@ -153,6 +159,20 @@ Module NextModule(Mapped* in, const Module& code) {
   const auto load = tvm::ffi::Function::GetGlobal("ffi.Module.load_from_bytes." + kind);
   if (!load) throw Failure(EDGE_FAILED, "load", "the library needs what edge-rt lacks: " + kind);
   return (*load)(tvm::ffi::Bytes(Next<std::string>(in))).cast<Module>();
+}
+
+Module NextModules(Mapped* in, const Module& code) {
+  // Whom each module imports: those from first[i] to first[i + 1] of `imported`.
+  const auto first = Next<std::vector<uint64_t>>(in), imported = Next<std::vector<uint64_t>>(in);
+  std::vector<Module> modules;
+  while (modules.size() + 1 < first.size()) modules.push_back(NextModule(in, code));
+  for (size_t i = 0; i < modules.size(); ++i) {
+    for (uint64_t j = first[i]; j < first[i + 1]; ++j) {
+      ModuleObj::InternalUnsafe::GetImports(modules[i].operator->())
+          ->push_back(modules.at(imported.at(j)));
+    }
+  }
+  return modules.at(0);
 }
 
 }  // namespace
@@ -165,17 +185,11 @@ Module LoadLibrary(const std::string& path) {
   uint64_t size;
   std::memcpy(&size, embedded, sizeof(size));
   Mapped in(embedded + sizeof(size), size);
-  // Whom each module imports: those from first[i] to first[i + 1] of `imported`.
-  const auto first = Next<std::vector<uint64_t>>(&in), imported = Next<std::vector<uint64_t>>(&in);
-  std::vector<Module> modules;
-  while (modules.size() + 1 < first.size()) modules.push_back(NextModule(&in, code));
-  for (size_t i = 0; i < modules.size(); ++i) {
-    for (uint64_t j = first[i]; j < first[i + 1]; ++j) {
-      ModuleObj::InternalUnsafe::GetImports(modules[i].operator->())
-          ->push_back(modules.at(imported.at(j)));
-    }
+  try {
+    return NextModules(&in, code);
+  } catch (const std::logic_error&) {  // a length or an index that no vector has
+    throw Damaged();
   }
-  return modules.at(0);
 }
 
 }  // namespace edge

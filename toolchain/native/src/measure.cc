@@ -76,7 +76,7 @@ struct Session {
     const int* cpus = edge_cpus(library.get(), &count);
     return "\"threads\": " + std::to_string(edge_threads(library.get())) + ", \"cpus\": " +
            (cpus == nullptr ? "null" : JsonArray(std::vector<int>(cpus, cpus + count))) +
-           ", \"spin_us\": " + std::to_string(spin_us);
+           ", \"spin_us\": " + std::to_string(PoolSpinUs());
   }
 
   std::string path;

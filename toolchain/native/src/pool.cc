@@ -3,6 +3,7 @@
 #include "pool.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
@@ -13,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <climits>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -35,7 +37,7 @@ constexpr int kPiecesPerThread = 8;
 // Between two looks at the clock.
 constexpr int kPauses = 16;
 
-// Whether this thread is computing a piece.
+// Whether this thread is computing a loop that has the pool.
 thread_local bool computing = false;
 
 void Pause() {
@@ -89,11 +91,17 @@ int Serially(FTVMParallelLambda body, void* closure, int pieces) {
 class Pool {
  public:
   Pool(int threads, microseconds spin) : spin_(spin), shares_(threads) {
+    // What is sent to the process is for the program's own threads; what a piece does wrong is not.
+    sigset_t held, before;
+    sigfillset(&held);
+    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&held, fault);
+    pthread_sigmask(SIG_SETMASK, &held, &before);
     try {
       for (int self = 1; self < threads; ++self) threads_.emplace_back([this, self] { Serve(self); });
     } catch (const std::system_error&) {
       // The system allows no more threads: those that there are take the others' shares.
     }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   ~Pool() {
@@ -131,6 +139,7 @@ class Pool {
   };
 
   void Serve(int self) {
+    computing = true;
     while (true) {
       const uint32_t heard = start_.Rung();
       Work(self);
@@ -159,12 +168,10 @@ class Pool {
 
   void Work(size_t self) {
     int done = 0;
-    computing = true;
     for (size_t i = 0; i < shares_.size(); ++i) {
       const size_t whose = (self + i) % shares_.size();
       for (int left; Take(&shares_[whose].left, &left); ++done) Compute(End(whose) - left);
     }
-    computing = false;
     if (done != 0 && pending_.fetch_sub(done, std::memory_order_acq_rel) == done && self != 0) {
       finished_.Ring();
     }
@@ -191,45 +198,54 @@ class Pool {
   std::vector<std::thread> threads_;
 };
 
-// The one pool of this process. Its threads start with the first loop, and end with the process.
+// The one pool of this process. Its threads start with the first loop, and end with the process:
+// while it exits, another of its threads may be in a loop.
 struct Owner {
-  ~Owner() {
-    // A forked child has none of the threads, and could not end them.
-    if (pool != nullptr && process != getpid()) pool.release();
+  int Run(FTVMParallelLambda body, void* closure, int pieces) {
+    if (threads == 1 || pieces == 1) return Serially(body, closure, std::max(pieces, 1));
+    if (pool == nullptr) pool = std::make_unique<Pool>(threads, spin);
+    return pool->Run(body, closure, pieces > 0 ? pieces : threads * kPiecesPerThread);
   }
 
-  std::mutex busy;  // held while a loop runs
   int threads = 1;
   microseconds spin{0};
+  std::mutex busy;  // held while a loop runs
   std::unique_ptr<Pool> pool;
-  pid_t process = 0;
-} owner;
+};
+Owner* owner = new Owner;
+
+// A forked child has none of the threads, and perhaps the lock of one of them: it begins anew.
+void Forked() { owner = new Owner{owner->threads, owner->spin}; }
+[[maybe_unused]] const int watching = pthread_atfork(nullptr, nullptr, Forked);
 
 int Launch(FTVMParallelLambda body, void* closure, int pieces) {
   // A loop inside a loop, or one of another thread's network meanwhile: the cores are taken.
-  if (computing || !owner.busy.try_lock()) return Serially(body, closure, std::max(pieces, 1));
-  const std::lock_guard<std::mutex> hold(owner.busy, std::adopt_lock);
-  if (owner.threads == 1 || pieces == 1) return Serially(body, closure, std::max(pieces, 1));
-  if (owner.pool == nullptr) {
-    owner.pool = std::make_unique<Pool>(owner.threads, owner.spin);
-    owner.process = getpid();
-  }
-  return owner.pool->Run(body, closure, pieces > 0 ? pieces : owner.threads * kPiecesPerThread);
+  if (computing || !owner->busy.try_lock()) return Serially(body, closure, std::max(pieces, 1));
+  const std::lock_guard<std::mutex> hold(owner->busy, std::adopt_lock);
+  computing = true;
+  const int code = owner->Run(body, closure, pieces);
+  computing = false;
+  return code;
 }
 
 }  // namespace
 
 void ConfigurePool(int threads, int spin_us) {
-  const std::lock_guard<std::mutex> hold(owner.busy);
-  if (threads == owner.threads && owner.spin.count() == spin_us) return;
-  owner.pool.reset();
-  owner.threads = threads;
-  owner.spin = microseconds(spin_us);
+  const std::lock_guard<std::mutex> hold(owner->busy);
+  // The next ones start on the CPUs of now.
+  owner->pool.reset();
+  owner->threads = threads;
+  owner->spin = microseconds(spin_us);
 }
 
 int PoolThreads() {
-  const std::lock_guard<std::mutex> hold(owner.busy);
-  return owner.threads;
+  const std::lock_guard<std::mutex> hold(owner->busy);
+  return owner->threads;
+}
+
+int PoolSpinUs() {
+  const std::lock_guard<std::mutex> hold(owner->busy);
+  return static_cast<int>(owner->spin.count());
 }
 
 }  // namespace edge

@@ -11,5 +11,6 @@ constexpr int kMostSpinUs = 1000000;
 // microseconds one without work stays awake before it sleeps. Holds from the next loop on.
 void ConfigurePool(int threads, int spin_us);
 int PoolThreads();
+int PoolSpinUs();
 
 }  // namespace edge
