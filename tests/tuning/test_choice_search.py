@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,12 @@ from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
 from toolchain.records.key import RecordKey
-from toolchain.records.record import CPU, Provenance, Record
+from toolchain.records.record import CPU, METASCHEDULE, Provenance, Record
 from toolchain.records.store import RecordStore
 from toolchain.records.traces import function_json
 from toolchain.tuning.candidate import Candidate
 from toolchain.tuning.choice_search import ChoiceSearch
+from toolchain.tuning.result import TunedTask
 
 CORE = Core(4, 16, "broadcast", 2)
 PROVENANCE = Provenance("run-1", "local", "f00d", "0.27", "0.1.14", "0.1.0")
@@ -132,3 +134,14 @@ def test_a_record_that_is_none_of_the_task_is_refused(stem: Task, payload: str) 
     search = ChoiceSearch(stem, CORE, use_winograd=True)
     with pytest.raises(ToolchainError, match="choice"):
         search.recorded(recorded(stem, search.default(), payload=payload), "")
+
+
+def test_a_run_says_what_won(stem: Task) -> None:
+    search = ChoiceSearch(stem, CORE, use_winograd=True)
+    default = recorded(stem, search.default())
+    with search.batches(1, 1) as batches:
+        (candidate,) = next(batches)
+    other = recorded(stem, candidate)
+    trace = replace(other, kind=METASCHEDULE, payload="{}")
+    won = [TunedTask(stem, 1, 0, default, 2.0, choice).won for choice in (default, other, trace)]
+    assert won == ["default", "direct", "metaschedule"]

@@ -1,4 +1,4 @@
-"""The default schedule stays unless it is beaten by more than the noise."""
+"""The default stays unless it is beaten by more than the noise."""
 
 from __future__ import annotations
 

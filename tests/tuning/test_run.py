@@ -134,7 +134,7 @@ def test_candidates_that_all_fail_end_the_run_with_the_first_reason(
     def broken(self: workbench.Workbench, modules: list) -> list[Compiled]:
         nonlocal calls
         calls += 1
-        if calls <= 2:  # the default schedules of the two tasks
+        if calls <= 2:  # the defaults of the two tasks
             return compile_default(self, modules)
         return [Compiled(None, "build", "LLVM ERROR: no such instruction") for _ in modules]
 

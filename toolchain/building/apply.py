@@ -1,4 +1,4 @@
-"""Choosing a schedule for every function of a fused network."""
+"""What computes every function of a fused network: by its record, or by default."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from toolchain.records.traces import schedule_from
 
 @dataclass(frozen=True)
 class Decision:
-    """What decided the schedule of one task.
+    """What decided how one task is computed.
 
     Attributes
     ----------

@@ -62,7 +62,7 @@ class BuildOptions:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What was built, and what decided its schedules."""
+    """What was built, and what decided how its tasks are computed."""
 
     bundle: Path
     bundle_sha256: str
@@ -107,7 +107,7 @@ def build(
     Parameters
     ----------
     store
-        The user's records; None: build with default schedules alone.
+        The user's records; None: build without any.
     progress
         Told each step as it begins.
 

@@ -67,7 +67,7 @@ class Tensor(_Strict):
 
 
 class TaskFacts(_Strict):
-    """One tunable part of the network and where its schedule came from."""
+    """One tunable part of the network and what decided how it is computed."""
 
     id: str
     name: str

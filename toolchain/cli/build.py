@@ -75,7 +75,7 @@ def command(
 ) -> int | None:
     """Compile a network into a bundle for a board.
 
-    Records of earlier tuning decide its schedules where they match; the output says for how many tasks.
+    Records of earlier tuning decide how tasks are computed where they match; the output says for how many.
     """
     from toolchain.boards.inventory import find_target
 

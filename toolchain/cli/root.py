@@ -19,7 +19,7 @@ COMMANDS = {
     "board": "Add boards and look after them; start and stop emulated ones.",
     "lab": "Start, show and stop the tracker and the servers on boards.",
     "tasks": "List the tunable tasks of a network, the heaviest first.",
-    "tune": "Search for faster schedules by measuring candidates on a board.",
+    "tune": "Search for faster code by measuring candidates on a board.",
     "records": "List what tuning has measured.",
     "build": "Compile a network into a bundle for a board.",
     "run": "Run a bundle once on a board, with your own data.",

@@ -75,7 +75,7 @@ def command(
     engine: str | None,
     **tuning: Any,
 ) -> int | None:
-    """Search for faster schedules by measuring candidates on a board.
+    """Search for faster code by measuring candidates on a board.
 
     Every trial is kept at once: stop with Ctrl-C when you like, the next run goes on from there. `toolchain
     build` applies what was found.
@@ -133,7 +133,7 @@ def show(result: TuneResult) -> None:
                 tuned.failed,
                 f"{tuned.default_ms:.3f}",
                 f"{tuned.best_ms:.3f}",
-                tuned.choice.kind,
+                tuned.won,
                 tuned.task.name,
             )
             for tuned in result.tasks

@@ -72,7 +72,7 @@ class Record:
     run_ms
         Mean milliseconds of one call, per repeat.
     confirmed
-        The choice among finalists that were measured again beside the default schedule: it stands
+        The choice among finalists that were measured again beside the default: it stands
         before faster records that were not, whose single reading may flatter them.
     """
 

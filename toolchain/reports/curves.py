@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Curve:
-    """The best so far of one task, relative to its default schedule.
+    """The best so far of one task, relative to its default.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""Measuring candidates for the schedule of each task, and remembering the best."""
+"""Measuring candidates for each task, and remembering the best."""

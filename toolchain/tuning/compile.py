@@ -1,4 +1,4 @@
-"""From a scheduled function to a library for the board; runs in a worker process."""
+"""From a function to a library for the board; runs in a worker process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Compiled:
 
 
 def compile_candidate(module: str, target: str, profile: Profile, library: Path) -> Compiled:
-    """Compile one scheduled module to `library`.
+    """Compile the module of a candidate to `library`.
 
     Parameters
     ----------

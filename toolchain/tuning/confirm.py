@@ -16,7 +16,7 @@ _ROUNDS = 3
 
 @dataclass(frozen=True)
 class Finalist:
-    """A schedule that may become the task's choice."""
+    """A candidate that may become the task's choice."""
 
     record: Record
     compiled: Compiled
@@ -24,7 +24,7 @@ class Finalist:
 
 @dataclass(frozen=True)
 class Confirmed:
-    """The winner's record and the default schedule's milliseconds, both of one comparison."""
+    """The winner's record and the default's milliseconds, both of one comparison."""
 
     choice: Record
     default_ms: float

@@ -17,7 +17,7 @@ class Trial:
     Attributes
     ----------
     stage
-        `default`: the schedule a build takes without records. `search`: a trial.
+        `default`: what a build takes without records. `search`: a trial.
     ms
         Mean over the repeats; None for a failure.
     best_ms

@@ -31,7 +31,7 @@ class Request:
     parameters
         Of the function; the last `outputs` are written by it.
     reference
-        `.npz` with the outputs that the default schedule gave for the same inputs; written where
+        `.npz` with the outputs that the default gave for the same inputs; written where
         it is not there yet.
     timeout_s
         The server's deadline for the whole session.
@@ -145,5 +145,5 @@ def _compare(outputs: list[Array], reference: Path) -> str:
             error = difference.max(initial=0.0)
             scale = np.nanmax(np.abs(expected), initial=0.0)
             if not error <= _TOLERANCE * scale:
-                return f"differs from the default schedule by {error:.3g} where values reach {scale:.3g}"
+                return f"differs from the default by {error:.3g} where values reach {scale:.3g}"
     return ""

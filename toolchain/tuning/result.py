@@ -5,24 +5,43 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from toolchain.building.cpu.choice import choice_from
 from toolchain.building.tasks import Task
-from toolchain.records.record import Record
+from toolchain.records.record import CPU, DEFAULT, Record
 
 
 @dataclass(frozen=True)
 class TunedTask:
-    """What came of one task."""
+    """What came of one task.
+
+    Attributes
+    ----------
+    default
+        Record of what a build takes without one.
+    default_ms
+        What it took when the finalists were measured.
+    choice
+        Record of what a build takes from now on.
+    """
 
     task: Task
     trials: int
     failed: int
+    default: Record
     default_ms: float
     choice: Record
 
     @property
     def best_ms(self) -> float:
-        """Of the schedule that a build takes from now on."""
+        """What the choice took when the finalists were measured."""
         return fmean(self.choice.run_ms)
+
+    @property
+    def won(self) -> str:
+        """`default`, the algorithm of generated code, or the kind of another record."""
+        if self.choice.digest == self.default.digest:
+            return DEFAULT
+        return choice_from(self.choice.payload).algorithm if self.choice.kind == CPU else self.choice.kind
 
 
 @dataclass(frozen=True)
@@ -52,7 +71,7 @@ class TuneResult:
                     "trials": tuned.trials,
                     "best_ms": tuned.best_ms,
                     "default_ms": tuned.default_ms,
-                    "choice": tuned.choice.kind,
+                    "choice": tuned.won,
                 }
                 for tuned in self.tasks
             ],

@@ -76,7 +76,7 @@ def tune(
         joined(boards, threads=target.threads, cluster=target.cpu) as lab,
         open_workbench(boards, lab, target, options, listener) as bench,
     ):
-        listener(Step("measuring the default schedules"))
+        listener(Step("measuring the defaults"))
         context = RunContext(
             bench=bench,
             store=store,
@@ -170,7 +170,10 @@ def _check_first_round(runs: Sequence[TaskRun]) -> None:
 
 def _finish(run: TaskRun, confirmed: Confirmed) -> TunedTask:
     run.context.store.add(confirmed.choice)
-    return TunedTask(run.task, run.trials, run.failures.total(), confirmed.default_ms, confirmed.choice)
+    default = run.default.record
+    return TunedTask(
+        run.task, run.trials, run.failures.total(), default, confirmed.default_ms, confirmed.choice
+    )
 
 
 def _provenance(board: Board) -> Provenance:

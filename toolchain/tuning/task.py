@@ -49,13 +49,13 @@ class RunContext:
 class TaskRun:
     """Tunes one task and writes every measurement to the store at once.
 
-    It begins by building, uploading, running and timing the default schedule: then the way is
-    known to be open, and the mark is set.
+    It begins by building, uploading, running and timing what a build takes without a record (the default):
+    then the way is known to be open, and the mark is set.
 
     Raises
     ------
     ToolchainError
-        The default schedule does not run: nothing that is searched would.
+        The default does not run: nothing that is searched would.
     """
 
     def __init__(self, task: Task, search: Search, context: RunContext) -> None:
@@ -78,7 +78,7 @@ class TaskRun:
 
     @property
     def default_ms(self) -> float:
-        """Of the default schedule."""
+        """Of the default."""
         return fmean(self.default.record.run_ms)
 
     @property
@@ -113,7 +113,7 @@ class TaskRun:
         compiled, result = self._measure([candidate])[0]
         if result.failure:
             raise ToolchainError(
-                f"the default schedule of task {self.task.id} ({self.task.name}) fails on board "
+                f"the default of task {self.task.id} ({self.task.name}) fails on board "
                 f"{result.board or self.context.bench.boards[0].name}: {result.failure}: {result.message}",
                 "`toolchain doctor` and `toolchain board show` check host and board",
             )
