@@ -160,6 +160,8 @@ ACTIVATIONS: dict[str, list[tuple[str, list[str], dict[str, Any]]]] = {
     "gelu": [("Gelu", ["x"], {})],
     "quick gelu": [("Gelu", ["x"], {"approximate": "tanh"})],
     "softplus": [("Softplus", ["x"], {})],
+    # functions of functions: TVM takes hours for three of them, written within each other
+    "mish": [("Softplus", ["x"], {}), ("Tanh", ["0"], {}), ("Mul", ["x", "1"], {})],
     "elu": [("Elu", ["x"], {})],
 }
 

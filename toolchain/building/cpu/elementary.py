@@ -79,17 +79,73 @@ _LEAST_NORMAL, _TO_NORMAL = 2.0**-126, 23  # and by which power of 2 less number
 
 def in_arithmetic(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a function with its elementary functions of float16 and float32 numbers written out."""
+    writer = _Writer()
+    callbacks = [(tirx.For, writer.loop), (tirx.BufferStore, writer.store), (tvm.ir.Call, writer.call)]
+    return tvm_ffi.structural_mutate(func, callbacks)
 
-    def call(node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:
-        node = mutator.default_mutate(node)
+
+class _Writer:
+    """What writes out the functions of one PrimFunc.
+
+    TVM's code generator simplifies a named value with the names in it replaced: for a function of a
+    function that takes seconds, for three of them hours. So such an argument is stored and read again;
+    LLVM keeps it in a register.
+    """
+
+    def __init__(self) -> None:
+        self.lanes: tuple[Expr, int] = (tirx.const(0, "int32"), 1)  # lane and how many of the vectors around
+        self.buffers: list[tirx.Stmt] = []  # what is allocated before the loop, which may not shrink it
+        self.before: list[tirx.Stmt] | None = None  # what comes before the store; None: nothing may
+        self.depth = 0  # elementary functions around
+
+    def loop(self, node: tirx.For, mutator: tvm_ffi.StructuralMutator) -> tirx.Stmt:
+        if node.kind != tirx.ForKind.VECTORIZED or int(node.extent) == 1:
+            return mutator.default_mutate(node)
+        outer = self.lanes, self.buffers
+        self.lanes, self.buffers = (node.loop_var, int(node.extent)), []
+        made = _sequence(self.buffers, mutator.default_mutate(node))
+        self.lanes, self.buffers = outer
+        return made
+
+    def store(self, node: tirx.BufferStore, mutator: tvm_ffi.StructuralMutator) -> tirx.Stmt:
+        self.before = []
+        made = _sequence(self.before, mutator.default_mutate(node))
+        self.before = None
+        if self.lanes[1] > 1 or not self.buffers:
+            return made
+        made, self.buffers = _sequence(self.buffers, made), []
+        return made
+
+    def call(self, node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:
+        name = getattr(node.op, "name", "")
         kind = str(node.ty)
-        written = _WRITTEN.get(getattr(node.op, "name", "")) if kind in ("float16", "float32") else None
-        if written is None:
+        if name not in _WRITTEN or kind not in ("float16", "float32"):
+            outer = self.before
+            if name.endswith("if_then_else"):
+                self.before = None  # nothing in it may be computed unless its condition holds
+            made = mutator.default_mutate(node)
+            self.before = outer
+            return made
+        self.depth += 1
+        node = mutator.default_mutate(node)
+        self.depth -= 1
+        if self.depth and self.before is None:
             return node
-        value = written(*(_cast("float32", each) for each in node.args))
-        return node if value is None else _cast(kind, value)
+        value = _WRITTEN[name](*(_cast("float32", each) for each in node.args))
+        if value is None:
+            return node
+        value = _cast(kind, value)
+        if not self.depth or self.before is None:
+            return value
+        lane, count = self.lanes
+        buffer = tirx.decl_buffer((count,), kind, "inner")
+        self.buffers.append(tirx.AllocBuffer(buffer))
+        self.before.append(tirx.BufferStore(buffer, value, [lane]))
+        return tirx.BufferLoad(buffer, [lane])
 
-    return tvm_ffi.structural_mutate(func, [(tvm.ir.Call, call)])
+
+def _sequence(first: list[tirx.Stmt], last: tirx.Stmt) -> tirx.Stmt:
+    return tirx.SeqStmt([*first, last]) if first else last
 
 
 def _cast(kind: str, value: Expr) -> Expr:
