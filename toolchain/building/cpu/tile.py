@@ -65,7 +65,9 @@ def depthwise_tile(conv: Convolution, core: Core) -> Choice:
     limit = 8
     if core.form == "lanes":
         plain, other = (14, 7) if core.registers == 32 else (4, 2)
-        limit = plain if conv.stride[-1] == 1 and conv.out[-1] > 7 else other
+        # LLVM unrolls a loop over two tiles, and for armv7 computes them at the same time.
+        short = conv.out[-1] <= (7 if core.registers == 32 else 14)
+        limit = other if short or conv.stride[-1] > 1 else plain
     rows = _rows(conv, core, pieces, _ROWS_OF_PASSES)
     return Choice("depthwise", columns=min(limit, conv.out[-1]), rows=rows)
 
