@@ -18,6 +18,7 @@ from tests.building.cpu.drawn import Transposed as Layer
 from toolchain.building.cpu import interleaved
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.interleaved_tile import interleaved_tile
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.policy import candidates, legal
 from toolchain.building.cpu.read import read
@@ -91,7 +92,7 @@ def test_candidates_are_legal(case: Turned, core: Core) -> None:
     work = recognise(read(case.function()))
     assert work is not None
     found = candidates(work, core)
-    assert found[0] == interleaved.interleaved_tile(work, core)
+    assert found[0] == interleaved_tile(work, core)
     assert all(legal(choice, work, core) for choice in found)
     for other in (Choice("direct"), Choice("interleaved", 7), Choice("interleaved", rows=2)):
         assert not legal(other, work, core)

@@ -12,18 +12,21 @@ from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 
 Algorithm = Literal["direct", "depthwise", "winograd", "dense", "interleaved", "general"]
+Order = Literal["rows", "channels"]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One candidate of a task.
+    """How one task is computed.
 
     Attributes
     ----------
     blocks, columns
-        Tile of accumulators: output blocks x output columns (rows of a matrix for `dense`).
+        Tile of sums in registers: output blocks x output columns (`dense`: rows of the matrix; `winograd`:
+        tiles of m x m outputs; `depthwise`: one block).
     rows
-        Output rows of one parallel piece.
+        Of one parallel piece: output rows (`dense`: tiles of rows; `winograd`: rows of tiles; `interleaved`:
+        always one of every phase).
     tile
         Of winograd: m of F(m, 3); else 0.
     order
@@ -40,7 +43,7 @@ class Choice:
     columns: int = 1
     rows: int = 1
     tile: int = 0
-    order: Literal["rows", "channels"] = "rows"
+    order: Order = "rows"
     flat: bool = False
     depth: int = 0
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from toolchain.building.cpu.choice import Choice
+from toolchain.building.cpu.choice import Choice, Order
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.matmul import Matmul
 
@@ -34,7 +32,7 @@ def dense_tile(work: Matmul, core: Core) -> Choice:
 def candidates(work: Matmul, core: Core) -> list[Choice]:
     """Return the ways to compute a product, the default first."""
     found = [dense_tile(work, core)]
-    orders: tuple[Literal["rows", "channels"], ...] = ("channels", "rows")
+    orders: tuple[Order, ...] = ("channels", "rows")
     for blocks in (4, 3, 2, 1):
         for limit in (_limit(core, blocks), _limit(core, blocks) - 2):
             found += [_choice(work, core, blocks, limit, order) for order in orders if limit > 0]
@@ -59,7 +57,7 @@ def _limit(core: Core, blocks: int) -> int:
     return min(14, (core.registers - blocks - 1) // blocks)
 
 
-def _choice(work: Matmul, core: Core, blocks: int, limit: int, order: Literal["rows", "channels"]) -> Choice:
+def _choice(work: Matmul, core: Core, blocks: int, limit: int, order: Order) -> Choice:
     rows = work.rows.extent
     columns = -(-rows // -(-rows // limit))
     tiles = -(-rows // columns)

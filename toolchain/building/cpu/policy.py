@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolchain.building.cpu import dense_tile, interleaved, tile, winograd_tile
+from toolchain.building.cpu import dense_tile, interleaved_tile, tile, winograd_tile
 from toolchain.building.cpu.choice import GENERAL, Choice, choice_from
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
@@ -18,7 +18,7 @@ def default_choice(work: Work, core: Core, use_winograd: bool) -> Choice | None:
     if isinstance(work, Matmul):
         return dense_tile.dense_tile(work, core)
     if isinstance(work, Transposed):
-        return interleaved.interleaved_tile(work, core)
+        return interleaved_tile.interleaved_tile(work, core)
     return _convolution(work, core, use_winograd)
 
 
@@ -61,7 +61,7 @@ def candidates(work: Work, core: Core) -> list[Choice]:
     if isinstance(work, Matmul):
         return dense_tile.candidates(work, core)
     if isinstance(work, Transposed):
-        return interleaved.candidates(work, core)
+        return interleaved_tile.candidates(work, core)
     found = [default_choice(work, core, True), default_choice(work, core, False)]
     found += [*winograd_tile.candidates(work, core), *tile.candidates(work, core)]
     return list(dict.fromkeys(choice for choice in found if choice is not None))
@@ -72,5 +72,5 @@ def legal(choice: Choice, work: Work, core: Core) -> bool:
     if isinstance(work, Matmul):
         return dense_tile.legal(choice, work, core)
     if isinstance(work, Transposed):
-        return interleaved.legal(choice, work, core)
+        return interleaved_tile.legal(choice, work, core)
     return winograd_tile.legal(choice, work, core) or tile.legal(choice, work, core)
