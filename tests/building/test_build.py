@@ -389,7 +389,7 @@ def test_require_tuned_names_the_tasks_and_the_command(
     assert all(f"{task.id} ({task.name})" in raised.value.message for task in tasks[1:])
     assert tasks[0].id not in raised.value.message
     ids = ",".join(task.id for task in tasks[1:])
-    assert raised.value.hint == f"toolchain tune {plain.source} --board local --tasks {ids}"
+    assert raised.value.hint == f"toolchain tune {plain.source} --board local --layout NCHW --tasks {ids}"
     assert not (tmp_path / "out").exists()
 
 

@@ -25,6 +25,7 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.linking.choice import linker_named
 from toolchain.linking.gate import check_library
 from toolchain.models.load import Model
+from toolchain.models.options import ModelOptions
 from toolchain.models.reference import reference_outputs, sample_inputs
 from toolchain.models.spec import check_inputs
 from toolchain.records.key import RecordKey
@@ -143,7 +144,7 @@ def build(
             "hand over a network whose outputs depend on its inputs",
         )
     if options.require_tuned:
-        _require_tuned(decisions, model, target)
+        _require_tuned(decisions, model, target, options.cluster)
     stem = f"{model.name}-{target.board or target.profile.name}"
     library = out / f"{stem}.{options.format}"
     bundle = out / f"{stem}.bundle"
@@ -199,13 +200,23 @@ def _finder(
     return find
 
 
-def _require_tuned(decisions: list[Decision], model: Model, target: BuildFor) -> None:
+def _require_tuned(decisions: list[Decision], model: Model, target: BuildFor, cluster: str | None) -> None:
     missing = [decision.task for decision in decisions if not decision.tuned]
-    if missing:
-        board = target.board or target.profile.name
-        listed = ", ".join(f"{task.id} ({task.name})" for task in missing)
-        raise ToolchainError(
-            f"--require-tuned: {len(missing)} of {len(decisions)} tasks of {model.name} "
-            f"have no record for {board}: {listed}",
-            f"toolchain tune {model.source} --board {board} --tasks {','.join(task.id for task in missing)}",
-        )
+    if not missing:
+        return
+    board = target.board or target.profile.name
+    listed = ", ".join(f"{task.id} ({task.name})" for task in missing)
+    typed = {"board": board, "cluster": cluster}
+    for name in ("layout", "winograd", "dtype", "batch"):
+        value = getattr(model.options, name)
+        typed[name] = None if value == getattr(ModelOptions(), name) else str(value)
+    if len(missing) < len(decisions):
+        typed["tasks"] = ",".join(task.id for task in missing)
+    options = "".join(f" --{name} {value}" for name, value in typed.items() if value is not None)
+    for name, shape in model.options.shapes.items():
+        options += f" --shape {name}={','.join(map(str, shape))}"
+    raise ToolchainError(
+        f"--require-tuned: {len(missing)} of {len(decisions)} tasks of {model.name} "
+        f"have no record for {board}: {listed}",
+        f"toolchain tune {model.source}{options}",
+    )
