@@ -48,6 +48,11 @@ def test_sums_of_several_passes_wait_in_the_output() -> None:
     assert not wrong(cases, core)
 
 
+def test_passes_over_single_channels() -> None:
+    layer = Layer(3, 8, (5, 9))
+    assert not wrong([Case(layer, Choice("direct", 2, 4, depth=1))], Core(4, 32, "lanes", 1))
+
+
 def test_a_tile_of_whole_rows() -> None:
     layer = Layer(16, 32, (7, 4), stride=1)
     assert not wrong([Case(layer, Choice("direct", 2, 12, flat=True), halo=1)], CORES[0])

@@ -24,7 +24,7 @@ from tvm.tirx.script.builder import ir
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, places, shares, when
+from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, pieces, places, shares, when
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.prefetch import LINE, prefetch
@@ -119,8 +119,7 @@ class _Direct:
         unit = width if choice.flat and choice.columns % width == 0 else 1
         cut = shares(prod(conv.out) if choice.flat else width, choice.columns, unit)
         across = sum(count for _first, count, _size in cut)
-        with ir.parallel(0, prod(space)) as piece:
-            where = places(bind(analyzer, piece, prod(space)), space, analyzer)
+        with pieces(space, analyzer) as where:
             group = where.pop() if by_rows else where.pop(0)
             n, *outer = where
 
@@ -197,7 +196,7 @@ class _Direct:
 
     def _reduce(self, at: _Place, sums: Sums, part: _Pass | None) -> None:
         """Add up the products of the tile, of one pass or of all input blocks."""
-        if self.core.form == "lanes" and self.input_lanes == 1 and not self.choice.flat:
+        if self.core.form == "lanes" and self.input_lanes == 1 and not self.choice.flat and part is None:
             self._reduce_row(at, sums)
             return
         conv, analyzer, vector = self.conv, self.analyzer, self.input_lanes
@@ -250,12 +249,8 @@ class _Direct:
 
     def _multiply(self, at: _Place, sums: Sums, column: Expr, x: Expr, weight: Sequence[Expr | int]) -> None:
         """Add to all blocks of a column what an input is there multiplied with."""
-        lanes = self.core.lanes
-        for place, total in enumerate(sums.registers):
-            with ir.vectorized(0, lanes) as lane:
-                w = self.emitter.weight[(at.group, *weight, place * lanes + lane)]
-                here = column * lanes + lane
-                ir.buffer_store(total, total[here] + x * w, [here])
+        lanes, packed = self.core.lanes, self.emitter.weight
+        sums.add(column, lambda place, lane: x * packed[(at.group, *weight, place * lanes + lane)])
 
     def _fetch(self, at: _Place, part: _Pass | None, step: list[Expr]) -> None:
         """Fetch this step's share of the next pass's weights, so that memory is read evenly."""

@@ -6,8 +6,6 @@ products and output transform are one function: of some rows of tiles at a time,
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 from tvm import tirx
 from tvm.tirx.script.builder import ir
@@ -15,11 +13,12 @@ from tvm.tirx.script.builder import ir
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.emit import ZERO, Emitter, Layouts, build, grid, places, tiles, when
+from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, pieces, tiles, when
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.prefetch import LINE, prefetch
 from toolchain.building.cpu.read import Expr, Read
+from toolchain.building.cpu.sums import Sums
 from toolchain.building.cpu.transforms import TAPS, applied, matrices
 
 _NEAR = 16384  # bytes of one point's weights up to which they are fetched into the first cache
@@ -91,8 +90,7 @@ class _Winograd:
         """One parallel piece is some rows of tiles of one image, all channels."""
         (_start, many, rows), *rest = tiles(self.high, min(self.choice.rows, self.high))
         space = [self.conv.batch, many + len(rest)]
-        with ir.parallel(0, prod(space)) as piece:
-            n, band = places(bind(self.analyzer, piece, prod(space)), space, self.analyzer)
+        with pieces(space, self.analyzer) as (n, band):
             moved = self._buffer(self.inner * rows * self.wide)
             sums = self._buffer(self.choice.blocks * rows * self.wide)
             for size, here in [
@@ -115,13 +113,12 @@ class _Winograd:
         """The images are transformed first; one parallel piece then is a group of output channels."""
         batch, count = self.conv.batch, self.conv.batch * self.high * self.wide
         moved = self._buffer(self.inner * count)
-        space = [batch, self.inner, self.high]
-        with ir.parallel(0, prod(space)) as piece:
-            n, block, y = places(bind(self.analyzer, piece, prod(space)), space, self.analyzer)
-            with grid([self.wide], self.analyzer) as (x,):
-                self._move(moved, n, block, y, x, block * count + (n * self.high + y) * self.wide + x)
-        with ir.parallel(0, self.groups) as group:
-            bind(self.analyzer, group, self.groups)
+        with (
+            pieces([batch, self.inner, self.high], self.analyzer) as (n, block, y),
+            grid([self.wide], self.analyzer) as (x,),
+        ):
+            self._move(moved, n, block, y, x, block * count + (n * self.high + y) * self.wide + x)
+        with pieces([self.groups], self.analyzer) as (group,):
             sums = self._buffer(self.choice.blocks * count)
             self._products(moved, sums, group, count)
             for block in range(self.choice.blocks):
@@ -177,11 +174,9 @@ class _Winograd:
         count: int,
     ) -> None:
         """Multiply `size` tiles from `first` on with the weights of one point and one group."""
-        lanes, blocks = self.lanes, self.choice.blocks
-        totals = [ir.alloc_buffer((size * lanes,), "float32") for _ in range(blocks)]
-        for total in totals:
-            with ir.unroll(0, size) as column, ir.vectorized(0, lanes) as lane:
-                ir.buffer_store(total, ZERO, [column * lanes + lane])
+        lanes, weight = self.lanes, self.emitter.weight
+        products = Sums(self.choice.blocks, size, lanes, "float32", self.inner * lanes)
+        products.clear()
         by_lane = self.core.form == "lanes"
         inputs = ir.alloc_buffer((size * lanes,), "float32") if by_lane else None
         with grid([self.inner], self.analyzer) as (block,):
@@ -195,19 +190,13 @@ class _Winograd:
                 if inputs is None:
                     self._fetch(group, point, block * lanes + channel, 1)
                 with ir.unroll(0, size) as column:
-                    for place, total in enumerate(totals):
-                        with ir.vectorized(0, lanes) as lane:
-                            if inputs is not None:
-                                x = inputs[column * lanes + channel]
-                            else:
-                                x = moved[point, (block * count + first + column) * lanes + channel]
-                            w = self.emitter.weight[
-                                group, point, block * lanes + channel, place * lanes + lane
-                            ]
-                            ir.buffer_store(
-                                total, total[column * lanes + lane] + x * w, [column * lanes + lane]
-                            )
-        for place, total in enumerate(totals):
+                    if inputs is not None:
+                        x = inputs[column * lanes + channel]
+                    else:
+                        x = moved[point, (block * count + first + column) * lanes + channel]
+                    row = (group, point, block * lanes + channel)
+                    products.add(column, lambda place, lane: x * weight[(*row, place * lanes + lane)])
+        for place, total in enumerate(products.totals):
             with ir.unroll(0, size) as column, ir.vectorized(0, lanes) as lane:
                 at = (place * count + first + column) * lanes + lane
                 ir.buffer_store(sums, total[column * lanes + lane], [point, at])
