@@ -217,6 +217,6 @@ def _require_tuned(decisions: list[Decision], model: Model, target: BuildFor, cl
         options += f" --shape {name}={','.join(map(str, shape))}"
     raise ToolchainError(
         f"--require-tuned: {len(missing)} of {len(decisions)} tasks of {model.name} "
-        f"have no record for {board}: {listed}",
+        f"have no record that applies on {board}: {listed}",
         f"toolchain tune {model.source}{options}",
     )
