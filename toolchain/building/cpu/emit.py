@@ -21,8 +21,6 @@ from toolchain.building.cpu.transposed import Transposed
 # Per parameter of the unpacked function; None: as the network has it.
 Layouts = Sequence[Layout | None]
 
-ZERO = tirx.const(0.0, "float32")
-
 
 def build(body: Callable[[], None]) -> tirx.PrimFunc:
     """Return the function whose arguments and loops `body` emits; it needs no schedule."""
