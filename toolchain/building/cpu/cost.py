@@ -20,8 +20,8 @@ from toolchain.building.cpu.core import Core, Form
 from toolchain.building.cpu.transforms import TAPS
 
 _FLOAT = 4
-# Fitted to the layers of ResNet-18 and VGG-16 from 128 channels on, measured in the network with AVX-512: of 60
-# ways to compute them by winograd the estimates are right within 10 % for 48, within 15 % for 55.
+# Fitted to the layers of ResNet-18 and VGG-16 from 128 channels on, measured in the network with AVX-512:
+# of 60 ways to compute them by winograd the estimates are right within 10 % for 48, within 15 % for 55.
 _WEIGHTS_AGAIN, _INPUTS_AGAIN = 1.5, 2.4  # what was read before comes that much faster
 _SPILLED = 3  # so much slower are transforms of 64 values, which no registers hold: measured with F(6, 3)
 _EXPOSED, _EXPOSED_OF_PASSES = 0.95, 0.2  # of the shorter of computing and reading
