@@ -81,16 +81,16 @@ def test_every_trial_is_in_the_store_and_the_next_run_goes_on(here: Here, tmp_pa
 
 def test_packed_code_is_tuned_over_its_choices(here: Here, tmp_path: Path) -> None:
     here.model = load_model(here.model.source, ModelOptions())
-    first = here.tune(trials=3, heaviest=1)
-    assert first.to_json()["trials"] == len(here.trials) == 3
+    first = here.tune(trials=1, heaviest=1)
+    assert first.to_json()["trials"] == len(here.trials) == 1
     records = here.store.all()
     assert {record.kind for record in records} == {"cpu"}
-    assert len({record.digest for record in records if not record.confirmed}) == 3
+    assert len({record.digest for record in records if not record.confirmed}) == 1
     assert not any(record.failure for record in records), "every choice computes what the default does"
 
     again = here.tune(trials=400, heaviest=1)  # all there are
     found = [record.digest for record in here.store.all() if not record.confirmed]
-    assert len(found) == len(set(found)) == 3 + again.to_json()["trials"]
+    assert len(found) == len(set(found)) == 1 + again.to_json()["trials"] > 1
     assert here.tune(trials=400, heaviest=1).to_json()["trials"] == 0, "nothing is left to try"
 
     built = build(here.model, find_target("local"), here.store, tmp_path / "out")
