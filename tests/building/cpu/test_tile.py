@@ -103,6 +103,7 @@ def test_rows_without_taps_are_cut_anywhere_where_divisions_are_cheap() -> None:
     assert (choice.columns, choice.flat) == (10, True)
     for core in (AVX512, ARMV7):
         assert not direct_tile(conv(512, 512, 14, 14, kernel=1), core).flat
+    assert direct_tile(conv(512, 512, 14, 14, kernel=1), replace(A64, doubled=True)).columns == 9
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

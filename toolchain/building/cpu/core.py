@@ -28,6 +28,8 @@ class Core:
         Cores that work on one network.
     dtype
         What the network computes in.
+    doubled
+        LLVM computes two steps of a loop at a time, which takes more registers.
     """
 
     lanes: int
@@ -35,6 +37,7 @@ class Core:
     form: Form
     threads: int
     dtype: str = "float32"
+    doubled: bool = False
 
     @property
     def size(self) -> int:
@@ -57,6 +60,9 @@ class Core:
 # quadword NEON registers.
 _X86 = {"x86-64-v4": (16, 32), "x86-64-v3": (8, 16)}
 _SSE = (4, 16)
+# For cores that issue in order LLVM unrolls loops further (getUnrollingPreferences in its
+# AArch64TargetTransformInfo.cpp).
+_IN_ORDER = {f"cortex-a{number}" for number in (34, 35, 53, 55, 510, 520)}
 
 
 def core_of(target: BoardTarget) -> Core:
@@ -66,4 +72,4 @@ def core_of(target: BoardTarget) -> Core:
         lanes, registers = _X86.get(target.level, _SSE)
         return Core(lanes * denser, registers, "broadcast", target.threads, target.dtype)
     registers = 32 if target.triple.startswith("aarch64") else 16
-    return Core(4 * denser, registers, "lanes", target.threads, target.dtype)
+    return Core(4 * denser, registers, "lanes", target.threads, target.dtype, target.cpu in _IN_ORDER)

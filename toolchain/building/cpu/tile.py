@@ -6,7 +6,7 @@ Measured on a Sapphire Rapids core (FMA peak 249 GFLOP/s shared with other work,
 spills); odd: 3x4 131, 5x2 118, 1x14 112. SSE 4x2 41, 2x4 37, 1x8 30. ARM: llvm-mca's models and the hot
 loops' spills. Instructions for each vector of products, Cortex-A72: 1x1 2x10 1.16, 2x9 1.19, 2x7 1.21;
 3x3 2x7 1.15 at stride 2. Cortex-A9: 2x4 1.5; 3x3 stride 2 2x3 1.60, 2x4 1.62 (it spills); depthwise 14
-columns on the one (stride 2: 7), 4 (2) on the other.
+columns on the one (stride 2: 7), 4 (2) on the other. Cortex-A53: 1x1 2x9 1.15, 2x10 spills; depthwise 8 (4).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def depthwise_tile(conv: Convolution, core: Core) -> Choice:
     pieces = conv.batch * -(-conv.co // core.lanes)
     limit = 8
     if core.form == "lanes":
-        plain, other = (14, 7) if core.registers == 32 else (4, 2)
+        plain, other = (4, 2) if core.registers == 16 else (8, 4) if core.doubled else (14, 7)
         # LLVM unrolls a loop over two tiles, and for armv7 computes them at the same time.
         short = conv.out[-1] <= (7 if core.registers == 32 else 14)
         limit = other if short or conv.stride[-1] > 1 else plain
@@ -84,7 +84,7 @@ def _limit(conv: Convolution, core: Core, blocks: int) -> int:
     """Return the most columns of a tile of a convolution, see `widest`."""
     limit = widest(core, blocks)
     if core.form == "lanes" and conv.ci // conv.groups >= core.lanes:
-        if prod(conv.kernel) == 1 and core.registers == 32:  # no other tap's inputs
+        if prod(conv.kernel) == 1 and core.registers == 32 and not core.doubled:  # no other tap's inputs
             return min(_WIDEST, (core.registers - blocks) // (blocks + 1), max(1, 20 // blocks))
         if conv.kernel[-1] > 1 and conv.stride[-1] > 1 and core.registers == 16:
             return min(limit, max(1, 6 // blocks))  # neighbouring taps share inputs, which LLVM then keeps

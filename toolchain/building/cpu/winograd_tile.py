@@ -74,7 +74,11 @@ def error(m: int, channels: int) -> float:
 def columns_limit(core: Core, blocks: int) -> int:
     """Tiles whose sums the registers hold, beside the weights and the inputs."""
     if core.form == "lanes":  # a register of each tile's inputs too
-        return max(1, (core.registers - blocks) // (blocks + 1) - (blocks == 1 and core.registers > 16))
+        return max(
+            1,
+            (core.registers - blocks) // (blocks + 1)
+            - (core.registers > 16 and (blocks == 1 or core.doubled)),
+        )
     return max(1, (core.registers - blocks - 1) // blocks)
 
 
