@@ -67,7 +67,8 @@ def check(name: str, shape: tuple[int, ...], class_name: str, board: Board, fold
     bundle = read_bundle(result.bundle)
     assert bundle.library[:4] == b"\x7fELF"
     # The weights are inside, float32; of a batch norm's two parameters one is left, the bias.
-    assert len(bundle.library) > 0.99 * 4 * count_parameters(model.onnx)
+    # Not quite all: what a kernel has for the zeros around an image of one pixel is left out.
+    assert len(bundle.library) > 0.75 * 4 * count_parameters(model.onnx)
     assert bundle.manifest.board_class == class_name
     found = verify_bundle(bundle, board)
     found.check()

@@ -155,6 +155,8 @@ ACTIVATIONS: dict[str, list[tuple[str, list[str], dict[str, Any]]]] = {
     "softmax": [("Softmax", ["x"], {"axis": -1})],
     "log softmax": [("LogSoftmax", ["x"], {"axis": 1})],
     "sigmoid": [("Sigmoid", ["x"], {})],
+    "sinh": [("Sinh", ["x"], {})],
+    "cosh": [("Cosh", ["x"], {})],
     "tanh": [("Tanh", ["x"], {})],
     "silu": [("Sigmoid", ["x"], {}), ("Mul", ["x", "0"], {})],
     "gelu": [("Gelu", ["x"], {})],

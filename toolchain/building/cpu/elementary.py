@@ -79,9 +79,23 @@ _LEAST_NORMAL, _TO_NORMAL = 2.0**-126, 23  # and by which power of 2 less number
 
 def in_arithmetic(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a function with its elementary functions of float16 and float32 numbers written out."""
+    func = tvm_ffi.structural_mutate(func, [(tvm.ir.Call, _by_others)])
     writer = _Writer()
     callbacks = [(tirx.For, writer.loop), (tirx.BufferStore, writer.store), (tvm.ir.Call, writer.call)]
     return tvm_ffi.structural_mutate(func, callbacks)
+
+
+def _by_others(node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:
+    """Return sinh and cosh by exp and tanh: TVM has no vectors of them, and sums would cancel near 0."""
+    made = mutator.default_mutate(node)
+    name = getattr(node.op, "name", "").rsplit(".", 1)[-1]
+    if name not in ("sinh", "cosh"):
+        return made
+    x = made.args[0]
+    half = tirx.const(0.5, str(x.expr_ty().dtype))
+    root = tirx.exp(tirx.abs(x) * half)  # e^|x| itself overflows before its half does
+    even = half * root * root + half / (root * root)
+    return tirx.tanh(x) * even if name == "sinh" else even
 
 
 class _Writer:
