@@ -44,6 +44,7 @@ def outcome(cases: tuple[Case, ...], lanes: int, kind: str) -> None:
         assert rows <= ROWS, each
 
 
+@pytest.mark.slow
 def test_one_of_each_kind_with_16_lanes() -> None:
     chosen = {"MaxPool ceil", "ReduceMean [1]", "softmax last", "squeeze and excite", "concat of concats"}
     outcome(tuple(case for case in CASES if case.name in chosen), 16, "packed")
