@@ -1,0 +1,21 @@
+"""The benchmark's view of edge-rt's structures is that of its header: a field short would be read from beyond."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.latency import engines
+
+_HEADER = Path(engines.__file__).parents[2] / "toolchain" / "native" / "edge_rt.h"
+
+
+@pytest.mark.parametrize(
+    ("name", "structure"), [("edge_options", engines._Options), ("edge_tensor", engines._Tensor)]
+)
+def test_fields_are_the_headers(name, structure):
+    body = re.search(rf"typedef struct {name} \{{(.*?)\}} {name};", _HEADER.read_text(), re.DOTALL)[1]
+    declared = re.findall(r"(\w+);", re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL))
+    assert [field for field, _ in structure._fields_] == declared
