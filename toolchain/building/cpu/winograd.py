@@ -6,6 +6,8 @@ products and output transform are one function: of some rows of tiles at a time,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from tvm import tirx
 from tvm.tirx.script.builder import ir
@@ -65,6 +67,17 @@ def winograd(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, co
     return build(body)
 
 
+@dataclass(frozen=True)
+class _Turn:
+    """The tiles whose sums are computed at once: for which group and point, which of `turns`, how many."""
+
+    group: Expr
+    point: Expr
+    turn: Expr
+    turns: int
+    size: int
+
+
 class _Winograd:
     """The function under construction.
 
@@ -91,7 +104,7 @@ class _Winograd:
         (_start, many, rows), *rest = tiles(self.high, min(self.choice.rows, self.high))
         space = [self.conv.batch, many + len(rest)]
         with pieces(space, self.analyzer) as (n, band):
-            moved = self._buffer(self.inner * rows * self.wide)
+            moved = self._buffer(self._moved(rows * self.wide))
             sums = self._buffer(self.choice.blocks * rows * self.wide)
             for size, here in [
                 (rows, band < many if rest else None),
@@ -100,7 +113,7 @@ class _Winograd:
                 with when(here):
                     first, count = self.analyzer.simplify(band * rows), size * self.wide
                     with grid([self.inner, size, self.wide], self.analyzer) as (block, y, x):
-                        self._move(moved, n, block, first + y, x, (block * size + y) * self.wide + x)
+                        self._move(moved, n, block, first + y, x, self._place(block, y * self.wide + x))
                     with grid([self.groups], self.analyzer) as (group,):
                         self._products(moved, sums, group, count)
                         for block in range(self.choice.blocks):
@@ -112,12 +125,12 @@ class _Winograd:
     def _whole_batch(self) -> None:
         """The images are transformed first; one parallel piece then is a group of output channels."""
         batch, count = self.conv.batch, self.conv.batch * self.high * self.wide
-        moved = self._buffer(self.inner * count)
+        moved = self._buffer(self._moved(count))
         with (
             pieces([batch, self.inner, self.high], self.analyzer) as (n, block, y),
             grid([self.wide], self.analyzer) as (x,),
         ):
-            self._move(moved, n, block, y, x, block * count + (n * self.high + y) * self.wide + x)
+            self._move(moved, n, block, y, x, self._place(block, (n * self.high + y) * self.wide + x))
         with pieces([self.groups], self.analyzer) as (group,):
             sums = self._buffer(self.choice.blocks * count)
             self._products(moved, sums, group, count)
@@ -127,6 +140,17 @@ class _Winograd:
                     self._store(sums, n, group, block, y, x, tile)
                 with grid([batch], self.analyzer) as (n,):
                     self._halo(n, group, block, self.conv.out[0], tirx.const(0, "int32"))
+
+    def _moved(self, count: int) -> int:
+        """Return how many vectors of a point `count` tiles have."""
+        columns = self.choice.columns
+        return -(-count // columns) * columns * self.inner
+
+    def _place(self, block: Expr, tile: Expr) -> Expr:
+        """Return where a block of a tile lies: the products read one after another."""
+        columns = self.choice.columns
+        tile = self.analyzer.simplify(tile)
+        return self.analyzer.simplify(((tile // columns) * self.inner + block) * columns + tile % columns)
 
     def _buffer(self, vectors: int) -> tirx.Buffer:
         """Return a buffer of so many vectors per point.
@@ -157,57 +181,53 @@ class _Winograd:
 
     def _products(self, moved: tirx.Buffer, sums: tirx.Buffer, group: Expr, count: int) -> None:
         """Multiply every point's matrix of inputs (tiles, ci) with its weights (ci, N V)."""
+        cut = tiles(count, self.choice.columns)
+        turns = sum(many for _start, many, _size in cut)
         with grid([self.points**2], self.analyzer) as (point,):
-            for start, many, size in tiles(count, self.choice.columns):
+            for start, many, size in cut:
                 with grid([many], self.analyzer) as (tile,):
-                    first = self.analyzer.simplify(tile * size + start)
-                    self._tile(moved, sums, group, point, first, size, count)
+                    turn = self.analyzer.simplify(tile + start // self.choice.columns)
+                    self._tile(moved, sums, count, _Turn(group, point, turn, turns, size))
 
-    def _tile(
-        self,
-        moved: tirx.Buffer,
-        sums: tirx.Buffer,
-        group: Expr,
-        point: Expr,
-        first: Expr,
-        size: int,
-        count: int,
-    ) -> None:
-        """Multiply `size` tiles from `first` on with the weights of one point and one group."""
-        lanes, weight = self.lanes, self.emitter.weight
-        products = Sums(self.choice.blocks, size, lanes, "float32", self.inner * lanes)
+    def _tile(self, moved: tirx.Buffer, sums: tirx.Buffer, count: int, at: _Turn) -> None:
+        """Multiply the tiles of a turn with the weights of one point and one group."""
+        lanes, weight, columns = self.lanes, self.emitter.weight, self.choice.columns
+        products = Sums(self.choice.blocks, at.size, lanes, "float32", self.inner * lanes)
         products.clear()
         by_lane = self.core.form == "lanes"
-        inputs = ir.alloc_buffer((size * lanes,), "float32") if by_lane else None
+        inputs = ir.alloc_buffer((at.size * lanes,), "float32") if by_lane else None
         with grid([self.inner], self.analyzer) as (block,):
+            first = (at.turn * self.inner + block) * columns
             if inputs is not None:
                 if self.core.fetches:
-                    self._fetch(group, point, block * lanes, lanes)
-                with ir.unroll(0, size) as column, ir.vectorized(0, lanes) as lane:
-                    at = (block * count + first + column) * lanes + lane
-                    ir.buffer_store(inputs, moved[point, at], [column * lanes + lane])
+                    self._fetch(at, block, lanes)
+                with ir.unroll(0, at.size) as column, ir.vectorized(0, lanes) as lane:
+                    value = moved[at.point, (first + column) * lanes + lane]
+                    ir.buffer_store(inputs, value, [column * lanes + lane])
             with (ir.unroll if by_lane else ir.serial)(0, lanes) as channel:
                 if inputs is None:
-                    self._fetch(group, point, block * lanes + channel, 1)
-                with ir.unroll(0, size) as column:
+                    self._fetch(at, block * lanes + channel, 1)
+                row = (at.group, at.point, block * lanes + channel)
+                with ir.unroll(0, at.size) as column:
                     if inputs is not None:
                         x = inputs[column * lanes + channel]
                     else:
-                        x = moved[point, (block * count + first + column) * lanes + channel]
-                    row = (group, point, block * lanes + channel)
+                        x = moved[at.point, (first + column) * lanes + channel]
                     products.add(column, lambda place, lane: x * weight[(*row, place * lanes + lane)])
         for place, total in enumerate(products.totals):
-            with ir.unroll(0, size) as column, ir.vectorized(0, lanes) as lane:
-                at = (place * count + first + column) * lanes + lane
-                ir.buffer_store(sums, total[column * lanes + lane], [point, at])
+            with ir.unroll(0, at.size) as column, ir.vectorized(0, lanes) as lane:
+                index = (place * count + at.turn * columns + column) * lanes + lane
+                ir.buffer_store(sums, total[column * lanes + lane], [at.point, index])
 
-    def _fetch(self, group: Expr, point: Expr, channel: Expr, many: int) -> None:
-        """Ask for the weights that these channels will have at the next point, or in the next group."""
-        ahead = self.inner * self.lanes
-        wide = self.choice.blocks * self.lanes
-        for start in range(0, many * wide, LINE):
-            at = [group, point, channel + ahead, start]
-            prefetch(self.emitter.weight, at, near=ahead * wide * 4 <= _NEAR)
+    def _fetch(self, at: _Turn, step: Expr, channels: int) -> None:
+        """Ask for this step's share of the weights of the next point, so that memory is read evenly."""
+        inner, wide = self.inner * self.lanes, self.choice.blocks * self.lanes
+        steps = inner // channels
+        share = -(-channels * wide // at.turns)
+        start = self.analyzer.simplify((at.turn * steps + step) * share)
+        for line in range(-(-share // LINE)):
+            following = [at.group, at.point + 1, 0, start + line * LINE]
+            prefetch(self.emitter.weight, following, near=inner * wide * 4 <= _NEAR)
 
     def _store(
         self, sums: tirx.Buffer, n: Expr, group: Expr, block: int, y: Expr, x: Expr, tile: Expr
