@@ -20,9 +20,9 @@ from toolchain.building.cpu.core import Core, Form
 from toolchain.building.cpu.transforms import TAPS
 
 _FLOAT = 4
-# Fitted to twelve shapes of layers of ResNet-18 and VGG-16, measured in the network with AVX-512: of 100 ways
-# to compute them the estimates are right within 10 % for 65, within 15 % for 80, and the one that is estimated
-# to be the fastest is on average 1.4 % slower than the one that was.
+# Fitted to twelve layers of ResNet-18 and VGG-16, measured in the network with AVX-512: of 100 ways to
+# compute them the estimates are right within 10 % for 65, within 15 % for 80, and what is estimated to be
+# the fastest is on average 1.4 % slower than what was.
 _WEIGHTS_AGAIN, _INPUTS_AGAIN = 2.0, 1.5  # what was read before comes that much faster
 _SPILLED = 3  # so much slower are transforms of 64 values, which no registers hold: measured with F(6, 3)
 _EXPOSED, _EXPOSED_OF_PASSES = 0.4, 0.2  # of the shorter of computing and reading
