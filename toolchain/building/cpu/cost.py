@@ -21,12 +21,11 @@ from toolchain.building.cpu.transforms import TAPS
 
 _FLOAT = 4
 # Fitted to twelve layers of ResNet-18 and VGG-16, measured in the network with AVX-512: of 100 ways to
-# compute them the estimates are right within 10 % for 65, within 15 % for 80, and what is estimated to be
-# the fastest is on average 1.4 % slower than what was.
-_WEIGHTS_AGAIN, _INPUTS_AGAIN = 2.0, 1.5  # what was read before comes that much faster
+# compute them the estimates are right within 10 % for 63, within 15 % for 77, and what they lead to
+# is on average 1.6 % slower than the fastest.
 _SPILLED = 3  # so much slower are transforms of 64 values, which no registers hold: measured with F(6, 3)
 _EXPOSED, _EXPOSED_OF_PASSES = 0.4, 0.2  # of the shorter of computing and reading
-_CLOSE = 1.05  # estimates this near each other are equal: fewer bytes of weights win
+_CLOSE = 1.1  # of estimates this near each other the one with fewer bytes of weights wins
 
 
 @dataclass(frozen=True)
@@ -43,12 +42,15 @@ class Rates:
         Bytes of weights that lie in no cache, read while products are summed up.
     cache
         Bytes of the second-level cache.
+    again
+        So much faster comes what it had to give up, from the cache behind it if there is one.
     """
 
     flops: float
     values: float
     stream: float
     cache: int
+    again: float = 1.0
 
 
 # x86: measured on a Sapphire Rapids core at 2.6 GHz whose memory gives 16 GB/s, by the layers of ResNet-18
@@ -57,9 +59,9 @@ class Rates:
 # FMAs a cycle at 95 %, four instructions per transformed vector, an rk3399's memory. armv7: Cortex-A9 at
 # 650 MHz, two cycles per vector at 85 %, a Zynq's memory.
 _RATES: dict[tuple[Form, int, int], Rates] = {
-    ("broadcast", 16, 32): Rates(200e9, 9e9, 16e9, 2 << 20),
-    ("broadcast", 8, 16): Rates(105e9, 7e9, 16e9, 2 << 20),
-    ("broadcast", 4, 16): Rates(40e9, 3e9, 16e9, 1 << 20),
+    ("broadcast", 16, 32): Rates(200e9, 9e9, 16e9, 2 << 20, 1.8),
+    ("broadcast", 8, 16): Rates(105e9, 7e9, 16e9, 2 << 20, 1.8),
+    ("broadcast", 4, 16): Rates(40e9, 3e9, 16e9, 1 << 20, 1.8),
     ("lanes", 4, 32): Rates(13.7e9, 1.8e9, 4e9, 1 << 20),
     ("lanes", 4, 16): Rates(2.2e9, 0.4e9, 0.6e9, 512 << 10),
 }
@@ -74,9 +76,11 @@ class Cost:
 
     def beats(self, other: Cost) -> bool:
         """Whether this is clearly faster, or about as fast with smaller weights."""
-        if self.seconds * _CLOSE < other.seconds:
-            return True
-        return self.seconds <= other.seconds * _CLOSE and self.weights < other.weights
+        if self.weights == other.weights:
+            return self.seconds < other.seconds
+        if self.weights < other.weights:
+            return self.seconds <= other.seconds * _CLOSE
+        return self.seconds * _CLOSE < other.seconds
 
 
 def rates(core: Core) -> Rates:
@@ -95,7 +99,7 @@ def _direct(choice: Choice, conv: Convolution, core: Core) -> Cost:
     products = conv.batch * prod(conv.out) * prod(conv.kernel) * ci * co
     weights = prod(conv.kernel) * ci * co * _FLOAT
     reads = conv.batch * max(1, prod(conv.out[:-1]) // choice.rows) if choice.order == "rows" else 1
-    traffic = weights * (1 + (reads - 1) * _missed(weights, rate) / _WEIGHTS_AGAIN)
+    traffic = weights * (1 + (reads - 1) * _missed(weights, rate) / rate.again)
     exposed = _EXPOSED_OF_PASSES if choice.depth else _EXPOSED
     return Cost(_seconds(2 * products / rate.flops, traffic / rate.stream, exposed) / core.threads, weights)
 
@@ -116,7 +120,7 @@ def _winograd(choice: Choice, conv: Convolution, core: Core) -> Cost:
         pieces, moved, reads = groups, values * ci * _FLOAT, 1
     # What the cache does not hold is read again: weights by each piece, inputs by each group.
     inputs = moved * (groups - 1) * reads * _missed(moved + moved * choice.blocks * core.lanes // ci, rate)
-    traffic = weights * (1 + (reads - 1) * _missed(weights, rate) / _WEIGHTS_AGAIN) + inputs / _INPUTS_AGAIN
+    traffic = weights * (1 + (reads - 1) * _missed(weights, rate) / rate.again) + inputs / rate.again
     spilled = _SPILLED if m > 4 else 1
     transforms = values * (ci + co) * spilled / rate.values
     seconds = _seconds(2 * values * ci * co / rate.flops + transforms, traffic / rate.stream, _EXPOSED)
