@@ -47,7 +47,8 @@ def conditions(document: Document) -> str:
     if peak:
         words.append(
             f"One core computes at most {peak['gflops']:.0f} GFLOP/s (float32, fused multiply-adds in "
-            f"registers) and reads {peak['gbytes']:.1f} GB/s from memory."
+            f"registers), {peak['steady_gflops']:.0f} in the middle of many tries, and reads "
+            f"{peak['gbytes']:.1f} GB/s from memory."
         )
     versions = ", ".join(
         f"{_NAMES.get(name, name)} {version}" for name, version in machine["versions"].items()

@@ -32,7 +32,7 @@ def document() -> dict[str, Any]:
             "versions": {"onnxruntime": "1", "mnn": "2", "ncnn": "3"},
         },
         "plan": {"rounds": 4, "runs": 25, "seconds": 0.5},
-        "peak": {"gflops": 100.0, "gbytes": 10.0},
+        "peak": {"gflops": 100.0, "steady_gflops": 90.0, "gbytes": 10.0},
         "networks": [
             {
                 "network": "resnet-18",
