@@ -1,4 +1,4 @@
-"""The benchmark's view of edge-rt's structures is that of its header: a field short would be read from beyond."""
+"""The benchmark reads edge-rt's structures as its header has them: beyond a short one lies anything."""
 
 from __future__ import annotations
 
