@@ -68,6 +68,7 @@ def test_groups_computed_together_are_all_groups_or_fill_vectors(work: Convoluti
         Choice("direct", 2, 14, rows=5),
         Choice("direct", 2, 13, flat=True),  # half a row
         Choice("direct", 2, 14, depth=3),
+        Choice("direct", 2, 14, depth=4),  # one pass is none
         Choice("direct", 2, 14, depth=-1),
         Choice("depthwise", 1, 7),
         Choice("winograd", 2, 14, tile=2),

@@ -119,11 +119,12 @@ def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
         plain = choice.blocks == 1 and choice.depth == 0 and not choice.flat
         return plain and choice.columns <= min(_WIDEST, core.registers - 4)
     whole_rows = len(conv.out) == 2 and choice.columns % conv.out[-1] == 0
+    inner = _input_blocks(conv, core)
     return (
         _output_blocks(conv, core) % choice.blocks == 0
         and choice.columns <= _limit(conv, core, choice.blocks)
         and (whole_rows or not choice.flat or _flattens(conv, core))
-        and (choice.depth == 0 or _input_blocks(conv, core) % choice.depth == 0)
+        and (choice.depth == 0 or choice.depth < inner and inner % choice.depth == 0)
     )
 
 
