@@ -124,7 +124,7 @@ def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
         _output_blocks(conv, core) % choice.blocks == 0
         and choice.columns <= _limit(conv, core, choice.blocks)
         and (whole_rows or not choice.flat or _flattens(conv, core))
-        and (choice.depth == 0 or choice.depth < inner and inner % choice.depth == 0)
+        and (choice.depth == 0 or (choice.depth < inner and inner % choice.depth == 0))
     )
 
 
