@@ -64,18 +64,12 @@ def rewrite(
     fallback
         Name of a function that no rule knows -> the function, scheduled.
     """
-    return _Rewriter(fused, core, plan(fused, core, choose), fallback).run()
+    return _Rewriter(core, plan(fused, core, choose), fallback).run(fused["main"])
 
 
 class _Rewriter:
-    def __init__(
-        self,
-        fused: tvm.IRModule,
-        core: Core,
-        planned: Plan,
-        fallback: Callable[[str], tirx.PrimFunc],
-    ) -> None:
-        self.fused, self.core, self.plan, self.fallback = fused, core, planned, fallback
+    def __init__(self, core: Core, planned: Plan, fallback: Callable[[str], tirx.PrimFunc]) -> None:
+        self.core, self.plan, self.fallback = core, planned, fallback
         self.builder = relax.BlockBuilder()
         self.plain: dict[relax.Var, relax.Expr] = {}
         self.packed: dict[relax.Var, relax.Expr] = {}
@@ -85,8 +79,7 @@ class _Rewriter:
         self.placed: set[relax.Var] = set()  # operands that lie in their concatenation
         self.made: dict[str, Made] = {}
 
-    def run(self) -> Rewritten:
-        main = self.fused["main"]
+    def run(self, main: relax.Function) -> Rewritten:
         self.plain = {param: param for param in main.params}
         with self.builder.function("main", list(main.params)):
             with self.builder.dataflow():
@@ -113,7 +106,8 @@ class _Rewriter:
         if step.function not in self.functions:
             func = self.fallback(step.function).without_attr("global_symbol")
             self.functions[step.function] = self.builder.add_func(func, step.function)
-            self.made[step.function] = Made(func, _plain_parameters(step))
+            plain = [(None, argument) for argument in step.arguments]
+            self.made[step.function] = Made(func, _parameters(step, plain))
         arguments = [self._plain_expr(argument) for argument in step.arguments]
         ty = step.value.ty
         outputs = list(ty.fields) if isinstance(ty, relax.TupleType) else ty
@@ -131,18 +125,20 @@ class _Rewriter:
         packed = step.var in self.plan.packed
         out = self.plan.layout(step.var) if packed else None
         layouts = [*(layout for layout, _value in operands), out]
-        key = (step.function, tuple(layouts), step.choice)
-        if key not in self.functions:
+
+        def make() -> tirx.PrimFunc:
             func = self._function(step, layouts)
-            self.functions[key] = self._add(func, step.function)
             self.made[step.function] = Made(func, _parameters(step, operands, out))
+            return func
+
+        function = self._once((step.function, tuple(layouts), step.choice), step.function, make)
         shape = extents(step.var) if out is None else out.shape(extents(step.var))
         arguments = [value for _layout, value in operands]
         if packed and step.var in self.plan.places:
-            self._into(self.plan.places[step.var][0], self.functions[key], arguments)
+            self._into(self.plan.places[step.var][0], function, arguments)
             self.placed.add(step.var)
         else:
-            result = self._call(self.functions[key], arguments, shape, str(step.var.ty.dtype))
+            result = self._call(function, arguments, shape, str(step.var.ty.dtype))
             (self.packed if packed else self.plain)[step.var] = result
         self.rules[step.function] = step.choice.algorithm
 
@@ -165,13 +161,7 @@ class _Rewriter:
             source = self.plan.layout(value) if value in self.packed else None
             target = self.plan.part(step.var, block)
             operand = self.packed[value] if source is not None else self._plain(value)
-            shape, dtype = extents(value), str(value.ty.dtype)
-            key = ("copy", shape, dtype, source, target)
-            if key not in self.functions:
-                self.functions[key] = self._add(
-                    copy_function(shape, dtype, source, target, self.core), "copy"
-                )
-            self._into(step.var, self.functions[key], [operand])
+            self._into(step.var, self._mover("copy", copy_function, value, source, target), [operand])
         self.rules[step.function] = IN_PLACE
 
     def _function(self, step: Generated, layouts: list[Layout | None]) -> tirx.PrimFunc:
@@ -210,22 +200,17 @@ class _Rewriter:
 
     def _packed(self, value: relax.Var) -> relax.Expr:
         if value not in self.packed:
-            layout, shape, dtype = self.plan.layout(value), extents(value), str(value.ty.dtype)
-            key = ("pack", shape, dtype, layout)
-            if key not in self.functions:
-                self.functions[key] = self._add(pack_function(shape, dtype, layout, self.core), "pack")
-            self.packed[value] = self._call(
-                self.functions[key], [self._plain(value)], layout.shape(shape), dtype
-            )
+            layout = self.plan.layout(value)
+            function, source = self._mover("pack", pack_function, value, layout), self._plain(value)
+            shape = layout.shape(extents(value))
+            self.packed[value] = self._call(function, [source], shape, str(value.ty.dtype))
         return self.packed[value]
 
     def _plain(self, value: relax.Var) -> relax.Expr:
         if value not in self.plain:
-            layout, shape, dtype = self.plan.layout(value), extents(value), str(value.ty.dtype)
-            key = ("unpack", shape, dtype, layout)
-            if key not in self.functions:
-                self.functions[key] = self._add(unpack_function(shape, dtype, layout, self.core), "unpack")
-            self.plain[value] = self._call(self.functions[key], [self.packed[value]], shape, dtype)
+            function = self._mover("unpack", unpack_function, value, self.plan.layout(value))
+            source = self.packed[value]
+            self.plain[value] = self._call(function, [source], extents(value), str(value.ty.dtype))
         return self.plain[value]
 
     def _plain_expr(self, value: relax.Expr) -> relax.Expr:
@@ -242,12 +227,22 @@ class _Rewriter:
             )
         return value
 
-    def _add(self, func: tirx.PrimFunc, name: str) -> tvm.ir.GlobalVar:
-        opaque = func.without_attr("global_symbol").with_attr("op_pattern", _OPAQUE)
-        # TVM would number a second `conv2d` into `conv2d1`, which is another task's name.
-        count = self.names[name]
-        self.names[name] += 1
-        return self.builder.add_func(opaque, f"{name}_{count}" if count else name)
+    def _mover(
+        self, name: str, make: Callable[..., tirx.PrimFunc], value: relax.Var, *layouts: Layout | None
+    ) -> tvm.ir.GlobalVar:
+        """Return the function of `convert` that brings a value from one layout to another."""
+        what = (extents(value), str(value.ty.dtype), *layouts)
+        return self._once((name, *what), name, lambda: make(*what, self.core))
+
+    def _once(self, key: Any, name: str, make: Callable[[], tirx.PrimFunc]) -> tvm.ir.GlobalVar:
+        """Return the function that `key` stands for, which is made where it is wanted first."""
+        if key not in self.functions:
+            opaque = make().without_attr("global_symbol").with_attr("op_pattern", _OPAQUE)
+            # TVM would number a second `conv2d` into `conv2d1`, which is another task's name.
+            count = self.names[name]
+            self.names[name] += 1
+            self.functions[key] = self.builder.add_func(opaque, f"{name}_{count}" if count else name)
+        return self.functions[key]
 
     def _call(
         self, function: tvm.ir.GlobalVar, arguments: list[relax.Expr], shape: tuple[int, ...], dtype: str
@@ -256,7 +251,7 @@ class _Rewriter:
 
 
 def _parameters(
-    step: Generated, operands: Sequence[tuple[Layout | None, relax.Expr]], out: Layout | None
+    step: Call, operands: Sequence[tuple[Layout | None, relax.Expr]], out: Layout | None = None
 ) -> tuple[Parameter, ...]:
     found = []
     for argument, (layout, value) in zip(step.arguments, operands, strict=True):
@@ -265,19 +260,8 @@ def _parameters(
             found.append(Parameter(array.shape, str(array.dtype), value=array))
         else:
             found.append(Parameter(extents(argument), str(argument.ty.dtype), layout))
-    found.append(Parameter(extents(step.var), str(step.var.ty.dtype), out))
-    return tuple(found)
-
-
-def _plain_parameters(step: Call) -> tuple[Parameter, ...]:
-    outputs = step.value.ty.fields if isinstance(step.value.ty, relax.TupleType) else [step.value.ty]
-    found = [
-        Parameter(extents(argument), str(argument.ty.dtype), value=argument.value.numpy())
-        if isinstance(argument, GenericConst)
-        else Parameter(extents(argument), str(argument.ty.dtype))
-        for argument in step.arguments
-    ]
-    found += [Parameter(tuple(int(each) for each in output.shape), str(output.dtype)) for output in outputs]
+    outputs = step.var.ty.fields if isinstance(step.var.ty, relax.TupleType) else [step.var.ty]
+    found += [Parameter(tuple(map(int, ty.shape)), str(ty.dtype), out) for ty in outputs]
     return tuple(found)
 
 
