@@ -7,6 +7,7 @@ them. Tiles as in `direct`; the taps of every phase lie side by side.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product as pairs
 from math import prod
 
@@ -86,6 +87,22 @@ def _inputs(work: Transposed, wide: int, input_lanes: int) -> tuple[int, int]:
     return every, 0
 
 
+@dataclass(frozen=True)
+class _Place:
+    """A tile of a phase: image, `blocks` output blocks, place on all axes but the last, first column.
+
+    The phase's taps lie from `tap`.
+    """
+
+    n: Expr
+    group: Expr
+    line: list[Expr]
+    first: Expr
+    columns: int
+    phase: Sequence[Phase]
+    tap: int
+
+
 class _Interleaved:
     def __init__(
         self, emitter: Emitter, work: Transposed, choice: Choice, core: Core, input_lanes: int
@@ -123,7 +140,7 @@ class _Interleaved:
             for start, count, size in tiles(counts[-1], self.choice.columns):
                 with grid([count], analyzer) as (tile,):
                     first = analyzer.simplify(tile * size + start)
-                    self._tile(n, group, line, first, size, phase, tap)
+                    self._tile(_Place(n, group, line, first, size, phase, tap))
             halo = any(self.emitter.layout(self.emitter.read.output).halo)
             if halo and phase[-1].remainder == 0:  # the row's zeros are written once
                 row = [self._output(axis, place, phase) for axis, place in enumerate(line)]
@@ -133,78 +150,59 @@ class _Interleaved:
     def _output(self, axis: int, place: Expr, phase: Sequence[Phase]) -> Expr:
         return self.analyzer.simplify(place * self.work.stride[axis] + phase[axis].remainder)
 
-    def _tile(
-        self,
-        n: Expr,
-        group: Expr,
-        line: list[Expr],
-        first: Expr,
-        columns: int,
-        phase: Sequence[Phase],
-        tap: int,
-    ) -> None:
+    def _tile(self, at: _Place) -> None:
         lanes, analyzer, blocks = self.lanes, self.analyzer, self.choice.blocks
-        counts = [each.taps for each in phase]
+        counts = [each.taps for each in at.phase]
         count = self.inputs * self.input_lanes * prod(counts)
-        sums = Sums(blocks, columns, lanes, self.emitter.dtype, count)
+        sums = Sums(blocks, at.columns, lanes, self.emitter.dtype, count)
         sums.clear()
         if all(counts):
-            self._sum(n, group, line, first, columns, phase, tap, sums)
-        for place, total in enumerate(sums.totals):
-            with ir.unroll(0, columns) as column:
-                bind(analyzer, column, columns)
+            self._sum(at, sums)
+        for block, total in enumerate(sums.totals):
+            with ir.unroll(0, at.columns) as column:
+                bind(analyzer, column, at.columns)
                 with ir.vectorized(0, lanes) as lane:
                     bind(analyzer, lane, lanes)
-                    channel = (group * blocks + place) * lanes + lane
-                    spatial = [
-                        self._output(axis, at, phase) for axis, at in enumerate([*line, first + column])
-                    ]
-                    self.emitter.store(total[column * lanes + lane], [n, channel, *spatial])
+                    channel = (at.group * blocks + block) * lanes + lane
+                    places = enumerate([*at.line, at.first + column])
+                    spatial = [self._output(axis, place, at.phase) for axis, place in places]
+                    self.emitter.store(total[column * lanes + lane], [at.n, channel, *spatial])
 
-    def _sum(
-        self,
-        n: Expr,
-        group: Expr,
-        line: list[Expr],
-        first: Expr,
-        columns: int,
-        phase: Sequence[Phase],
-        tap: int,
-        sums: Sums,
-    ) -> None:
+    def _sum(self, at: _Place, sums: Sums) -> None:
         emitter, analyzer, lanes, input_lanes = self.emitter, self.analyzer, self.lanes, self.input_lanes
         pads = self.work.pads
 
-        def source(taps: list[Expr], column: Expr) -> list[Expr]:
-            return [
+        def source(block: Expr, taps: list[Expr], column: Expr, channel: Expr) -> Expr:
+            spatial = [
                 place + (each.offset + before + origin) - j * each.back
                 for place, each, j, before, origin in zip(
-                    [*line, first + column], phase, taps, pads, emitter.origin, strict=False
+                    [*at.line, at.first + column], at.phase, taps, pads, emitter.origin, strict=False
                 )
             ]
+            return tirx.BufferLoad(emitter.x, [at.n, block, *spatial, channel])
 
         by_lane = self.core.form == "lanes"
-        inputs = ir.alloc_buffer((columns * input_lanes,), emitter.dtype) if by_lane else None
-        extents = [self.inputs, *(each.taps for each in phase)]
+        inputs = ir.alloc_buffer((at.columns * input_lanes,), emitter.dtype) if by_lane else None
+        extents = [self.inputs, *(each.taps for each in at.phase)]
         with sums.loops(extents, input_lanes, analyzer) as (block, *taps):
             at_tap: Expr = tirx.IntImm("int32", 0)
-            for each, j in zip(phase, taps, strict=True):
+            for each, j in zip(at.phase, taps, strict=True):
                 at_tap = at_tap * each.taps + j
-            shared = group // self.shared * self.inputs if self.shared else 0
+            shared = at.group // self.shared * self.inputs if self.shared else 0
             theirs = analyzer.simplify(block + shared)
             if inputs is not None:
-                with ir.unroll(0, columns) as column, ir.vectorized(0, input_lanes) as lane:
-                    at = [n, theirs, *source(taps, column), lane]
-                    ir.buffer_store(inputs, tirx.BufferLoad(emitter.x, at), [column * input_lanes + lane])
+                with ir.unroll(0, at.columns) as column, ir.vectorized(0, input_lanes) as lane:
+                    value = source(theirs, taps, column, lane)
+                    ir.buffer_store(inputs, value, [column * input_lanes + lane])
             with (
                 (ir.unroll if by_lane else ir.serial)(0, input_lanes) as channel,
-                ir.unroll(0, columns) as column,
+                ir.unroll(0, at.columns) as column,
             ):
                 if inputs is not None:
                     x = inputs[column * input_lanes + channel]
                 else:
-                    x = tirx.BufferLoad(emitter.x, [n, theirs, *source(taps, column), channel])
-                at_weight = (group, block, at_tap + tap, channel)
+                    x = source(theirs, taps, column, channel)
+                at_weight = (at.group, block, at_tap + at.tap, channel)
                 sums.add(
                     column,
                     lambda place, lane: x * emitter.weight[(*at_weight, place * lanes + lane)],
