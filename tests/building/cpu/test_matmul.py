@@ -49,7 +49,6 @@ def test_products_are_recognised(case: Product, batch: int, rows: int) -> None:
     assert isinstance(found, Matmul)
     extents = (found.batch.extent, found.rows.extent, found.inner.extent, found.columns.extent)
     assert extents == (batch, rows, case.inner, case.columns)
-    assert found.flops == 2 * batch * rows * case.inner * case.columns
 
 
 def test_the_factor_with_the_outputs_last_axis_is_the_right_one() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 import tvm
 from tvm import tirx
@@ -52,11 +51,6 @@ class Convolution:
     def depthwise(self) -> bool:
         """One input and one output channel in every group."""
         return self.groups == self.ci == self.co and self.groups > 1
-
-    @property
-    def flops(self) -> int:
-        """Operations, a multiply and an add counted as two."""
-        return 2 * self.batch * self.co * prod(self.out) * prod(self.kernel) * self.ci // self.groups
 
 
 def convolution(read: Read) -> Convolution | None:

@@ -73,11 +73,6 @@ class Matmul:
         """What the product's own stage writes; the epilogue follows."""
         return self.out.buffer
 
-    @property
-    def flops(self) -> int:
-        """Operations, a multiply and an add counted as two."""
-        return 2 * self.batch.extent * self.rows.extent * self.columns.extent * self.inner.extent
-
     def matrix(self, weight: Array) -> Array:
         """Return a constant `weight` as (batch that it depends on, inner, columns)."""
         if self.window is not None:

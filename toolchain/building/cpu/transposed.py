@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd, prod
+from math import gcd
 from operator import add
 
 from tvm import tirx
@@ -62,11 +62,6 @@ class Transposed:
     x: tirx.Buffer
     weight: tirx.Buffer
     y: tirx.Buffer
-
-    @property
-    def flops(self) -> int:
-        """Operations, a multiply and an add counted as two."""
-        return 2 * self.batch * self.ci * prod(self.size) * prod(self.kernel) * self.co // self.groups
 
     @property
     def pads(self) -> tuple[int, ...]:
