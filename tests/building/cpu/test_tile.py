@@ -24,7 +24,7 @@ def conv(ci: int, co: int, *out: int, kernel: int = 3, groups: int = 1, batch: i
     """Return a convolution of stride 1 over axes that keep their size."""
     one = (1,) * len(out)
     taps, pads = (kernel,) * len(out), (kernel // 2,) * 2 * len(out)
-    return Convolution(batch, ci, co, groups, out, taps, out, one, one, pads, NONE, NONE, NONE)
+    return Convolution(batch, ci, co, groups, out, taps, out, one, one, NONE, NONE, NONE, pads)
 
 
 CONVS = st.builds(

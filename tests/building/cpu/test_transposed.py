@@ -67,7 +67,7 @@ def test_phases_meet_every_output_and_tap_once(
         return
     none = tirx.decl_buffer((1,), "float32")
     work = Transposed(
-        1, 1, 1, 1, (size,), (kernel,), (out,), (stride,), (dilation,), (crop,), none, none, none
+        1, 1, 1, 1, (size,), (kernel,), (out,), (stride,), (dilation,), none, none, none, (crop,)
     )
     met = []
     before, after = work.pads

@@ -12,6 +12,6 @@ _NO_BUFFER: Any = None
 def conv3x3(ci: int, co: int, size: int, batch: int = 1) -> Convolution:
     """Return a 3 x 3 convolution with pads of 1."""
     return Convolution(
-        batch, ci, co, 1, (size, size), (3, 3), (size, size), (1, 1), (1, 1), (1, 1, 1, 1),
-        _NO_BUFFER, _NO_BUFFER, _NO_BUFFER,
+        batch, ci, co, 1, (size, size), (3, 3), (size, size), (1, 1), (1, 1),
+        _NO_BUFFER, _NO_BUFFER, _NO_BUFFER, (1, 1, 1, 1),
     )  # fmt: skip

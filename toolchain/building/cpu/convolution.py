@@ -17,18 +17,15 @@ _WIDENED = ("float32", "float16")
 
 
 @dataclass(frozen=True)
-class Convolution:
-    """A convolution over one to three spatial axes, logical layout (n, c, *spatial).
+class Windowed:
+    """What convolutions and transposed ones have in common: one to three spatial axes, (n, c, *spatial).
 
     Attributes
     ----------
     size, kernel, out, stride, dilation
         Per spatial axis.
-    pads
-        Zeros around the input that the windows reach, before every axis and then after it. The latter
-        may be less than the model says: what no window reaches is not needed.
     x, weight
-        Parameters that hold the input, without its padding, and the weight (co, ci / groups, *kernel).
+        Parameters that hold the input, without its padding, and the weight.
     y
         What the convolution's own stage writes; the epilogue follows.
     """
@@ -42,10 +39,23 @@ class Convolution:
     out: tuple[int, ...]
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
-    pads: tuple[int, ...]
     x: tirx.Buffer
     weight: tirx.Buffer
     y: tirx.Buffer
+
+
+@dataclass(frozen=True)
+class Convolution(Windowed):
+    """A convolution; its weight is (co, ci / groups, *kernel).
+
+    Attributes
+    ----------
+    pads
+        Zeros around the input that the windows reach, before every axis and then after it. The latter
+        may be less than the model says: what no window reaches is not needed.
+    """
+
+    pads: tuple[int, ...]
 
     @property
     def depthwise(self) -> bool:

@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 
-from toolchain.building.cpu.convolution import equal, product
+from toolchain.building.cpu.convolution import Windowed, equal, product
 from toolchain.building.cpu.expressions import bind, inlined, linear
 from toolchain.building.cpu.read import Expr, Read, Stage, loads, shape_of
 
@@ -36,32 +36,16 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Transposed:
-    """A transposed convolution over one to three spatial axes, logical layout (n, c, *spatial).
+class Transposed(Windowed):
+    """A transposed convolution; its weight is (ci, co / groups, *kernel).
 
     Attributes
     ----------
     crop
         What is left out before every axis of the full result: the model's pads.
-    x, weight
-        Parameters that hold the input and the weight (ci, co / groups, *kernel).
-    y
-        What the convolution's own stage writes; the epilogue follows.
     """
 
-    batch: int
-    ci: int
-    co: int
-    groups: int
-    size: tuple[int, ...]
-    kernel: tuple[int, ...]
-    out: tuple[int, ...]
-    stride: tuple[int, ...]
-    dilation: tuple[int, ...]
     crop: tuple[int, ...]
-    x: tirx.Buffer
-    weight: tirx.Buffer
-    y: tirx.Buffer
 
     @property
     def pads(self) -> tuple[int, ...]:
