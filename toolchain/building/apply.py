@@ -32,7 +32,7 @@ class Decision:
     warning
         Why a matching record was not applied; empty when all is well.
     rule
-        What the code was made by: an algorithm of `cpu.choice`, or `rows`.
+        What the code was made by: an algorithm of `cpu.choice`, `rows`, or `metaschedule`: a trace.
     improved
         A matching record decided for other code than a build makes without one.
     """
@@ -146,7 +146,7 @@ def _schedule_task(
             applied = {
                 name: schedule_from(hit.record.payload, hit.function, fused[name]) for name in task.functions
             }
-            return Decision(task, hit, improved=True), applied
+            return Decision(task, hit, rule=hit.record.kind, improved=True), applied
         except ToolchainError as error:
             warning, hit = str(error), None
     return Decision(task, hit, warning), {name: default_schedule(fused[name]) for name in task.functions}

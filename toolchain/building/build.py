@@ -30,7 +30,7 @@ from toolchain.models.reference import reference_outputs, sample_inputs
 from toolchain.models.spec import check_inputs
 from toolchain.records.key import RecordKey
 from toolchain.records.lookup import SHIPPED, Hit, lookup
-from toolchain.records.record import CPU, SCHEDULES
+from toolchain.records.record import CPU, CPU_DIRECT, SCHEDULES
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget, target_for
 
@@ -82,6 +82,7 @@ class BuildResult:
             "target": self.target.triple,
             "cpu": self.target.cpu,
             "tasks": count(self.decisions),
+            "rules": {decision.task.id: decision.rule for decision in self.decisions},
             "warnings": [decision.warning for decision in self.decisions if decision.warning],
         }
 
@@ -125,9 +126,9 @@ def build(
     linker.check(target.profile)
     sample = options.sample if options.sample is not None else sample_inputs(model, SAMPLE_SEED)
     check_inputs(model.inputs, sample)
+    made_for = target_for(target.profile, options.cluster, options.threads, model.options.dtype)
     progress("computing the reference output")  # first: a sample that is no use shows here
     expected = reference_outputs(model, dict(sample))
-    made_for = target_for(target.profile, options.cluster, options.threads, model.options.dtype)
     progress("lowering the network")
     fused = fuse(model.module, made_for.target, model.options.layout)
     tasks = extract_tasks(fused)
@@ -180,8 +181,10 @@ def record_key(workload: str, made_for: BoardTarget, record_class: str) -> Recor
 
 
 def kinds_for(model: Model) -> tuple[str, ...]:
-    """Return the kinds of records that say how the model's layout is computed."""
-    return (CPU,) if model.options.packed else SCHEDULES
+    """Return the kinds of records that say how a model with these options is computed."""
+    if not model.options.packed:
+        return SCHEDULES
+    return (CPU_DIRECT,) if model.options.winograd == "off" else (CPU,)
 
 
 def _finder(

@@ -75,6 +75,7 @@ def manifest_of(
                 tuned=decision.tuned,
                 improved=decision.improved,
                 source=decision.source,
+                rule=decision.rule,
             )
             for decision in decisions
         ),

@@ -20,7 +20,7 @@ def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "auto") 
     module
         Relax, parameters as constants, one function `main`.
     layout
-        Of convolutions. `auto` is NCHW, for which the default schedules are written.
+        Of convolutions. `auto` and `packed` are NCHW here: values are packed later.
     """
     fold = tvm.transform.module_pass(lambda unfolded, _: fold_constants(unfolded), opt_level=0, name="fold")
     passes = [

@@ -75,6 +75,7 @@ class TaskFacts(_Strict):
     tuned: bool
     improved: bool
     source: str = Field("", description="which records decided it; empty when untuned")
+    rule: str = Field("", description="what its code was made by, such as `direct` or `winograd`")
 
 
 class EngineFacts(_Strict):

@@ -117,5 +117,7 @@ def show(result: BuildResult) -> None:
     how = ", ".join(f"{number} {source}" for source, number in hits.items()) or "none"
     click.echo(f"tasks: {tasks['total']} total, {tasks['tuned']} tuned, {tasks['improved']} improved")
     click.echo(f"records: {how}; {tasks['total'] - tasks['tuned']} tasks without one")
+    rules = Counter(decision.rule for decision in result.decisions)
+    click.echo("code: " + ", ".join(f"{number} {rule}" for rule, number in rules.most_common()))
     click.echo(f"target: {result.target.triple}, {result.target.cpu}")
     click.echo(f"library: {result.library}\nbundle: {result.bundle}")

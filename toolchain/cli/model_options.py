@@ -17,7 +17,7 @@ _MODEL_OPTIONS = (
         type=click.Choice(["auto", "packed", "NCHW", "NHWC"]),
         default="auto",
         show_default=True,
-        help="Layout of convolutions; auto: what suits the board.",
+        help="Layout of convolutions; auto: packed.",
     ),
     click.option(
         "--winograd",

@@ -37,14 +37,16 @@ def list_records() -> None:
 def best() -> None:
     """List what a build applies: one record for each task, cpu and board class.
 
-    A task that was tuned in packed and in other layouts has one of each.
+    A task that was tuned in packed and in other layouts, or with and without winograd, has one of each.
     """
-    from toolchain.records.record import CPU, SCHEDULES
+    from toolchain.records.record import GENERATED, SCHEDULES
     from toolchain.records.store import user_store
 
     with user_store() as store:
         keys = dict.fromkeys(record.key for record in store.all())
-        found = [store.best(key, kinds) for key in keys for kinds in ((CPU,), SCHEDULES)]
+        found = [
+            store.best(key, kinds) for key in keys for kinds in (*((kind,) for kind in GENERATED), SCHEDULES)
+        ]
     records = [record for record in found if record]
     _emit(records)
 

@@ -60,7 +60,11 @@ if TYPE_CHECKING:
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Default: the cluster's cores.")
 @click.option("--fresh", is_flag=True, help="Use nothing that earlier runs measured.")
 @click.option(
-    "--search-seed", type=click.IntRange(min=1), default=1, show_default=True, help="Of the search."
+    "--search-seed",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Of the search, in layouts other than packed: the ways of packed code are measured in their order.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be tuned, and measure nothing.")
 @engine_option

@@ -16,9 +16,10 @@ from toolchain.measuring.place import place
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """The comparison, and where it was made."""
+    """The comparison, and where it was made; `dtype` is what the network computes in."""
 
     comparison: Comparison
+    dtype: str
     threads: int
     place: dict[str, Any]
     warnings: tuple[str, ...]
@@ -58,7 +59,9 @@ class VerifyResult:
             )
         raise CheckError(
             f"wrong numbers on board {self.place['board']}: output {worst.name!r}: {what}",
-            "build the bundle anew; if it fails again, without tuning records",
+            "float16 may be too coarse for this network: build it with --dtype float32"
+            if self.dtype == "float16"
+            else "build the bundle anew; if it fails again, without tuning records",
         )
 
 
@@ -87,4 +90,6 @@ def verify_bundle(
         dict.fromkeys(bundle.expected, manifest.tolerance),
         frozenset(manifest.model.softmax_outputs),
     )
-    return VerifyResult(comparison, answer["threads"], placed.describe(), tuple(placed.warnings))
+    return VerifyResult(
+        comparison, manifest.dtype, answer["threads"], placed.describe(), tuple(placed.warnings)
+    )

@@ -17,6 +17,8 @@ PASSING_FAILURES = frozenset({"link", "upload"})
 # What a record's payload holds.
 METASCHEDULE = "metaschedule"  # a trace, see `traces`
 CPU = "cpu"  # how generated code computes it, see `building.cpu.choice`
+CPU_DIRECT = "cpu-direct"  # the same where winograd is not wanted: the best without it
+GENERATED = (CPU, CPU_DIRECT)
 DEFAULT = "default"  # nothing: the schedule that a build chooses without a record won
 SCHEDULES = (METASCHEDULE, DEFAULT)  # what builds of unpacked layouts use
 
@@ -66,7 +68,7 @@ class Record:
     function
         What `RecordStore.add_function` gave for the function that was measured.
     kind
-        `METASCHEDULE`, `DEFAULT` or `CPU`.
+        `METASCHEDULE`, `DEFAULT` or one of `GENERATED`.
     digest
         Identifies the candidate among those of its workload.
     run_ms

@@ -17,7 +17,7 @@ from toolchain.building.cpu.work import Work
 from toolchain.building.defaults import default_schedule
 from toolchain.building.tasks import Task
 from toolchain.records.key import RecordKey
-from toolchain.records.record import CPU, Record
+from toolchain.records.record import CPU, CPU_DIRECT, Record
 from toolchain.records.store import RecordStore
 from toolchain.tuning.candidate import Candidate
 from toolchain.tuning.measure import Measured
@@ -31,6 +31,7 @@ class ChoiceSearch:
 
     def __init__(self, task: Task, core: Core, use_winograd: bool) -> None:
         self.task, self.core, self.use_winograd = task, core, use_winograd
+        self.kind = CPU if use_winograd else CPU_DIRECT
         self.measured: set[str] = set()
         self.space: list[Choice] = []
 
@@ -50,13 +51,13 @@ class ChoiceSearch:
             return found
 
         made = self._made(choose)  # calls `choose`, which says what is chosen
-        return _candidate(chosen, made, self.task.outputs)
+        return self._as(chosen, made)
 
     def recorded(self, record: Record, function: str) -> Candidate:
         """Return what a record says."""
         del function  # a choice needs no names of the function it was measured for
         made = self._made(lambda work: recorded_choice(record.payload, work, self.core, self.use_winograd))
-        return _candidate(choice_from(record.payload), made, self.task.outputs)
+        return self._as(choice_from(record.payload), made)
 
     @property
     def size(self) -> int:
@@ -80,10 +81,18 @@ class ChoiceSearch:
         """Do nothing: the order is fixed."""
 
     def _new(self) -> list[Choice]:
-        return [choice for choice in self.space if _digest(choice) not in self.measured]
+        return [choice for choice in self.space if self._digest(choice) not in self.measured]
 
     def _candidate(self, choice: Choice) -> Candidate:
-        return _candidate(choice, self._made(lambda _work: choice), self.task.outputs)
+        return self._as(choice, self._made(lambda _work: choice))
+
+    def _as(self, choice: Choice, made: Made) -> Candidate:
+        module = tvm.IRModule({"main": made.func.with_attr("global_symbol", "main")})
+        payload, digest = choice.to_json(), self._digest(choice)
+        return Candidate(self.kind, payload, digest, module, made.parameters, self.task.outputs)
+
+    def _digest(self, choice: Choice) -> str:
+        return hashlib.sha256(f"{self.kind} {choice.to_json()}".encode()).hexdigest()
 
     def _made(self, choose: Callable[[Work], Choice | None]) -> Made:
         func = self.task.func
@@ -97,12 +106,3 @@ class ChoiceSearch:
 
     def _default(self, work: Work) -> Choice | None:
         return default_choice(work, self.core, self.use_winograd)
-
-
-def _candidate(choice: Choice, made: Made, outputs: int) -> Candidate:
-    module = tvm.IRModule({"main": made.func.with_attr("global_symbol", "main")})
-    return Candidate(CPU, choice.to_json(), _digest(choice), module, made.parameters, outputs)
-
-
-def _digest(choice: Choice) -> str:
-    return hashlib.sha256(choice.to_json().encode()).hexdigest()

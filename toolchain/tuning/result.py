@@ -7,7 +7,7 @@ from statistics import fmean
 
 from toolchain.building.cpu.choice import choice_from
 from toolchain.building.tasks import Task
-from toolchain.records.record import CPU, DEFAULT, Record
+from toolchain.records.record import DEFAULT, GENERATED, Record
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,9 @@ class TunedTask:
         """`default`, the algorithm of generated code, or the kind of another record."""
         if self.choice.digest == self.default.digest:
             return DEFAULT
-        return choice_from(self.choice.payload).algorithm if self.choice.kind == CPU else self.choice.kind
+        return (
+            choice_from(self.choice.payload).algorithm if self.choice.kind in GENERATED else self.choice.kind
+        )
 
 
 @dataclass(frozen=True)

@@ -45,13 +45,9 @@ def recorded_choice(payload: str, work: Work, core: Core, use_winograd: bool) ->
     choice = choice_from(payload)
     if choice == GENERAL:
         return None
-    if not legal(choice, work, core):
+    if not legal(choice, work, core) or (choice.algorithm == "winograd" and not use_winograd):
         raise ToolchainError(
             f"a record's choice is none for this task: {payload}", "tune the task again with --fresh"
-        )
-    if choice.algorithm == "winograd" and not use_winograd:
-        raise ToolchainError(
-            f"--winograd off leaves out a record's choice: {payload}", "tune the task with --winograd off"
         )
     return choice
 
