@@ -18,7 +18,7 @@ from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
 from toolchain.records.key import RecordKey
-from toolchain.records.record import CPU, METASCHEDULE, Provenance, Record
+from toolchain.records.record import CPU, CPU_DIRECT, METASCHEDULE, Provenance, Record
 from toolchain.records.store import RecordStore
 from toolchain.records.traces import function_json
 from toolchain.tuning.candidate import Candidate
@@ -89,6 +89,12 @@ def test_what_was_measured_is_not_proposed_again(stem: Task, store: RecordStore)
     search.learn_earlier(store, record.key)
     assert search.size == size - 3
     assert not set(first) & set(proposed(search, size))
+
+
+def test_without_winograd_it_is_another_search(stem: Task) -> None:
+    own, whole = (ChoiceSearch(stem, CORE, use_winograd=each).default() for each in (False, True))
+    assert (own.kind, own.payload) == (CPU_DIRECT, whole.payload)
+    assert own.digest != whole.digest  # what one has measured is still to be measured for the other
 
 
 def test_what_the_general_rule_computes_has_nothing_to_try(tasks: list[Task]) -> None:
