@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tvm
+import tvm_ffi
 from tvm import relax, te, tirx, topi
 
 from toolchain.building.cpu.alone import alone
@@ -35,6 +36,19 @@ def test_a_function_is_read_once_and_an_unreadable_one_is_none() -> None:
     assert found is functions["attention"]
     assert [work is not None for _part, work in found.parts] == [True, False, True]
     assert functions["empty"] is None
+
+
+def test_one_that_stores_elsewhere_than_at_its_axes_is_none() -> None:
+    x = te.placeholder((8,), name="x")
+    func = te.create_prim_func([x, te.compute((8,), lambda i: x[i] + 1.0)])
+
+    def turned(store: tirx.BufferStore, _mutator: object) -> tirx.BufferStore:
+        return tirx.BufferStore(store.buffer, store.value, [7 - store.indices[0]])
+
+    other = tvm_ffi.structural_mutate(func, [(tirx.BufferStore, turned)])
+    functions = Functions(tvm.IRModule({"straight": func, "turned": other}), CORE)
+    assert functions["straight"] is not None
+    assert functions["turned"] is None
 
 
 def test_only_the_first_contraction_has_the_functions_name() -> None:

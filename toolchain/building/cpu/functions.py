@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tvm
@@ -19,7 +20,7 @@ class Function:
     """A function, and what it was split into, each part with its contraction."""
 
     whole: Read
-    parts: list[tuple[Read, Work | None]]
+    parts: Sequence[tuple[Read, Work | None]]
 
 
 class Functions:
@@ -48,10 +49,10 @@ class Functions:
             whole = read(self.fused[name])
         except UnreadableError:
             return None
-        found = parts(whole)
-        if len(found) > 1 and not all(work is not None or self.general(part) for part, work in found):
-            return Function(whole, [(whole, None)])
-        return Function(whole, found)
+        for found in (parts(whole), [(whole, None)]):
+            if all(work is not None or self.general(part) for part, work in found):
+                return Function(whole, found)
+        return None
 
 
 def called(value: relax.Expr) -> str | None:

@@ -18,7 +18,7 @@ from toolchain.building.cpu.general import general
 from toolchain.building.cpu.layout import Array, Layout, dense_layout
 from toolchain.building.cpu.matmul import Matmul
 from toolchain.building.cpu.plan import Call, Choose, Generated, Plan, Step, extents, packable, plan
-from toolchain.building.cpu.read import UnreadableError, shape_of
+from toolchain.building.cpu.read import shape_of
 from toolchain.building.parameter import Parameter
 
 ROWS = "rows"  # the rule of functions that keep their default schedule
@@ -91,12 +91,8 @@ class _Rewriter:
 
     def _step(self, step: Step) -> None:
         if isinstance(step, Generated):
-            try:
-                self._generated(step)
-                return
-            except UnreadableError:
-                self.plan.packed.discard(step.var)
-        if isinstance(step, Call):
+            self._generated(step)
+        elif isinstance(step, Call):
             self._rows(step)
         else:
             self.plain[step.var] = self.builder.emit(self._plain_expr(step.value))
