@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,52 +15,24 @@ import onnxruntime
 import pytest
 import tvm
 from elftools.elf.elffile import ELFFile
-from tvm import relax, s_tir
+from tvm import s_tir
 from tvm.s_tir import meta_schedule as ms
 
+from tests.building.measured import add, check_outputs
 from tests.building.network import main as build_network
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.boards.inventory import BuildFor, find_target
-from toolchain.building.build import BuildOptions, BuildResult, build, record_key
+from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.building.tasks import Task
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.reference import reference_outputs, sample_inputs
-from toolchain.records.record import Provenance, Record
+from toolchain.models.reference import reference_outputs
 from toolchain.records.store import RecordStore
-from toolchain.records.traces import function_json, trace_digest, trace_payload
-from toolchain.targets.target import target_for
+from toolchain.records.traces import trace_digest, trace_payload
 
 ROOT = Path(__file__).parents[2]
-PROVENANCE = Provenance("run-1", "local", "f00d", "0.27", "0.1.14", "0.1.0")
-
-
-@pytest.fixture(scope="module")
-def built(model: Model, tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
-    """Return what is built for this host without records."""
-    return build(model, find_target("local"), None, tmp_path_factory.mktemp("built"))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RecordStore]:
-    with RecordStore(tmp_path / "records.sqlite") as opened:
-        yield opened
-
-
-def outputs_on_this_host(library: Path, model: Model, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Run a library by the wheel's own virtual machine."""
-    machine = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
-    returned = machine["main"](*[tvm.runtime.tensor(inputs[spec.name]) for spec in model.inputs])
-    return [array.numpy() for array in ([returned] if len(model.outputs) == 1 else returned)]
-
-
-def check_outputs(library: Path, model: Model) -> None:
-    inputs = sample_inputs(model, seed=7)
-    found = outputs_on_this_host(library, model, inputs)
-    for ours, theirs in zip(found, reference_outputs(model, inputs).values(), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 def test_the_library_computes_what_onnxruntime_does(model: Model, built: BuildResult) -> None:
@@ -292,15 +263,6 @@ def plain(model: Model) -> Model:
 @pytest.fixture(scope="module")
 def built_plain(plain: Model, tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
     return build(plain, find_target("local"), None, tmp_path_factory.mktemp("plain"))
-
-
-def add(
-    store: RecordStore, task: Task, target: BuildFor, kind: str, payload: str, run_ms: float = 1.0
-) -> None:
-    """Put a measured record of `task` for exactly this target into the store."""
-    key = record_key(task.workload, target_for(target.profile), target.record_class)
-    function = store.add_function(task.workload, task.name, function_json(task.func))
-    store.add(Record(key, function, kind, payload, f"{kind} {payload}"[:64], PROVENANCE, (run_ms,)))
 
 
 def other_schedule(task: Task) -> str:
