@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from benchmarks.arm import ours
 from benchmarks.arm.counting import Count, build_plugin, by_file, by_function, count, total
 from benchmarks.arm.failure import ArmError, run
 from tests.building.network import written
+from toolchain.linking.zig import zig_cache_environment
 
 TURNS = 1000
 CORES = {"aarch64": "cortex-a72", "armv7": "cortex-a9"}
@@ -65,8 +67,12 @@ ZIG = {"aarch64": "aarch64-freestanding-none", "armv7": "arm-freestanding-eabihf
 
 
 @pytest.fixture(scope="module")
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_plugin(tmp_path_factory.mktemp("plugin"))
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield the plugin; zig, which compiles it and the programs, finds what it has compiled before."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in zig_cache_environment().items():
+            patch.setenv(name, value)
+        yield build_plugin(tmp_path_factory.mktemp("plugin"))
 
 
 def program(arch: str, second: int, folder: Path) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,25 +16,26 @@ from tests.building.cpu.single import Layer
 from toolchain.building.cpu.choice import Choice
 
 
-def hottest(board: str, columns: int, folder: Path, blocks: int = 2) -> HotLoop:
+@cache
+def hottest(board: str, columns: int) -> HotLoop:
     """Return the hottest loop of a convolution of four tiles a row."""
-    choice = Choice("direct", blocks=blocks, columns=columns)
-    found = hot_loops(compiled(board, choice, 4 * columns, folder))
+    choice = Choice("direct", blocks=2, columns=columns)
+    with tempfile.TemporaryDirectory() as folder:
+        found = hot_loops(compiled(board, choice, 4 * columns, Path(folder)))
     return max(found, key=lambda loop: loop.products)
 
 
 @pytest.mark.parametrize("board, columns", [("rk3399", 8), ("rk3399", 7), ("pynq", 4)])
-def test_a_tile_that_fits_the_registers_does_not_spill(board: str, columns: int, tmp_path: Path) -> None:
-    loop = hottest(board, columns, tmp_path)
+def test_a_tile_that_fits_the_registers_does_not_spill(board: str, columns: int) -> None:
+    loop = hottest(board, columns)
     assert loop.multiply_accumulates == loop.products > 0
     assert (loop.vector_spills, loop.scalar_spills, loop.calls) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("board, columns", [("rk3399", 16), ("rk3399", 14), ("pynq", 8)])
-def test_one_that_does_not_is_found(board: str, columns: int, tmp_path: Path) -> None:
+def test_one_that_does_not_is_found(board: str, columns: int) -> None:
     # So that the test above would fail if it had to.
-    loop = hottest(board, columns, tmp_path)
-    assert loop.vector_spills > 0
+    assert hottest(board, columns).vector_spills > 0
 
 
 # Instructions for each vector of products, at most, of all hot loops: on the Cortex-A72, and the Cortex-A9.
@@ -79,9 +82,9 @@ def test_networks_keep_their_sums_in_registers(
     assert all(loop.multiply_accumulates == loop.products for loop in sums)
 
 
-def test_on_the_a72_nothing_but_the_multiplications_takes_time(tmp_path: Path) -> None:
-    assert share_of_bound(hottest("rk3399", 8, tmp_path), "cortex-a72") > 0.95
+def test_on_the_a72_nothing_but_the_multiplications_takes_time() -> None:
+    assert share_of_bound(hottest("rk3399", 8), "cortex-a72") > 0.95
 
 
-def test_the_model_sees_what_spilling_costs(tmp_path: Path) -> None:
-    assert share_of_bound(hottest("rk3399", 16, tmp_path), "cortex-a72") < 0.9
+def test_the_model_sees_what_spilling_costs() -> None:
+    assert share_of_bound(hottest("rk3399", 16), "cortex-a72") < 0.9

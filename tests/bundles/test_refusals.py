@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from toolchain.bundles import layout, read_bundle
 from toolchain.errors import CheckError, ToolchainError, UsageError
 
-QUICK = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def refusal(path, data: bytes | None = None) -> ToolchainError:

@@ -283,7 +283,7 @@ def test_zigs_own_compiler_driver_for_c_plus_plus(arm):
     assert "its objects call expf, memcpy but it does not: something took their place" in caught.value.message
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(length=st.integers(0))
 @example(0)
 @example(-1)
