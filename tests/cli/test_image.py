@@ -10,7 +10,7 @@ from tests.cli.conftest import Toolchain
 from toolchain.images.catalogue import catalogue
 
 
-def test_list_has_every_image_of_the_table(toolchain: Toolchain) -> None:
+def test_list_has_every_image_of_the_table(toolchain: Toolchain, invoke: Toolchain) -> None:
     ran = toolchain("image", "list", "--json")
     assert ran.code == 0
     assert [row["name"] for row in ran.document] == list(catalogue())
@@ -18,19 +18,22 @@ def test_list_has_every_image_of_the_table(toolchain: Toolchain) -> None:
         assert row["tag"] == catalogue()[row["name"]].tag
         assert (row["size_mib"] is None) == (row["id"] is None) == (row["state"] == "absent")
         assert row["stale"] == (row["state"] != "current")
-    assert toolchain("image", "list").out.splitlines()[0].split() == ["NAME", "TAG", "SIZE", "AGE", "STATE"]
+    assert invoke("image", "list").out.splitlines()[0].split() == ["NAME", "TAG", "SIZE", "AGE", "STATE"]
 
 
-def test_a_dry_run_makes_nothing_and_names_foundations(toolchain: Toolchain) -> None:
-    ran = toolchain("image", "build", "armhf", "--no-cache", "--dry-run", "--json")
+def test_a_dry_run_makes_nothing_and_names_foundations(invoke: Toolchain) -> None:
+    ran = invoke("image", "build", "armhf", "--no-cache", "--dry-run", "--json")
     assert ran.code == 0
     assert [row["name"] for row in ran.document] == ["base", "armhf"]
     assert ran.document[1]["make"] is True
 
 
 @pytest.mark.parametrize("command", [("list",), ("build",), ("bootstrap",)])
-def test_without_docker(toolchain: Toolchain, command: tuple[str, ...], tmp_path: Path) -> None:
-    ran = toolchain("image", *command, DOCKER_HOST=f"unix://{tmp_path}/no.sock")
+def test_without_docker(
+    invoke: Toolchain, command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
+    ran = invoke("image", *command)
     assert ran.code == 3 and ran.says("no Docker daemon answers", "no.sock")
 
 
@@ -53,7 +56,13 @@ def test_without_docker(toolchain: Toolchain, command: tuple[str, ...], tmp_path
     ],
 )
 def test_what_cannot_be_used(
-    toolchain: Toolchain, arguments: tuple[str, ...], environment: dict[str, str], words: tuple[str, ...]
+    invoke: Toolchain,
+    arguments: tuple[str, ...],
+    environment: dict[str, str],
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ran = toolchain("image", *arguments, **environment)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    ran = invoke("image", *arguments)
     assert ran.code == 2 and ran.says(*words)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -35,10 +37,8 @@ class Workshop:
 
     def assemble(self, text: str, name: str = "lib0.o", head: str | None = None) -> Path:
         made = self.folder / name
-        source = made.with_suffix(".s")
         head = HEAD.get(self.profile.arch, "") if head is None else head
-        source.write_text(head + text + '\n.section .note.GNU-stack,"",%progbits\n')
-        self._zig("cc", "-target", self.arch.zig_target, "-c", source, "-o", made)
+        made.write_bytes(assembled(self.arch.zig_target, head + text))
         return made
 
     def function(self, name: str, *called: str) -> str:
@@ -62,12 +62,23 @@ class Workshop:
 
     def lld(self, *arguments: object, name: str = "bad.so") -> Path:
         out = self.folder / name
-        self._zig("ld.lld", "-m", self.arch.emulation, "-shared", *arguments, "-o", out)
+        zig("ld.lld", "-m", self.arch.emulation, "-shared", *arguments, "-o", out)
         return out
 
-    def _zig(self, *arguments: object) -> None:
-        done = run_zig([str(argument) for argument in arguments], 120, zig_cache_environment())
-        assert done.returncode == 0, done.output
+
+@cache
+def assembled(target: str, text: str) -> bytes:
+    """Return the object of a text, which most tests have in common."""
+    with TemporaryDirectory() as folder:
+        source, made = Path(folder, "source.s"), Path(folder, "made.o")
+        source.write_text(text + '\n.section .note.GNU-stack,"",%progbits\n')
+        zig("cc", "-target", target, "-c", source, "-o", made)
+        return made.read_bytes()
+
+
+def zig(*arguments: object) -> None:
+    done = run_zig([str(argument) for argument in arguments], 120, zig_cache_environment())
+    assert done.returncode == 0, done.output
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.linking.conftest import zig
 from toolchain.errors import ToolchainError
 from toolchain.linking import ZigLinker, check_library
 from toolchain.linking.architectures import ARCHITECTURES
@@ -277,7 +278,7 @@ def test_zigs_own_compiler_driver_for_c_plus_plus(arm):
     """One helper brings zig's whole compiler_rt along; libc++'s libraries come on top."""
     objects = arm.objects("__aeabi_ldivmod", *CALLED)
     library = arm.folder / "cxx.so"
-    arm._zig("cc", "-target", arm.arch.zig_target, "-O2", "-s", "-shared", *objects, "-ldl", "-o", library)
+    zig("cc", "-target", arm.arch.zig_target, "-O2", "-s", "-shared", *objects, "-ldl", "-o", library)
     with pytest.raises(ToolchainError) as caught:
         check_library(library, arm.profile, objects)
     assert "its objects call expf, memcpy but it does not: something took their place" in caught.value.message
