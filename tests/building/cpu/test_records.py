@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from toolchain.building.cpu.core import core_of
 from toolchain.building.tasks import Task
 from toolchain.bundles.read import read_bundle
 from toolchain.models.load import Model
-from toolchain.records.record import CPU
+from toolchain.records.record import CPU, CPU_DIRECT
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import target_for
 from toolchain.tuning.choice_search import ChoiceSearch
@@ -59,6 +60,17 @@ def test_records_of_the_defaults_change_nothing_but_the_manifest(
         "improved": 0,
     }
     assert result.library_sha256 == built.library_sha256
+
+
+def test_what_was_found_without_winograd_decides_only_without(
+    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+) -> None:
+    target = find_target("local")
+    for decision in built.decisions:
+        add(store, decision.task, target, CPU_DIRECT, search(decision.task).default().payload)
+    assert build(model, target, store, tmp_path).to_json()["tasks"]["tuned"] == 0
+    off = replace(model, options=replace(model.options, winograd="off"))
+    assert build(off, target, store, tmp_path).to_json()["tasks"]["tuned"] == len(built.decisions)
 
 
 @pytest.mark.parametrize(
