@@ -33,6 +33,11 @@ CORES = (
 )
 
 
+def named(core: Core) -> str:
+    """Return how tests of several cores tell them apart."""
+    return f"{core.lanes} lanes, {core.registers} registers"
+
+
 # Those of float16: the host's LLVM makes float32 of it where the CPU has no such arithmetic.
 HALF_CORES = (Core(32, 32, "broadcast", 2, "float16"), Core(8, 32, "lanes", 2, "float16"))
 

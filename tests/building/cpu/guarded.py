@@ -1,18 +1,20 @@
 """Run generated functions on buffers between two pages that must not be touched.
 
-A read or a write outside of a buffer ends this process by SIGSEGV. Run with
-`python -m tests.building.cpu.guarded`.
+Every case runs at the end and at the start of its pages. A read or a write outside of a buffer ends this
+process by SIGSEGV. Run with `python -m tests.building.cpu.guarded [convolutions] [products]`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tvm
 
+from tests.building.cpu.contractions import CASES
 from tests.building.cpu.single import Case, Layer, ready
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
@@ -43,6 +45,9 @@ def cases(layers: Sequence[Layer], core: Core) -> list[Case]:
     return found
 
 
+ALIGNED = 64  # bytes; TVM takes every buffer to begin so
+
+
 class Guarded:
     """Memory between two pages that nothing may touch."""
 
@@ -58,24 +63,42 @@ class Guarded:
 
     def array(self, value: np.ndarray, at_end: bool) -> np.ndarray:
         """Return a copy that touches the last, or the first, page."""
-        offset = mmap.PAGESIZE + (self.inner - value.nbytes if at_end else 0)
+        offset = mmap.PAGESIZE + (self.inner - -(-value.nbytes // ALIGNED) * ALIGNED if at_end else 0)
         copy = np.frombuffer(self.memory, value.dtype, value.size, offset).reshape(value.shape)
         copy[...] = value
         return copy
 
 
-def main() -> None:
-    """Run every case at the end and at the start of its pages."""
+def run(function: Callable[..., None], arguments: Sequence[np.ndarray], at_end: bool) -> np.ndarray:
+    """Call a function with copies of its arguments, all of them guarded; return the last, its output."""
+    arrays = [Guarded(value.nbytes).array(value, at_end) for value in arguments]
+    function(*[tvm.runtime.from_dlpack(array) for array in arrays])
+    return arrays[-1]
+
+
+def convolutions() -> None:
+    """Run direct and depthwise convolutions."""
     flat = Case(LAYERS[0], Choice("direct", 2, 14, flat=True, depth=2))
     wide = ready([*cases(LAYERS, CORE), flat], CORE)
     for each in [*wide, *ready(cases(LAYERS[2:3], ARM), ARM)]:
         for at_end in (True, False):
-            arrays = [Guarded(value.nbytes).array(value, at_end) for value in each.arguments]
-            each.run(*[tvm.runtime.from_dlpack(array) for array in arrays])
-            error = each.error(arrays[-1])
+            error = each.error(run(each.run, each.arguments, at_end))
             assert error < 1e-5, (each.case, error)
-    print("within its buffers")
+
+
+def products() -> None:
+    """Run products of matrices and transposed convolutions."""
+    for case in CASES:
+        for core in case.cores:
+            function, arguments, expected = case.made(core)
+            library = tvm.compile(tvm.IRModule({"main": function}), target="llvm")
+            for at_end in (True, False):
+                found = case.plain(run(library["main"], arguments, at_end), core)
+                np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=f"{case} {core}")
 
 
 if __name__ == "__main__":
-    main()
+    runs = {each.__name__: each for each in (convolutions, products)}
+    for name in sys.argv[1:] or runs:
+        runs[name]()
+    print("within its buffers")

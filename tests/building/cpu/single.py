@@ -16,6 +16,7 @@ from toolchain.building.cpu.convolution import Convolution, convolution
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.layout import Array, Layout, dense_layout
 from toolchain.building.cpu.read import Read, read, shape_of
+from toolchain.building.cpu.tile import candidates
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
@@ -76,6 +77,15 @@ class Case:
     layer: Layer
     choice: Choice
     halo: int = 0
+
+
+def spread(layers: Sequence[Layer], core: Core) -> list[Case]:
+    """Return layers with the first, the middle and the last of their choices, or about so."""
+    cases = []
+    for layer in layers:
+        choices = candidates(layer.read()[1], core)
+        cases += [Case(layer, choice, halo=i % 2) for i, choice in enumerate(choices[:: len(choices) // 2])]
+    return cases
 
 
 @dataclass(frozen=True)

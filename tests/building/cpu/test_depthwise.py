@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.building.cpu.computed import CORES
-from tests.building.cpu.single import Case, Layer, wrong
+from tests.building.cpu.computed import CORES, named
+from tests.building.cpu.single import Layer, spread, wrong
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.depthwise import pack_weight
-from toolchain.building.cpu.tile import candidates
 
 LAYERS = (
     Layer(24, 24, (12, 13), groups=24),
@@ -18,18 +17,10 @@ LAYERS = (
 )
 
 
-def named(core: Core) -> str:
-    return f"{core.lanes} lanes, {core.registers} registers"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("core", CORES, ids=named)
 def test_choices_compute_what_numpy_does(core: Core) -> None:
-    cases = []
-    for layer in LAYERS:
-        choices = candidates(layer.read()[1], core)
-        cases += [Case(layer, choice, halo=i % 2) for i, choice in enumerate(choices[::4])]
-    assert not wrong(cases, core)
+    assert not wrong(spread(LAYERS, core), core)
 
 
 def test_channels_that_do_not_exist_weigh_nothing() -> None:

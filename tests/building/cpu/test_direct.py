@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.building.cpu.computed import CORES
-from tests.building.cpu.single import Case, Layer, wrong
+from tests.building.cpu.computed import CORES, named
+from tests.building.cpu.single import Case, Layer, spread, wrong
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.direct import pack_weight
-from toolchain.building.cpu.tile import candidates, direct_tile
+from toolchain.building.cpu.tile import direct_tile
 
 LAYERS = (
     Layer(64, 32, (7, 7)),
@@ -27,18 +27,10 @@ LAYERS = (
 )
 
 
-def named(core: Core) -> str:
-    return f"{core.lanes} lanes, {core.registers} registers"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("core", CORES, ids=named)
 def test_choices_compute_what_numpy_does(core: Core) -> None:
-    cases = []
-    for layer in LAYERS:
-        choices = candidates(layer.read()[1], core)
-        cases += [Case(layer, choice, halo=i % 2) for i, choice in enumerate(choices[:: len(choices) // 2])]
-    assert not wrong(cases, core)
+    assert not wrong(spread(LAYERS, core), core)
 
 
 def test_sums_of_several_passes_wait_in_the_output() -> None:
@@ -69,7 +61,7 @@ def test_groups_are_packed_block_diagonally() -> None:
 
 @pytest.mark.slow
 def test_nothing_outside_of_a_buffer_is_touched() -> None:
-    command = [sys.executable, "-m", "tests.building.cpu.guarded"]
+    command = [sys.executable, "-m", "tests.building.cpu.guarded", "convolutions"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "within its buffers"

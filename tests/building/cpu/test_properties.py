@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.building.cpu.computed import CORES, wrong
+from tests.building.cpu.computed import CORES, named, wrong
 from tests.building.cpu.drawn import Branches, Conv, Drawn, Network, Pointwise, Pool, Window
 from tests.building.cpu.strategies import ALL
 from toolchain.building.cpu.core import Core
@@ -39,10 +39,6 @@ FOUND: tuple[Drawn, ...] = (
     Network((3, 8, 10, 1), (Pool("AveragePool", Window((3,) * 3, (2,) * 3, pads="SAME_LOWER")),)),
 )
 """What random networks have found, made small."""
-
-
-def named(core: Core) -> str:
-    return f"{core.lanes} lanes, {core.registers} registers"
 
 
 @pytest.mark.slow
