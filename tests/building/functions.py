@@ -128,12 +128,17 @@ KINDS: dict[str, Callable[[Layer], Tensors]] = {
 }
 
 
-def ran(func: tirx.PrimFunc) -> np.ndarray:
-    """Compile `func` for this host, and return its output, the last parameter, for seeded inputs."""
-    library = tvm.compile(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}), target="llvm")
+def ran(*funcs: tirx.PrimFunc) -> list[np.ndarray]:
+    """Compile functions of the same parameters for this host; return what each has for the same inputs."""
+    named = {f"f{place}": func for place, func in enumerate(funcs)}
+    module = tvm.IRModule({name: func.with_attr("global_symbol", name) for name, func in named.items()})
+    library = tvm.compile(module, target="llvm")
     random = np.random.default_rng(0)
-    shapes = [[int(extent) for extent in parameter.shape] for parameter in func.params]
-    arrays = [random.standard_normal(shape).astype(np.float32) for shape in shapes[:-1]]
-    out = tvm.runtime.tensor(np.full(shapes[-1], np.nan, np.float32))
-    library["main"](*[tvm.runtime.tensor(array) for array in arrays], out)
-    return out.numpy()
+    shapes = [[int(extent) for extent in parameter.shape] for parameter in funcs[0].params]
+    inputs = [random.standard_normal(shape).astype(np.float32) for shape in shapes[:-1]]
+    outputs = []
+    for name in named:
+        out = tvm.runtime.tensor(np.full(shapes[-1], np.nan, np.float32))
+        library[name](*[tvm.runtime.tensor(array) for array in inputs], out)
+        outputs.append(out.numpy())
+    return outputs
