@@ -126,7 +126,7 @@ def test_networks_with_products_compute_what_onnxruntime_does(core: Core) -> Non
 @pytest.mark.slow
 def test_nothing_beside_the_buffers_is_touched() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.building.cpu.guarded"],
+        [sys.executable, "-m", "tests.building.cpu.guarded", "products"],
         capture_output=True,
         text=True,
         timeout=300,
