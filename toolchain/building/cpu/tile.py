@@ -25,7 +25,7 @@ _ROWS, _ROWS_OF_PASSES = 8, 20  # most rows of a piece; 4 to 8, and 7 to 28, mea
 _FEW = 1024  # places of an image up to which passes pay: 5 % at 28x28, from 56x56 on they cost 3 %
 _PIECES = 4  # per thread, so that a busy core holds up no more than a quarter of its share
 _STAYS = 256 << 10  # bytes of weights that are taken to lie in the second cache from run to run
-_SECOND = 1 << 20  # bytes of weights that stay in the second cache while rows go by
+_SECOND = 1 << 20  # bytes of weights that stay in the second cache while rows and images go by
 # Bytes of a pass's weights: they share the first cache (48 or 32 KB, and 32 KB on ARM) with the rest.
 _PASS = {"broadcast": 18 << 10, "lanes": 16 << 10}
 _SHORTEST = 64  # products per sum of a pass, to pay for bringing the sum from the output and back
@@ -144,7 +144,7 @@ def _direct(conv: Convolution, core: Core, blocks: int, limit: int) -> Choice:
         blocks,
         columns,
         rows,
-        order="rows" if large and weights <= _SECOND else "channels",
+        order="rows" if (large or conv.batch > 1) and weights <= _SECOND else "channels",
         flat=flat,
         depth=0 if one or not passes else _depth(conv, core, blocks),
     )
