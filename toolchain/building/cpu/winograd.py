@@ -222,12 +222,20 @@ class _Winograd:
     def _fetch(self, at: _Turn, step: Expr, channels: int) -> None:
         """Ask for this step's share of the weights of the next point, so that memory is read evenly."""
         inner, wide = self.inner * self.lanes, self.choice.blocks * self.lanes
+        near = inner * wide * 4 <= _NEAR
+        if self.core.form == "lanes":  # its own, some twice: another running address costs more
+            lines = -(-channels * wide // LINE)
+            share = -(-lines // at.turns)
+            for line in range(share):
+                place = self.analyzer.simplify((at.turn * share + line) % lines * LINE)
+                prefetch(self.emitter.weight, [at.group, at.point + 1, step * channels, place], near=near)
+            return
         steps = inner // channels
         share = -(-channels * wide // at.turns)
         start = self.analyzer.simplify((at.turn * steps + step) * share)
         for line in range(-(-share // LINE)):
             following = [at.group, at.point + 1, 0, start + line * LINE]
-            prefetch(self.emitter.weight, following, near=inner * wide * 4 <= _NEAR)
+            prefetch(self.emitter.weight, following, near=near)
 
     def _store(
         self, sums: tirx.Buffer, n: Expr, group: Expr, block: int, y: Expr, x: Expr, tile: Expr
