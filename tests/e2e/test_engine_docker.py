@@ -161,7 +161,8 @@ def test_ctrl_c_leaves_neither_a_container_nor_a_lab(engine: Engine, home: Path,
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said.splitlines()[-1] == "error: interrupted"
+    own = [line for line in said.splitlines() if "BlockBuilder destroyed" not in line]
+    assert own[-1] == "error: interrupted"  # TVM may have been writing a network
     assert said.count("interrupted") == 1
     assert records(home) > 0
     assert containers(engine, home) == []
