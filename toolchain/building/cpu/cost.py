@@ -20,10 +20,10 @@ from toolchain.building.cpu.core import Core, Form
 from toolchain.building.cpu.transforms import TAPS
 
 _FLOAT = 4
-# Fitted to twelve layers of ResNet-18 and VGG-16, measured in the network with AVX-512: of 100 ways to
-# compute them the estimates are right within 10 % for 63, within 15 % for 77, and what they lead to
-# is on average 1.6 % slower than the fastest.
 _SPILLED = 3  # so much slower are transforms of 64 values, which no registers hold: measured with F(6, 3)
+# These two are fitted to twelve layers of ResNet-18 and VGG-16, measured in the network with AVX-512: of
+# 100 ways to compute them the estimates are right within 10 % for 63, within 15 % for 77, and what they
+# lead to is on average 1.6 % slower than the fastest.
 _EXPOSED, _EXPOSED_OF_PASSES = 0.4, 0.2  # of the shorter of computing and reading
 _CLOSE = 1.1  # of estimates this near each other the one with fewer bytes of weights wins
 

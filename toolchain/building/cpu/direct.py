@@ -27,7 +27,7 @@ from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, pieces, places, shares, when
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.layout import Array
-from toolchain.building.cpu.prefetch import LINE, prefetch
+from toolchain.building.cpu.prefetch import prefetch_share
 from toolchain.building.cpu.read import Expr, Read
 from toolchain.building.cpu.sums import Sums
 from toolchain.building.cpu.tile import merged
@@ -253,7 +253,7 @@ class _Direct:
         sums.add(column, lambda place, lane: x * packed[(at.group, *weight, place * lanes + lane)])
 
     def _fetch(self, at: _Place, part: _Pass | None, step: list[Expr]) -> None:
-        """Fetch this step's share of the next pass's weights, so that memory is read evenly."""
+        """Ask for this step's share of the next pass's weights."""
         if part is None or not self.core.fetches:
             return
         extents = [self.depth, *self.conv.kernel, self.input_lanes][: len(step)]
@@ -261,8 +261,6 @@ class _Direct:
         for place, extent in zip(step, extents, strict=True):
             index = index * extent + place
         shape = [int(extent) for extent in self.emitter.weight.shape]
-        share = -(-self.depth * prod(shape[2:]) // (part.tiles * count))
-        start = self.analyzer.simplify((part.tile * count + index) * share)
-        following = [at.group, (part.number + 1) * self.depth, *[0] * len(self.conv.kernel), 0]
-        for line in range(-(-share // LINE)):
-            prefetch(self.emitter.weight, [*following, start + line * LINE], near=False)
+        elements, steps, now = self.depth * prod(shape[2:]), part.tiles * count, part.tile * count + index
+        following = [at.group, (part.number + 1) * self.depth, *[0] * len(shape[2:])]
+        prefetch_share(self.emitter.weight, following, elements, now, steps, self.analyzer, near=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvm import tirx
+from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.read import Expr
@@ -27,3 +28,19 @@ def prefetch(buffer: tirx.Buffer, index: Sequence[Expr], near: bool) -> None:
     kind = (tirx.const(each, "int32") for each in (_READ, _FIRST if near else _SECOND, _DATA))
     address = tirx.address_of(tirx.BufferLoad(buffer, list(index)))
     ir.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *kind))
+
+
+def prefetch_share(
+    buffer: tirx.Buffer,
+    first: Sequence[Expr | int],
+    elements: int,
+    step: Expr,
+    steps: int,
+    analyzer: Analyzer,
+    near: bool,
+) -> None:
+    """Ask in one of `steps` for its part of the `elements` from `first` on, so that memory is read evenly."""
+    share = -(-elements // steps)
+    start = analyzer.simplify(step * share)
+    for offset in range(0, share, LINE):
+        prefetch(buffer, [*first[:-1], first[-1] + start + offset], near)

@@ -18,7 +18,7 @@ from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, pieces, tiles, when
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.layout import Array
-from toolchain.building.cpu.prefetch import LINE, prefetch
+from toolchain.building.cpu.prefetch import LINE, prefetch, prefetch_share
 from toolchain.building.cpu.read import Expr, Read
 from toolchain.building.cpu.sums import Sums
 from toolchain.building.cpu.transforms import TAPS, applied, matrices
@@ -200,13 +200,13 @@ class _Winograd:
             first = (at.turn * self.inner + block) * columns
             if inputs is not None:
                 if self.core.fetches:
-                    self._fetch(at, block, lanes)
+                    self._fetch(at, block)
                 with ir.unroll(0, at.size) as column, ir.vectorized(0, lanes) as lane:
                     value = moved[at.point, (first + column) * lanes + lane]
                     ir.buffer_store(inputs, value, [column * lanes + lane])
             with (ir.unroll if by_lane else ir.serial)(0, lanes) as channel:
                 if inputs is None:
-                    self._fetch(at, block * lanes + channel, 1)
+                    self._fetch(at, block * lanes + channel)
                 row = (at.group, at.point, block * lanes + channel)
                 with ir.unroll(0, at.size) as column:
                     if inputs is not None:
@@ -219,23 +219,20 @@ class _Winograd:
                 index = (place * count + at.turn * columns + column) * lanes + lane
                 ir.buffer_store(sums, total[column * lanes + lane], [at.point, index])
 
-    def _fetch(self, at: _Turn, step: Expr, channels: int) -> None:
-        """Ask for this step's share of the weights of the next point, so that memory is read evenly."""
+    def _fetch(self, at: _Turn, step: Expr) -> None:
+        """Ask for this step's share of the weights of the next point."""
         inner, wide = self.inner * self.lanes, self.choice.blocks * self.lanes
-        near = inner * wide * 4 <= _NEAR
-        if self.core.form == "lanes":  # its own, some twice: another running address costs more
-            lines = -(-channels * wide // LINE)
+        near, following = inner * wide * 4 <= _NEAR, at.point + 1
+        if self.core.form == "lanes":  # of its own rows, some twice: another running address costs more
+            lines = -(-self.lanes * wide // LINE)
             share = -(-lines // at.turns)
             for line in range(share):
                 place = self.analyzer.simplify((at.turn * share + line) % lines * LINE)
-                prefetch(self.emitter.weight, [at.group, at.point + 1, step * channels, place], near=near)
+                prefetch(self.emitter.weight, [at.group, following, step * self.lanes, place], near)
             return
-        steps = inner // channels
-        share = -(-channels * wide // at.turns)
-        start = self.analyzer.simplify((at.turn * steps + step) * share)
-        for line in range(-(-share // LINE)):
-            following = [at.group, at.point + 1, 0, start + line * LINE]
-            prefetch(self.emitter.weight, following, near=near)
+        first, steps = [at.group, following, 0, 0], at.turns * inner
+        step = at.turn * inner + step
+        prefetch_share(self.emitter.weight, first, inner * wide, step, steps, self.analyzer, near)
 
     def _store(
         self, sums: tirx.Buffer, n: Expr, group: Expr, block: int, y: Expr, x: Expr, tile: Expr
