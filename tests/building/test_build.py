@@ -25,6 +25,7 @@ from toolchain.boards.inventory import BuildFor, find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.building.tasks import Task
 from toolchain.bundles.read import read_bundle
+from toolchain.cli.build import show
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
@@ -52,7 +53,22 @@ def test_the_bundle_says_what_it_is(model: Model, built: BuildResult) -> None:
     assert manifest.tolerance == 1e-3
     assert not any(task.tuned or task.improved or task.source for task in manifest.tasks)
     assert [task.id for task in manifest.tasks] == [decision.task.id for decision in built.decisions]
-    assert json.loads(json.dumps(built.to_json()))["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
+    told = json.loads(json.dumps(built.to_json()))
+    assert told["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
+    assert told["rules"] == {task.id: task.rule for task in manifest.tasks}
+    assert {"dense", "direct", "general"} <= set(told["rules"].values())
+
+
+def test_people_are_told_what_decided_and_what_was_made(
+    built: BuildResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(built)
+    tasks, records, code, *rest = capsys.readouterr().out.splitlines()
+    assert tasks == "tasks: 8 total, 0 tuned, 0 improved"
+    assert records == "records: none; 8 tasks without one"
+    made = dict(reversed(each.split(" ", 1)) for each in code.removeprefix("code: ").split(", "))
+    assert sum(map(int, made.values())) == 8 and int(made["direct"]) > 0
+    assert rest[1:] == [f"library: {built.library}", f"bundle: {built.bundle}"]
 
 
 def test_the_expected_output_is_not_ours(model: Model, built: BuildResult) -> None:
@@ -156,8 +172,10 @@ def test_a_sample_that_does_not_fit_is_refused_before_anything_is_written(
 
 
 def test_an_unknown_cluster_or_linker_is_refused(model: Model, tmp_path: Path) -> None:
+    steps: list[str] = []
     with pytest.raises(UsageError, match="--cluster cortex-a76"):
-        build(model, find_target("rk3399"), None, tmp_path, BuildOptions(cluster="cortex-a76"))
+        build(model, find_target("rk3399"), None, tmp_path, BuildOptions(cluster="cortex-a76"), steps.append)
+    assert not steps  # before anything that takes its time
     with pytest.raises(UsageError, match="--linker gold"):
         build(model, find_target("rk3399"), None, tmp_path, BuildOptions(linker="gold"))
     assert list(tmp_path.iterdir()) == []

@@ -191,6 +191,9 @@ def test_one_channel_of_the_wrong_sign_fails_and_the_worst_element_is_shown(
     ) as raised:
         found.check()
     assert raised.value.exit_code == 4
+    assert "without tuning records" in raised.value.hint
+    with pytest.raises(CheckError, match=r"float16 may be too coarse.*--dtype float32"):
+        dataclasses.replace(found, dtype="float16").check()
 
 
 def test_one_changed_instruction_fails(for_rk3399: Bundle, rk3399: Board) -> None:

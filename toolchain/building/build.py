@@ -30,7 +30,7 @@ from toolchain.models.reference import reference_outputs, sample_inputs
 from toolchain.models.spec import check_inputs
 from toolchain.records.key import RecordKey
 from toolchain.records.lookup import SHIPPED, Hit, lookup
-from toolchain.records.record import CPU, CPU_DIRECT, SCHEDULES
+from toolchain.records.record import SCHEDULES, generated_kind
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget, target_for
 
@@ -135,8 +135,7 @@ def build(
     kinds = kinds_for(model)
     find = _finder(store, made_for, target.record_class, kinds, options.shipped)
     if model.options.packed:
-        winograd = model.options.winograd != "off"
-        scheduled, decisions = pack(fused, tasks, find, core_of(made_for), winograd)
+        scheduled, decisions = pack(fused, tasks, find, core_of(made_for), model.options.uses_winograd)
     else:
         scheduled, decisions = schedule(fused, tasks, find)
     if not decisions:
@@ -182,9 +181,7 @@ def record_key(workload: str, made_for: BoardTarget, record_class: str) -> Recor
 
 def kinds_for(model: Model) -> tuple[str, ...]:
     """Return the kinds of records that say how a model with these options is computed."""
-    if not model.options.packed:
-        return SCHEDULES
-    return (CPU_DIRECT,) if model.options.winograd == "off" else (CPU,)
+    return (generated_kind(model.options.uses_winograd),) if model.options.packed else SCHEDULES
 
 
 def _finder(

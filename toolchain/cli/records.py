@@ -39,14 +39,12 @@ def best() -> None:
 
     A task that was tuned in packed and in other layouts, or with and without winograd, has one of each.
     """
-    from toolchain.records.record import GENERATED, SCHEDULES
+    from toolchain.records.record import KINDS_OF_BUILDS
     from toolchain.records.store import user_store
 
     with user_store() as store:
         keys = dict.fromkeys(record.key for record in store.all())
-        found = [
-            store.best(key, kinds) for key in keys for kinds in (*((kind,) for kind in GENERATED), SCHEDULES)
-        ]
+        found = [store.best(key, kinds) for key in keys for kinds in KINDS_OF_BUILDS]
     records = [record for record in found if record]
     _emit(records)
 

@@ -44,6 +44,11 @@ class ModelOptions:
         """Whether the network's values are packed."""
         return self.layout in ("auto", "packed")
 
+    @property
+    def uses_winograd(self) -> bool:
+        """Whether convolutions may be computed by winograd."""
+        return self.winograd != "off"
+
     def __post_init__(self) -> None:
         _check_choice("--layout", self.layout, LAYOUTS)
         _check_choice("--winograd", self.winograd, WINOGRADS)

@@ -21,6 +21,7 @@ CPU_DIRECT = "cpu-direct"  # the same where winograd is not wanted: the best wit
 GENERATED = (CPU, CPU_DIRECT)
 DEFAULT = "default"  # nothing: the schedule that a build chooses without a record won
 SCHEDULES = (METASCHEDULE, DEFAULT)  # what builds of unpacked layouts use
+KINDS_OF_BUILDS = ((CPU,), (CPU_DIRECT,), SCHEDULES)  # a build uses the best record of one of these
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class Provenance:
     trial: int | None = None
     governor: str | None = None
     temperature_c: float | None = None
+
+
+def generated_kind(winograd: bool) -> str:
+    """Return the kind of a record of generated code that may use winograd, or may not."""
+    return CPU if winograd else CPU_DIRECT
 
 
 def now() -> str:

@@ -17,7 +17,7 @@ from toolchain.building.cpu.work import Work
 from toolchain.building.defaults import default_schedule
 from toolchain.building.tasks import Task
 from toolchain.records.key import RecordKey
-from toolchain.records.record import CPU, CPU_DIRECT, Record
+from toolchain.records.record import Record, generated_kind
 from toolchain.records.store import RecordStore
 from toolchain.tuning.candidate import Candidate
 from toolchain.tuning.measure import Measured
@@ -31,7 +31,7 @@ class ChoiceSearch:
 
     def __init__(self, task: Task, core: Core, use_winograd: bool) -> None:
         self.task, self.core, self.use_winograd = task, core, use_winograd
-        self.kind = CPU if use_winograd else CPU_DIRECT
+        self.kind = generated_kind(use_winograd)
         self.measured: set[str] = set()
         self.space: list[Choice] = []
 

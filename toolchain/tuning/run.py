@@ -101,7 +101,7 @@ def tune(
 def _searches(model: Model, target: BoardTarget, seed: int) -> Callable[[int, Task], Search]:
     """Return what makes the search for a task, given its place."""
     if model.options.packed:
-        core, winograd = core_of(target), model.options.winograd != "off"
+        core, winograd = core_of(target), model.options.uses_winograd
         return lambda _place, task: ChoiceSearch(task, core, winograd)
     learned = cost_model()  # one for all tasks: what it learns of one helps with the next
     return lambda place, task: TraceSearch(task, target.target, learned, seed + place)

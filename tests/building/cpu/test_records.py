@@ -28,6 +28,12 @@ def search(task: Task) -> ChoiceSearch:
     return found
 
 
+def add_defaults(store: RecordStore, built: BuildResult, kind: str) -> None:
+    """Record for each task what a build without records chose."""
+    for decision in built.decisions:
+        add(store, decision.task, find_target("local"), kind, search(decision.task).default().payload)
+
+
 def test_a_choice_decides_and_the_manifest_says_so(
     model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
@@ -43,6 +49,7 @@ def test_a_choice_decides_and_the_manifest_says_so(
     facts = {task.id: task for task in read_bundle(result.bundle).manifest.tasks}
     assert (facts[first].tuned, facts[first].improved, facts[first].source) == (True, True, "exact")
     assert (facts[second].tuned, facts[second].improved) == (True, False)
+    assert facts[first].rule == searches[first].space[0].algorithm
     assert result.library_sha256 != built.library_sha256
     check_outputs(result.library, model)
 
@@ -51,8 +58,7 @@ def test_records_of_the_defaults_change_nothing_but_the_manifest(
     model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
-    for decision in built.decisions:
-        add(store, decision.task, target, CPU, search(decision.task).default().payload)
+    add_defaults(store, built, CPU)
     result = build(model, target, store, tmp_path, BuildOptions(require_tuned=True))
     assert result.to_json()["tasks"] == {
         "total": len(built.decisions),
@@ -66,8 +72,7 @@ def test_what_was_found_without_winograd_decides_only_without(
     model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
-    for decision in built.decisions:
-        add(store, decision.task, target, CPU_DIRECT, search(decision.task).default().payload)
+    add_defaults(store, built, CPU_DIRECT)
     assert build(model, target, store, tmp_path).to_json()["tasks"]["tuned"] == 0
     off = replace(model, options=replace(model.options, winograd="off"))
     assert build(off, target, store, tmp_path).to_json()["tasks"]["tuned"] == len(built.decisions)
