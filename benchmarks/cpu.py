@@ -138,7 +138,8 @@ def measured(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 row["contenders"], row["others"] = measure(network, contenders, threads, plan, library, note)
                 if batch == 1:
                     row["field"] = field(network, threads, FIELD_S)
-                    row["peak"] = peak()  # what the core did then
+                    if threads == 1:
+                        row["peak"] = peak()  # what the core did then
                 result["rows"].append(row)
                 if given.save:  # what there is counts, should it be cut short
                     write_text(given.save, json.dumps(result, indent=1))

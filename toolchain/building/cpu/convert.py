@@ -1,4 +1,4 @@
-"""Functions at the edge of packed code: into a packed layout and out of it."""
+"""Functions that bring values into packed layouts, from one to another and out of them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,12 @@ from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.read import Read, read
 
 
-def pack_function(shape: Sequence[int], dtype: str, layout: Layout, core: Core) -> tirx.PrimFunc:
-    """Return the function that brings a plain value of a logical shape into a layout."""
-    if layout.lanes == 1:
-        return _with_halo(shape, dtype, layout, core)
-    return general(_identity(shape, dtype), [None, layout], core)
-
-
-def unpack_function(shape: Sequence[int], dtype: str, layout: Layout, core: Core) -> tirx.PrimFunc:
-    """Return the function that brings a value of a logical shape out of a layout."""
-    return general(_identity(shape, dtype), [layout, None], core)
-
-
 def copy_function(
-    shape: Sequence[int], dtype: str, source: Layout | None, target: Layout, core: Core
+    shape: Sequence[int], dtype: str, source: Layout | None, target: Layout | None, core: Core
 ) -> tirx.PrimFunc:
-    """Return the function that copies a value of a logical shape from one layout to another."""
+    """Return the function that brings a value of a logical shape from one layout to another; None: plain."""
+    if source is None and target is not None and target.lanes == 1 and not target.whole:
+        return _with_halo(shape, dtype, target, core)
     return general(_identity(shape, dtype), [source, target], core)
 
 

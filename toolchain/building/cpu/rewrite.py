@@ -12,7 +12,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
-from toolchain.building.cpu.convert import copy_function, pack_function, unpack_function
+from toolchain.building.cpu.convert import copy_function
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.general import general
 from toolchain.building.cpu.layout import Array, Layout, dense_layout
@@ -157,7 +157,7 @@ class _Rewriter:
             source = self.plan.layout(value) if value in self.packed else None
             target = self.plan.part(step.var, block)
             operand = self.packed[value] if source is not None else self._plain(value)
-            self._into(step.var, self._mover("copy", copy_function, value, source, target), [operand])
+            self._into(step.var, self._mover("copy", value, source, target), [operand])
         self.rules[step.function] = IN_PLACE
 
     def _function(self, step: Generated, layouts: list[Layout | None]) -> tirx.PrimFunc:
@@ -197,14 +197,14 @@ class _Rewriter:
     def _packed(self, value: relax.Var) -> relax.Expr:
         if value not in self.packed:
             layout = self.plan.layout(value)
-            function, source = self._mover("pack", pack_function, value, layout), self._plain(value)
+            function, source = self._mover("pack", value, None, layout), self._plain(value)
             shape = layout.shape(extents(value))
             self.packed[value] = self._call(function, [source], shape, str(value.ty.dtype))
         return self.packed[value]
 
     def _plain(self, value: relax.Var) -> relax.Expr:
         if value not in self.plain:
-            function = self._mover("unpack", unpack_function, value, self.plan.layout(value))
+            function = self._mover("unpack", value, self.plan.layout(value), None)
             source = self.packed[value]
             self.plain[value] = self._call(function, [source], extents(value), str(value.ty.dtype))
         return self.plain[value]
@@ -224,11 +224,11 @@ class _Rewriter:
         return value
 
     def _mover(
-        self, name: str, make: Callable[..., tirx.PrimFunc], value: relax.Var, *layouts: Layout | None
+        self, name: str, value: relax.Var, source: Layout | None, target: Layout | None
     ) -> tvm.ir.GlobalVar:
-        """Return the function of `convert` that brings a value from one layout to another."""
-        what = (extents(value), str(value.ty.dtype), *layouts)
-        return self._once((name, *what), name, lambda: make(*what, self.core))
+        """Return the function that brings a value from one layout to another."""
+        what = (extents(value), str(value.ty.dtype), source, target)
+        return self._once((name, *what), name, lambda: copy_function(*what, self.core))
 
     def _once(self, key: Any, name: str, make: Callable[[], tirx.PrimFunc]) -> tvm.ir.GlobalVar:
         """Return the function that `key` stands for, which is made where it is wanted first."""
