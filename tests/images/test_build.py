@@ -29,6 +29,7 @@ from toolchain.images.locked import lock_digest
 from toolchain.images.mirror import debian_mirror
 from toolchain.images.planning import to_build
 from toolchain.images.sources import LOCK_LABEL, sources_digest
+from toolchain.images.wheels import ensure_wheels
 
 pytestmark = pytest.mark.slow
 Built = Callable[[str], ImageState]
@@ -163,6 +164,7 @@ def test_a_change_of_code_copies_code_alone_and_a_site_leaves_no_trace(
     built: Built, engine: Engine, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layers = engine.api.inspect_image(built("base").tag)["RootFS"]["Layers"]
+    ensure_wheels(image_named("base"), print)  # an image that is current is there without its wheels
     (code / "changed.py").write_text("CHANGED = True\n")
     host = re.sub(r"^(https?://[^/:]+)", r"\1:80", debian_mirror())  # the same mirror by a name of its own
     index = "http://index-marker.invalid/simple"
