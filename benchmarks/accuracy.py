@@ -91,7 +91,9 @@ def _algorithms(tasks: list[Task], core: Core, winograd: bool) -> Counter[str]:
             continue
         choice = default_choice(work, core, winograd) if isinstance(work, Convolution) else None
         if choice is not None:
-            name = f"F({choice.tile},3)" if choice.algorithm == "winograd" else choice.algorithm
+            name = choice.algorithm
+            if name == "winograd":
+                name = f"F({'x'.join(map(str, choice.tile))}, {'x'.join(map(str, work.kernel))})"
             counts[name] += task.weight
     return counts
 

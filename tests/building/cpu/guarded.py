@@ -34,6 +34,13 @@ LAYERS = (
     Layer(32, 32, (4, 4), groups=32, kernel=5, pad=2),
 )
 
+WINOGRADS = (
+    Case(Layer(32, 32, (14, 14)), Choice("winograd", 2, 8, 3, (4, 4))),  # rows that do not divide the image
+    Case(Layer(40, 48, (9, 7), batch=2), Choice("winograd", 1, 5, 2, (1, 2))),  # rows of taps
+    Case(Layer(32, 32, (7, 7)), Choice("winograd", 2, 14, tile=(1, 3), order="channels"), halo=1),
+    Case(Layer(16, 32, (11, 9), kernel=5, pad=2), Choice("winograd", 1, 9, tile=(2, 2), order="channels")),
+)
+
 
 def cases(layers: Sequence[Layer], core: Core) -> list[Case]:
     """Return the layers with and without zeros around the output."""
@@ -77,13 +84,14 @@ def run(function: Callable[..., None], arguments: Sequence[np.ndarray], at_end: 
 
 
 def convolutions() -> None:
-    """Run direct and depthwise convolutions."""
+    """Run direct and depthwise convolutions, and winograd's."""
     flat = Case(LAYERS[0], Choice("direct", 2, 14, flat=True, depth=2))
     wide = ready([*cases(LAYERS, CORE), flat], CORE)
-    for each in [*wide, *ready(cases(LAYERS[2:3], ARM), ARM)]:
+    arm = ready([*cases(LAYERS[2:3], ARM), *WINOGRADS], ARM)
+    for each in [*wide, *ready(WINOGRADS, CORE), *arm]:
         for at_end in (True, False):
             error = each.error(run(each.run, each.arguments, at_end))
-            assert error < 1e-5, (each.case, error)
+            assert error < 2e-5, (each.case, error)
 
 
 def products() -> None:

@@ -10,10 +10,10 @@ import numpy as np
 import tvm
 from tvm import te, topi
 
-from toolchain.building.cpu import depthwise, direct
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution, convolution
 from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.generators import GENERATORS
 from toolchain.building.cpu.layout import Array, Layout, dense_layout
 from toolchain.building.cpu.read import Read, read, shape_of
 from toolchain.building.cpu.tile import candidates
@@ -138,13 +138,11 @@ def _function(case: Case, core: Core) -> tuple[tvm.tirx.PrimFunc, list[Array], A
     vector = core.lanes if conv.ci >= core.lanes else 1
     plain = dense_layout(core.lanes, 4)
     output = replace(plain, halo=(case.halo,) * 4)
-    layouts = [Layout(vector, conv.pads), None, plain, plain, output]
-    if conv.depthwise:
-        weight = depthwise.pack_weight(values[1], conv, core.lanes)
-        func = depthwise.depthwise(found, conv, case.choice, layouts, core)
-    else:
-        weight = direct.pack_weight(values[1], conv, case.choice, core.lanes, vector)
-        func = direct.direct(found, conv, case.choice, layouts, core)
+    generator = GENERATORS[case.choice.algorithm]
+    assert generator.halo is not None
+    layouts = [Layout(vector, generator.halo(conv, case.choice)), None, plain, plain, output]
+    weight = generator.weight(values[1], conv, case.choice, core, vector)
+    func = generator.function(found, conv, case.choice, layouts, core)
     packed = [
         weight if layout is None else layout.pack(value)
         for value, layout in zip(values, layouts, strict=True)

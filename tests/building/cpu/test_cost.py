@@ -24,7 +24,8 @@ def test_bytes_are_those_of_the_packed_weight() -> None:
     conv = conv3x3(24, 40, 14)
     packed = direct.pack_weight(weight, conv, Choice("direct", 1, 7), 16, 16)
     assert cost(Choice("direct", 1, 7), conv, AVX512).weights == packed.nbytes
-    for choice in (Choice("winograd", 1, 4, tile=4), Choice("winograd", 3, 4, tile=2)):
+    for blocks, tile in ((1, (4, 4)), (3, (2, 2)), (1, (1, 2))):
+        choice = Choice("winograd", blocks, 4, tile=tile)
         packed = winograd.pack_weight(weight, conv, choice, 16)
         assert cost(choice, conv, AVX512).weights == packed.nbytes
 
@@ -40,7 +41,7 @@ def test_more_of_anything_costs_more() -> None:
 
 def test_pieces_that_leave_a_core_idle_cost_more() -> None:
     two = replace(AVX512, threads=2)
-    whole, halves = (cost(Choice("winograd", 2, 14, rows, 4), CONV, two).seconds for rows in (14, 7))
+    whole, halves = (cost(Choice("winograd", 2, 14, rows, (4, 4)), CONV, two).seconds for rows in (14, 7))
     assert whole > 1.5 * halves
 
 

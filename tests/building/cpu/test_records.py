@@ -82,7 +82,11 @@ def test_what_was_found_without_winograd_decides_only_without(
     "changes",  # one for each of the network's direct convolutions
     [
         ({"columns": 1000}, {"blocks": 64}, {"rows": 0}),
-        ({"algorithm": "winograd", "tile": 5}, {"algorithm": "depthwise", "blocks": 0}, {"columns": "eight"}),
+        (
+            {"algorithm": "winograd", "tile": [5, 5]},
+            {"algorithm": "depthwise", "blocks": 0},
+            {"columns": "eight"},
+        ),
         ({"algorithm": "dense"}, {"algorithm": "nosuch"}, {"unknown": 1}),
     ],
     ids=str,

@@ -71,7 +71,7 @@ def test_groups_computed_together_are_all_groups_or_fill_vectors(work: Convoluti
         Choice("direct", 2, 14, depth=4),  # one pass is none
         Choice("direct", 2, 14, depth=-1),
         Choice("depthwise", 1, 7),
-        Choice("winograd", 2, 14, tile=2),
+        Choice("winograd", 2, 14, tile=(2, 2)),
     ],
 )
 def test_a_choice_that_is_wrong_for_a_layer_is_not_legal(choice: Choice) -> None:

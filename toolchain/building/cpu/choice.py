@@ -23,12 +23,13 @@ class Choice:
     ----------
     blocks, columns
         Tile of sums in registers: output blocks x output columns (`dense`: rows of the matrix; `winograd`:
-        tiles of m x m outputs; `depthwise`: one block).
+        tiles of outputs; `depthwise`: one block).
     rows
         Of one parallel piece: output rows (`dense`: tiles of rows; `winograd`: rows of tiles; `interleaved`:
         always one of every phase).
     tile
-        Of winograd: m of F(m, 3); else 0.
+        Of winograd: outputs that are computed together along each spatial axis, m of F(m, k); 1: the taps
+        of the axis are summed up as they are.
     order
         What runs in parallel first: `rows` of the output, or its `channels` (each thread then reads
         its own weights).
@@ -42,7 +43,7 @@ class Choice:
     blocks: int = 1
     columns: int = 1
     rows: int = 1
-    tile: int = 0
+    tile: tuple[int, ...] = ()
     order: Order = "rows"
     flat: bool = False
     depth: int = 0

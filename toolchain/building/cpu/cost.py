@@ -17,10 +17,11 @@ from math import prod
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core, Form
-from toolchain.building.cpu.transforms import TAPS
+from toolchain.building.cpu.transforms import points, summed
 
 _FLOAT = 4
-_SPILLED = 3  # so much slower are transforms of 64 values, which no registers hold: measured with F(6, 3)
+_HELD = 36  # values of a tile that registers hold while it is transformed
+_SPILLED = 3  # so much slower are transforms of more: measured with F(6 x 6, 3 x 3)
 # These two are fitted to twelve layers of ResNet-18 and VGG-16, measured in the network with AVX-512: of
 # 100 ways to compute them the estimates are right within 10 % for 63, within 15 % for 77, and what they
 # lead to is on average 1.6 % slower than the fastest.
@@ -105,31 +106,33 @@ def _direct(choice: Choice, conv: Convolution, core: Core) -> Cost:
 
 
 def _winograd(choice: Choice, conv: Convolution, core: Core) -> Cost:
-    rate, m = rates(core), choice.tile
+    rate, taps = rates(core), summed(conv.kernel, choice.tile)
     ci, co = _padded(conv.ci, core.lanes), _padded(conv.co, core.lanes * choice.blocks)
     groups = co // (core.lanes * choice.blocks)
-    high, wide = (-(-out // m) for out in conv.out)
-    points = (m + TAPS - 1) ** 2
-    values = conv.batch * high * wide * points
-    weights = points * ci * co * _FLOAT
+    high, wide = (-(-out // m) for out, m in zip(conv.out, choice.tile, strict=True))
+    count = prod(points(conv.kernel, choice.tile))
+    weights = count * ci * taps * co * _FLOAT
     if choice.order == "rows":
-        rows = min(choice.rows, high)
-        pieces = conv.batch * -(-high // rows)
-        moved, reads = values * ci * _FLOAT // pieces, pieces
+        bands = -(-high // min(choice.rows, high))
+        rows, reads, pieces = high / bands, conv.batch * bands, conv.batch * bands
     else:
-        pieces, moved, reads = groups, values * ci * _FLOAT, 1
+        rows, reads, pieces = conv.batch * high, 1, groups
+    # Values of one channel that are transformed at once; inputs of rows for the taps that are summed up, too.
+    inputs, outputs = ((rows + more) * wide * count for more in (taps - 1, 0))
+    held = (inputs * ci + outputs * choice.blocks * core.lanes) * _FLOAT
     # What the cache does not hold is read again: weights by each piece, inputs by each group.
-    inputs = moved * (groups - 1) * reads * _missed(moved + moved * choice.blocks * core.lanes // ci, rate)
-    traffic = weights * (1 + (reads - 1) * _missed(weights, rate) / rate.again) + inputs / rate.again
-    spilled = _SPILLED if m > 4 else 1
-    transforms = values * (ci + co) * spilled / rate.values
-    seconds = _seconds(2 * values * ci * co / rate.flops + transforms, traffic / rate.stream, _EXPOSED)
+    again = inputs * ci * _FLOAT * (groups - 1) * reads * _missed(held, rate)
+    traffic = weights * (1 + (reads - 1) * _missed(weights, rate) / rate.again) + again / rate.again
+    spilled = _SPILLED if count > _HELD else 1
+    transforms = reads * (inputs * ci + outputs * co) * spilled / rate.values
+    products = conv.batch * high * wide * count * ci * taps * co
+    seconds = _seconds(2 * products / rate.flops + transforms, traffic / rate.stream, _EXPOSED)
     shares = min(pieces, core.threads)
     idle = -(-pieces // shares) * shares / pieces  # the last round of pieces may not occupy every core
     return Cost(seconds * idle / shares, weights)
 
 
-def _missed(size: int, rate: Rates) -> float:
+def _missed(size: float, rate: Rates) -> float:
     """Return which share of so many bytes is no longer in the cache when it is read again."""
     return min(1.0, max(0.0, (size - rate.cache / 2) / rate.cache))
 

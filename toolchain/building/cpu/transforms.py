@@ -1,7 +1,7 @@
-"""The matrices of Winograd's F(m, 3), and their products as expressions.
+"""The matrices of Winograd's F(m, k), and their products as expressions.
 
-m outputs of a kernel of three taps are the coefficients of a product of polynomials, found from its values at
-m + 2 points (Toom and Cook; Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015):
+m outputs of a kernel of k taps are the coefficients of a product of polynomials, found from its values at
+m + k - 1 points (Toom and Cook; Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015):
 y = A^T [(G g) * (B^T d)].
 """
 
@@ -19,33 +19,36 @@ from toolchain.building.cpu.read import Expr
 
 Row = tuple[Fraction, ...]
 
-TAPS = 3
-# The points besides infinity. Of a pair a, -a the odd and the even terms are computed once, and every number
-# of the matrices is exact in float32. Among such points these had the smallest errors of those tried, by sums
-# over 64 channels of random numbers: 7e-7 of the largest output for m = 3, 1.1e-6 for m = 4 and 6e-6 for
-# m = 6, where the usual 0, 1, -1, 2, -2, 1/2, -1/2 have 2.2e-6, 4.4e-6 and 1.2e-5.
+# By their number, infinity included, the other points. Of a pair a, -a the odd and the even terms are
+# computed once, and every number of the matrices is exact in float32. Among such points these had the
+# smallest errors of those tried, by sums over 64 channels of random numbers: of 3 x 3 taps 7e-7 of the
+# largest output with 5 points, 1.1e-6 with 6 and 6e-6 with 8, where the usual 0, 1, -1, 2, -2, 1/2, -1/2
+# have 2.2e-6, 4.4e-6 and 1.2e-5.
 _POINTS = {
-    2: ("0", "1", "-1"),
-    3: ("0", "3/4", "-3/4", "-3/2"),
-    4: ("0", "3/4", "-3/4", "3/2", "-3/2"),
-    6: ("0", "1", "-1", "7/4", "-7/4", "9/16", "-9/16"),
+    4: ("0", "1", "-1"),
+    5: ("0", "3/4", "-3/4", "-3/2"),
+    6: ("0", "3/4", "-3/4", "3/2", "-3/2"),
+    8: ("0", "1", "-1", "7/4", "-7/4", "9/16", "-9/16"),
 }
-SIZES = tuple(_POINTS)
-"""The m of F(m, 3) that code is generated for."""
+
+
+def sizes(taps: int) -> tuple[int, ...]:
+    """Return the m > 1 of F(m, taps) that code is generated for; none for a single tap."""
+    return tuple(points - taps + 1 for points in _POINTS if 1 < taps < points)
 
 
 @dataclass(frozen=True)
 class Matrices:
-    """The transforms of F(m, 3), exact.
+    """The transforms of F(m, k), exact.
 
     Attributes
     ----------
     inputs
-        B^T, (m + 2, m + 2).
+        B^T, (m + k - 1, m + k - 1).
     filters
-        G, (m + 2, 3).
+        G, (m + k - 1, k).
     outputs
-        A^T, (m, m + 2).
+        A^T, (m, m + k - 1).
     """
 
     inputs: tuple[Row, ...]
@@ -54,20 +57,36 @@ class Matrices:
 
 
 @cache
-def matrices(m: int) -> Matrices:
-    """Return the transforms of F(m, 3)."""
-    points = [Fraction(point) for point in _POINTS[m]]
+def matrices(m: int, taps: int) -> Matrices:
+    """Return the transforms of F(m, taps).
+
+    Those of m = 1 change nothing: each tap, a row of `filters`, is multiplied with an input of its own.
+    """
     zero, one = Fraction(0), Fraction(1)
+    if m == 1:
+        each = tuple(tuple(Fraction(tap == place) for place in range(taps)) for tap in range(taps))
+        return Matrices(((one,),), each, ((one,),))
+    points = [Fraction(point) for point in _POINTS[m + taps - 1]]
     inputs, filters = [], []
     for point in points:
         others = [other for other in points if other != point]
         scale = prod((point - other for other in others), start=one)
         inputs.append((*_polynomial(others), zero))
-        filters.append(tuple(point**power / scale for power in range(TAPS)))
+        filters.append(tuple(point**power / scale for power in range(taps)))
     inputs.append(_polynomial(points))
-    filters.append((zero, zero, one))
+    filters.append((*[zero] * (taps - 1), one))
     outputs = [(*(point**power for point in points), Fraction(power == m - 1)) for power in range(m)]
     return Matrices(tuple(inputs), tuple(filters), tuple(outputs))
+
+
+def points(kernel: Sequence[int], tile: Sequence[int]) -> tuple[int, ...]:
+    """Return of each axis at how many points a tile is multiplied; 1 where m is 1."""
+    return tuple(m + taps - 1 if m > 1 else 1 for m, taps in zip(tile, kernel, strict=True))
+
+
+def summed(kernel: Sequence[int], tile: Sequence[int]) -> int:
+    """Return how many taps are summed up as they are: those of the axes where m is 1."""
+    return prod(taps for m, taps in zip(tile, kernel, strict=True) if m == 1)
 
 
 def _polynomial(roots: Sequence[Fraction]) -> Row:

@@ -1,15 +1,18 @@
-"""Winograd's F(m x m, 3 x 3) on packed values.
+"""Winograd's F(m x m, k x k) on packed values, or F(m, k) along one of two axes.
 
-m x m outputs of a 3 x 3 convolution take (m + 2)^2 multiplications instead of 9 m^2. Input transform,
-products and output transform are one function: of some rows of tiles at a time, or of the whole batch.
+m x m outputs of a 3 x 3 convolution take (m + 2)^2 multiplications instead of 9 m^2, along one axis alone
+3 (m + 2) instead of 9 m: its weights are smaller. Input transform, products and output transform are one
+function: of some rows of tiles at a time, or of the whole batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from tvm import tirx
+from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.choice import Choice
@@ -21,40 +24,52 @@ from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.prefetch import LINE, prefetch, prefetch_share
 from toolchain.building.cpu.read import Expr, Read
 from toolchain.building.cpu.sums import Sums
-from toolchain.building.cpu.transforms import TAPS, applied, matrices
+from toolchain.building.cpu.transforms import applied, matrices, points, sizes, summed
 
 _NEAR = 16384  # bytes of one point's weights up to which they are fetched into the first cache
 
 
-def applies(conv: Convolution) -> bool:
-    """Whether a convolution is 3 x 3 with stride and dilation 1 and one group."""
-    return conv.kernel == (3, 3) and conv.stride == conv.dilation == (1, 1) and conv.groups == 1
+def tiles_of(conv: Convolution) -> list[tuple[int, ...]]:
+    """Return the tiles that a convolution can be computed in; none where winograd does not apply.
+
+    It has one group, and stride and dilation 1. Its tiles are squares, or of one row, or (of a kernel that
+    has one column) of one column.
+    """
+    if len(conv.kernel) != 2 or conv.groups != 1 or {*conv.stride, *conv.dilation} != {1}:
+        return []
+    high, wide = map(sizes, conv.kernel)
+    squares = [(m, m) for m in high if m in wide]
+    columns = [(m, 1) for m in high if conv.kernel[1] == 1]
+    return [*squares, *((1, m) for m in wide), *columns]
 
 
-def halo(conv: Convolution, m: int) -> tuple[int, ...]:
+def halo(conv: Convolution, tile: tuple[int, ...]) -> tuple[int, ...]:
     """Return the zeros around the input with which every tile lies inside it."""
     after = (
-        max(0, -(-out // m) * m + 2 - size - before)
-        for out, size, before in zip(conv.out, conv.size, conv.pads, strict=False)
+        max(0, -(-out // m) * m + taps - 1 - size - before)
+        for out, m, taps, size, before in zip(conv.out, tile, conv.kernel, conv.size, conv.pads, strict=False)
     )
     return (*conv.pads[:2], *after)
 
 
 def weight_shape(conv: Convolution, choice: Choice, lanes: int) -> tuple[int, ...]:
-    """Return (co / (N V), (m + 2)^2, ci in full blocks, N V)."""
+    """Return (co / (N V), points, ci in full blocks * taps that are summed up, N V)."""
     wide = choice.blocks * lanes
-    return (-(-conv.co // wide), (choice.tile + 2) ** 2, -(-conv.ci // lanes) * lanes, wide)
+    inner = -(-conv.ci // lanes) * lanes * summed(conv.kernel, choice.tile)
+    return (-(-conv.co // wide), prod(points(conv.kernel, choice.tile)), inner, wide)
 
 
 def pack_weight(weight: Array, conv: Convolution, choice: Choice, lanes: int) -> Array:
-    """Return a weight (co, ci, 3, 3), transformed, as `winograd` reads it."""
-    outer, points, inner, wide = weight_shape(conv, choice, lanes)
-    padded = np.pad(weight, [(0, -conv.co % wide), (0, inner - conv.ci), (0, 0), (0, 0)])
-    transform = np.array(matrices(choice.tile).filters, dtype=np.float64)
+    """Return a weight (co, ci, *kernel), transformed, as `winograd` reads it."""
+    outer, count, _inner, wide = weight_shape(conv, choice, lanes)
+    padded = np.pad(weight, [(0, -conv.co % wide), (0, -conv.ci % lanes), (0, 0), (0, 0)])
+    high, row = (np.array(each.filters, dtype=np.float64) for each in map(matrices, choice.tile, conv.kernel))
     # In double precision: the transform's rounding would otherwise add to every product's.
-    moved = np.matmul(np.matmul(transform, padded.astype(np.float64)), transform.T)
-    blocked = moved.reshape(outer, wide, inner, points).transpose(0, 3, 2, 1)
-    return np.ascontiguousarray(blocked, dtype=np.float32)
+    moved = np.matmul(np.matmul(high, padded.astype(np.float64)), row.T)
+    taps = summed(conv.kernel, choice.tile)  # of the first axis, where its points are one
+    blocked = moved.reshape(outer, wide, -1, lanes, taps, count)
+    ordered = blocked.transpose(0, 5, 4, 2, 3, 1).reshape(weight_shape(conv, choice, lanes))
+    return np.ascontiguousarray(ordered, dtype=np.float32)
 
 
 def winograd(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
@@ -78,20 +93,36 @@ class _Turn:
     size: int
 
 
+@dataclass(frozen=True)
+class _Inputs:
+    """Transformed inputs, (points, vectors * lanes): of `chunk` tiles all blocks, then those of the next."""
+
+    buffer: tirx.Buffer
+    blocks: int
+    chunk: int
+    analyzer: Analyzer
+
+    def place(self, block: Expr, tile: Expr) -> Expr:
+        """Return which vector a block of a tile is."""
+        chunk, tile = self.chunk, self.analyzer.simplify(tile)
+        return self.analyzer.simplify(((tile // chunk) * self.blocks + block) * chunk + tile % chunk)
+
+
 class _Winograd:
     """The function under construction.
 
-    Its buffers are (points, tiles of some channel blocks, lanes) with the last two axes as one: `count` tiles
+    Its sums are (points, tiles of some channel blocks, lanes) with the last two axes as one: `count` tiles
     of the first block, then those of the next.
     """
 
     def __init__(self, emitter: Emitter, choice: Choice, core: Core) -> None:
-        self.emitter, self.choice, self.core, self.m = emitter, choice, core, choice.tile
+        self.emitter, self.choice, self.core, self.tile = emitter, choice, core, choice.tile
         self.conv, self.lanes, self.analyzer = emitter.conv, emitter.lanes, emitter.analyzer
-        self.matrices, self.points = matrices(self.m), self.m + TAPS - 1
-        self.high, self.wide = (-(-out // self.m) for out in self.conv.out)
-        self.groups, _points, padded, _wide = (int(extent) for extent in emitter.weight.shape)
-        self.inner = padded // self.lanes
+        self.points, self.taps = points(self.conv.kernel, self.tile), summed(self.conv.kernel, self.tile)
+        self.matrices = list(map(matrices, self.tile, self.conv.kernel))
+        self.high, self.wide = (-(-out // m) for out, m in zip(self.conv.out, self.tile, strict=True))
+        self.groups, _points, summed_up, _wide = (int(extent) for extent in emitter.weight.shape)
+        self.inner = summed_up // self.taps // self.lanes
 
     def emit(self) -> None:
         if self.choice.order == "rows":
@@ -104,7 +135,7 @@ class _Winograd:
         (_start, many, rows), *rest = tiles(self.high, min(self.choice.rows, self.high))
         space = [self.conv.batch, many + len(rest)]
         with pieces(space, self.analyzer) as (n, band):
-            moved = self._buffer(self._moved(rows * self.wide))
+            moved = self._inputs((rows + self.taps - 1) * self.wide)
             sums = self._buffer(self.choice.blocks * rows * self.wide)
             for size, here in [
                 (rows, band < many if rest else None),
@@ -112,25 +143,26 @@ class _Winograd:
             ]:
                 with when(here):
                     first, count = self.analyzer.simplify(band * rows), size * self.wide
-                    with grid([self.inner, size, self.wide], self.analyzer) as (block, y, x):
-                        self._move(moved, n, block, first + y, x, self._place(block, y * self.wide + x))
+                    with grid([self.inner, size + self.taps - 1, self.wide], self.analyzer) as (block, y, x):
+                        self._move(moved, n, block, first + y, x, y * self.wide + x)
                     with grid([self.groups], self.analyzer) as (group,):
                         self._products(moved, sums, group, count)
                         for block in range(self.choice.blocks):
                             with grid([size, self.wide], self.analyzer) as (y, x):
                                 tile = (block * size + y) * self.wide + x
                                 self._store(sums, n, group, block, first + y, x, tile)
-                            self._halo(n, group, block, size * self.m, first * self.m)
+                            self._halo(n, group, block, size * self.tile[0], first * self.tile[0])
 
     def _whole_batch(self) -> None:
         """The images are transformed first; one parallel piece then is a group of output channels."""
-        batch, count = self.conv.batch, self.conv.batch * self.high * self.wide
-        moved = self._buffer(self._moved(count))
+        batch, rows = self.conv.batch, self.high + self.taps - 1
+        count = batch * self.high * self.wide
+        moved = self._inputs(batch * rows * self.wide)
         with (
-            pieces([batch, self.inner, self.high], self.analyzer) as (n, block, y),
+            pieces([batch, self.inner, rows], self.analyzer) as (n, block, y),
             grid([self.wide], self.analyzer) as (x,),
         ):
-            self._move(moved, n, block, y, x, self._place(block, (n * self.high + y) * self.wide + x))
+            self._move(moved, n, block, y, x, (n * rows + y) * self.wide + x)
         with pieces([self.groups], self.analyzer) as (group,):
             sums = self._buffer(self.choice.blocks * count)
             self._products(moved, sums, group, count)
@@ -141,16 +173,15 @@ class _Winograd:
                 with grid([batch], self.analyzer) as (n,):
                     self._halo(n, group, block, self.conv.out[0], tirx.const(0, "int32"))
 
-    def _moved(self, count: int) -> int:
-        """Return how many vectors of a point `count` tiles have."""
-        columns = self.choice.columns
-        return -(-count // columns) * columns * self.inner
+    def _inputs(self, count: int) -> _Inputs:
+        """Return room for the transformed inputs of `count` tiles.
 
-    def _place(self, block: Expr, tile: Expr) -> Expr:
-        """Return where a block of a tile lies: the products read one after another."""
-        columns = self.choice.columns
-        tile = self.analyzer.simplify(tile)
-        return self.analyzer.simplify(((tile // columns) * self.inner + block) * columns + tile % columns)
+        The products read them one after another, where each is read once.
+        """
+        chunk = self.choice.columns if self.taps == 1 else count
+        return _Inputs(
+            self._buffer(-(-count // chunk) * chunk * self.inner), self.inner, chunk, self.analyzer
+        )
 
     def _buffer(self, vectors: int) -> tirx.Buffer:
         """Return a buffer of so many vectors per point.
@@ -159,60 +190,62 @@ class _Winograd:
         not fall into the same set of the cache.
         """
         lines = -(-vectors * self.lanes // LINE)
-        return ir.alloc_buffer((self.points**2, (lines | 1) * LINE), "float32")
+        return ir.alloc_buffer((prod(self.points), (lines | 1) * LINE), "float32")
 
-    def _move(self, moved: tirx.Buffer, n: Expr, block: Expr, y: Expr, x: Expr, tile: Expr) -> None:
+    def _move(self, moved: _Inputs, n: Expr, block: Expr, y: Expr, x: Expr, tile: Expr) -> None:
         """Transform one tile of the input."""
-        points, lanes, m = self.points, self.lanes, self.m
-        top, left = self.emitter.origin
-        rows = [ir.alloc_buffer((points * lanes,), "float32") for _ in range(points)]
-        with ir.unroll(0, points) as column, ir.vectorized(0, lanes) as lane:
-            source = [
-                self.emitter.x[(n, block, y * m + k + top, x * m + column + left, lane)]
-                for k in range(points)
-            ]
-            for row, value in zip(rows, applied(self.matrices.inputs, source), strict=True):
+        (high, wide), lanes = self.points, self.lanes
+        first = [
+            place * m + before
+            for place, m, before in zip((y, x), self.tile, self.emitter.origin, strict=True)
+        ]
+        rows = [ir.alloc_buffer((wide * lanes,), "float32") for _ in range(high)]
+        with ir.unroll(0, wide) as column, ir.vectorized(0, lanes) as lane:
+            source = [self.emitter.x[(n, block, first[0] + k, first[1] + column, lane)] for k in range(high)]
+            for row, value in zip(rows, applied(self.matrices[0].inputs, source), strict=True):
                 ir.buffer_store(row, value, [column * lanes + lane])
-        for high, row in enumerate(rows):
+        place = moved.place(block, tile)
+        for number, row in enumerate(rows):
             with ir.vectorized(0, lanes) as lane:
-                source = [row[k * lanes + lane] for k in range(points)]
-                for wide, value in enumerate(applied(self.matrices.inputs, source)):
-                    ir.buffer_store(moved, value, [high * points + wide, tile * lanes + lane])
+                source = [row[k * lanes + lane] for k in range(wide)]
+                for column, value in enumerate(applied(self.matrices[1].inputs, source)):
+                    ir.buffer_store(moved.buffer, value, [number * wide + column, place * lanes + lane])
 
-    def _products(self, moved: tirx.Buffer, sums: tirx.Buffer, group: Expr, count: int) -> None:
-        """Multiply every point's matrix of inputs (tiles, ci) with its weights (ci, N V)."""
+    def _products(self, moved: _Inputs, sums: tirx.Buffer, group: Expr, count: int) -> None:
+        """Multiply every point's matrix of inputs (tiles, ci * taps) with its weights (ci * taps, N V)."""
         cut = tiles(count, self.choice.columns)
         turns = sum(many for _start, many, _size in cut)
-        with grid([self.points**2], self.analyzer) as (point,):
+        with grid([prod(self.points)], self.analyzer) as (point,):
             for start, many, size in cut:
                 with grid([many], self.analyzer) as (tile,):
                     turn = self.analyzer.simplify(tile + start // self.choice.columns)
                     self._tile(moved, sums, count, _Turn(group, point, turn, turns, size))
 
-    def _tile(self, moved: tirx.Buffer, sums: tirx.Buffer, count: int, at: _Turn) -> None:
+    def _tile(self, moved: _Inputs, sums: tirx.Buffer, count: int, at: _Turn) -> None:
         """Multiply the tiles of a turn with the weights of one point and one group."""
         lanes, weight, columns = self.lanes, self.emitter.weight, self.choice.columns
-        products = Sums(self.choice.blocks, at.size, lanes, "float32", self.inner * lanes)
+        products = Sums(self.choice.blocks, at.size, lanes, "float32", self.inner * self.taps * lanes)
         products.clear()
         by_lane = self.core.form == "lanes"
         inputs = ir.alloc_buffer((at.size * lanes,), "float32") if by_lane else None
-        with grid([self.inner], self.analyzer) as (block,):
-            first = (at.turn * self.inner + block) * columns
+        with grid([self.taps, self.inner], self.analyzer) as (tap, block):
+            step = tap * self.inner + block
+            first = moved.place(block, at.turn * columns + tap * self.wide)
             if inputs is not None:
                 if self.core.fetches:
-                    self._fetch(at, block)
+                    self._fetch(at, step)
                 with ir.unroll(0, at.size) as column, ir.vectorized(0, lanes) as lane:
-                    value = moved[at.point, (first + column) * lanes + lane]
+                    value = moved.buffer[at.point, (first + column) * lanes + lane]
                     ir.buffer_store(inputs, value, [column * lanes + lane])
             with (ir.unroll if by_lane else ir.serial)(0, lanes) as channel:
                 if inputs is None:
-                    self._fetch(at, block * lanes + channel)
-                row = (at.group, at.point, block * lanes + channel)
+                    self._fetch(at, step * lanes + channel)
+                row = (at.group, at.point, step * lanes + channel)
                 with ir.unroll(0, at.size) as column:
                     if inputs is not None:
                         x = inputs[column * lanes + channel]
                     else:
-                        x = moved[at.point, (first + column) * lanes + channel]
+                        x = moved.buffer[at.point, (first + column) * lanes + channel]
                     products.add(column, lambda place, lane: x * weight[(*row, place * lanes + lane)])
         for place, total in enumerate(products.totals):
             with ir.unroll(0, at.size) as column, ir.vectorized(0, lanes) as lane:
@@ -221,7 +254,7 @@ class _Winograd:
 
     def _fetch(self, at: _Turn, step: Expr) -> None:
         """Ask for this step's share of the weights of the next point."""
-        inner, wide = self.inner * self.lanes, self.choice.blocks * self.lanes
+        inner, wide = self.inner * self.taps * self.lanes, self.choice.blocks * self.lanes
         near, following = inner * wide * 4 <= _NEAR, at.point + 1
         if self.core.form == "lanes":  # of its own rows, some twice: another running address costs more
             lines = -(-self.lanes * wide // LINE)
@@ -238,21 +271,25 @@ class _Winograd:
         self, sums: tirx.Buffer, n: Expr, group: Expr, block: int, y: Expr, x: Expr, tile: Expr
     ) -> None:
         """Transform one tile of the output back and write it."""
-        points, lanes, m = self.points, self.lanes, self.m
+        (high, wide), lanes = self.points, self.lanes
         out_block = group * self.choice.blocks + block
-        rows = [ir.alloc_buffer((points * lanes,), "float32") for _ in range(m)]
-        with ir.unroll(0, points) as column, ir.vectorized(0, lanes) as lane:
-            source = [sums[k * points + column, tile * lanes + lane] for k in range(points)]
-            for row, value in zip(rows, applied(self.matrices.outputs, source), strict=True):
+        rows = [ir.alloc_buffer((wide * lanes,), "float32") for _ in range(self.tile[0])]
+        with ir.unroll(0, wide) as column, ir.vectorized(0, lanes) as lane:
+            source = [sums[k * wide + column, tile * lanes + lane] for k in range(high)]
+            for row, value in zip(rows, applied(self.matrices[0].outputs, source), strict=True):
                 ir.buffer_store(row, value, [column * lanes + lane])
-        for high, row in enumerate(rows):
-            for wide in range(m):
-                place = [y * m + high, x * m + wide]
-                inside = [where < out for where, out in zip(place, self.conv.out, strict=True) if out % m]
+        for number, row in enumerate(rows):
+            for column in range(self.tile[1]):
+                place = [y * self.tile[0] + number, x * self.tile[1] + column]
+                inside = [
+                    where < out
+                    for where, out, m in zip(place, self.conv.out, self.tile, strict=True)
+                    if out % m
+                ]
                 with when(tirx.all(*inside) if inside else None), ir.vectorized(0, lanes) as lane:
                     bind(self.analyzer, lane, lanes)
-                    source = [row[k * lanes + lane] for k in range(points)]
-                    value = applied(self.matrices.outputs, source)[wide]
+                    source = [row[k * lanes + lane] for k in range(wide)]
+                    value = applied(self.matrices[1].outputs, source)[column]
                     self.emitter.store(value, [n, out_block * lanes + lane, *place])
 
     def _halo(self, n: Expr, group: Expr, block: int, rows: int, first: Expr) -> None:
@@ -261,5 +298,5 @@ class _Winograd:
             return
         with grid([rows], self.analyzer) as (step,):
             row = first + step
-            with when(row < self.conv.out[0] if self.conv.out[0] % self.m else None):
+            with when(row < self.conv.out[0] if self.conv.out[0] % self.tile[0] else None):
                 self.emitter.zero_halo(n, group * self.choice.blocks + block, [row])

@@ -9,12 +9,16 @@ from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.cost import cost
-from toolchain.building.cpu.transforms import SIZES
+from toolchain.building.cpu.transforms import points, summed
 
 _ROWS = (1, 2, 4)  # rows of tiles of one parallel piece
-# Largest errors of F(m, 3), of the largest output, measured with 64 channels of random numbers against double
-# precision; they grow with the root of the channels, as sums of rounding errors do. Direct sums have 6e-7.
-_ERRORS = {2: 3e-7, 3: 9e-7, 4: 1.3e-6, 6: 6.8e-6}
+# Largest errors, of the largest output, by how many axes have several points and the most points of these,
+# measured with 64 channels of random numbers against double precision; they grow with the root of the
+# channels, as sums of rounding errors do. Direct sums have 6e-7.
+_ERRORS = {
+    (1, 4): 3.5e-7, (1, 5): 6e-7, (1, 6): 7.5e-7, (1, 8): 1.8e-6,
+    (2, 4): 3.5e-7, (2, 5): 1.2e-6, (2, 6): 1.3e-6, (2, 8): 9e-6,
+}  # fmt: skip
 _ERROR_BOUND = 1e-5  # of one layer: a hundredth of what the manifest tolerates of the network
 
 
@@ -37,7 +41,6 @@ def candidates(conv: Convolution, core: Core) -> list[Choice]:
         for place, choice in enumerate(
             choice for blocks in (4, 2, 1) for choice in _space(conv, core, blocks)
         )
-        if legal(choice, conv, core)
     ]
     bound = 2 * min((seconds for seconds, _place, _choice in found), default=0.0)
     return list(dict.fromkeys(choice for seconds, _place, choice in sorted(found) if seconds <= bound))
@@ -48,7 +51,8 @@ def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
     return (
         choice.algorithm == "winograd"
         and applies(conv, core)
-        and choice.tile in SIZES
+        and choice.tile in winograd.tiles_of(conv)
+        and (conv.batch == 1 or choice.order == "rows" or summed(conv.kernel, choice.tile) == 1)
         and 1 <= choice.blocks <= -(-conv.co // core.lanes)
         and -(-conv.co // core.lanes) % choice.blocks == 0
         and 1 <= choice.columns <= columns_limit(core, choice.blocks)
@@ -59,16 +63,17 @@ def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
 
 
 def applies(conv: Convolution, core: Core) -> bool:
-    """Whether a convolution can be computed by winograd: 3 x 3, its input packed in full blocks.
+    """Whether a convolution can be computed by winograd: its input packed in full blocks.
 
     Not in float16: there the transforms would add more to the error than all else.
     """
-    return core.dtype == "float32" and len(conv.out) == 2 and winograd.applies(conv) and conv.ci >= core.lanes
+    return core.dtype == "float32" and bool(winograd.tiles_of(conv)) and conv.ci >= core.lanes
 
 
-def error(m: int, channels: int) -> float:
-    """Return the error that F(m, 3) is estimated to make, of the largest output."""
-    return _ERRORS[m] * math.sqrt(channels / 64)
+def error(conv: Convolution, tile: tuple[int, ...]) -> float:
+    """Return the error that a convolution in such tiles is estimated to make, of the largest output."""
+    several = [count for count in points(conv.kernel, tile) if count > 1]
+    return _ERRORS[len(several), max(several)] * math.sqrt(conv.ci * summed(conv.kernel, tile) / 64)
 
 
 def columns_limit(core: Core, blocks: int) -> int:
@@ -91,13 +96,15 @@ def _space(conv: Convolution, core: Core, blocks: int) -> list[Choice]:
         return []
     found = []
     limit = columns_limit(core, blocks)
-    for m in (each for each in SIZES if error(each, conv.ci) <= _ERROR_BOUND):
-        high, wide = (-(-out // m) for out in conv.out)
+    for tile in winograd.tiles_of(conv):
+        if error(conv, tile) > _ERROR_BOUND:
+            continue
+        high, wide = (-(-out // m) for out, m in zip(conv.out, tile, strict=True))
         bands = [rows for rows in _ROWS if rows < high]
-        found += [Choice("winograd", blocks, _even(rows * wide, limit), rows, m) for rows in bands]
+        found += [Choice("winograd", blocks, _even(rows * wide, limit), rows, tile) for rows in bands]
         whole = _even(conv.batch * high * wide, limit)
-        found.append(Choice("winograd", blocks, whole, tile=m, order="channels"))
-    return found
+        found.append(Choice("winograd", blocks, whole, tile=tile, order="channels"))
+    return [choice for choice in found if legal(choice, conv, core)]
 
 
 def _even(count: int, limit: int) -> int:
