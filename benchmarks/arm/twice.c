@@ -34,7 +34,7 @@ static int set(edge_library* network, int index, const char* path, char* text) {
 }
 
 int main(int argc, char** argv) {
-  const edge_options options = {.threads = 1};
+  const edge_options options = {.size = sizeof options, .threads = 1};
   edge_library* network = argc > 2 ? edge_open(argv[1], &options) : NULL;
   if (!network) return fail();
   for (int i = 3; i + 1 < argc; i += 2) {

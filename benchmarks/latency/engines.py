@@ -38,7 +38,13 @@ class _Tensor(ctypes.Structure):  # edge_tensor of edge_rt.h
 
 
 class _Options(ctypes.Structure):  # edge_options
-    _fields_ = (("threads", c_int), ("cluster", c_char_p), ("requires_", c_char_p), ("spin_us", c_int))
+    _fields_ = (
+        ("size", c_size_t),
+        ("cluster", c_char_p),
+        ("requires_", c_char_p),
+        ("threads", c_int),
+        ("spin_us", c_int),
+    )
 
 
 class Ours:
@@ -53,7 +59,8 @@ class Ours:
         edge.edge_output.argtypes = [c_void_p, c_int, POINTER(_Tensor)]
         edge.edge_last_error.restype = c_char_p
         self._edge = edge
-        self._network = edge.edge_open(os.fsencode(model), ctypes.byref(_Options(threads, None, None, 0)))
+        options = _Options(ctypes.sizeof(_Options), threads=threads)
+        self._network = edge.edge_open(os.fsencode(model), ctypes.byref(options))
         self._check(0 if self._network else 1)
         extents = (c_int64 * given.ndim)(*given.shape)
         tensor = _Tensor(b"float32", given.ndim, extents, given.ctypes.data, given.nbytes)

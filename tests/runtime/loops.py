@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int32, c_size_t, c_void_p
+from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int32, c_size_t, c_void_p, sizeof
 from typing import Any
 
 PATIENCE_S = 10.0
@@ -22,7 +22,13 @@ PATIENCE_S = 10.0
 class Options(Structure):
     """`edge_options`."""
 
-    _fields_ = (("threads", c_int), ("cluster", c_char_p), ("requires_", c_char_p), ("spin_us", c_int))
+    _fields_ = (
+        ("size", c_size_t),
+        ("cluster", c_char_p),
+        ("requires_", c_char_p),
+        ("threads", c_int),
+        ("spin_us", c_int),
+    )
 
 
 class Environment(Structure):
@@ -52,7 +58,7 @@ def main(library: str, network: str, threads: int, spin_us: int) -> dict[str, An
     edge.edge_open.restype = c_void_p
 
     def configure(threads: int) -> None:
-        assert edge.edge_open(network.encode(), byref(Options(threads, None, None, spin_us)))
+        assert edge.edge_open(network.encode(), byref(Options(sizeof(Options), None, None, threads, spin_us)))
 
     configure(threads)
 

@@ -100,6 +100,33 @@ def test_the_c_example_runs_a_network(board: str, tmp_path: Path) -> None:
         assert (done.returncode, words in done.stderr) == (code, True), done.stderr
 
 
+# libedge.so, network, then for each call the size it says and the last number of what it hands over.
+OPENING = """
+import ctypes, struct, sys
+edge = ctypes.CDLL(sys.argv[1])
+edge.edge_open.restype = ctypes.c_void_p
+edge.edge_last_error.restype = ctypes.c_char_p
+edge.edge_threads.argtypes = [ctypes.c_void_p]
+for size, last in zip(sys.argv[3::2], sys.argv[4::2]):
+    options = struct.pack("@NPPii12xi", int(size), 0, 0, 1, 0, int(last))
+    network = edge.edge_open(sys.argv[2].encode(), options)
+    print(edge.edge_threads(network) if network else edge.edge_last_error().decode())
+"""
+
+
+def test_programs_of_older_and_newer_headers_are_understood_or_refused(tmp_path: Path) -> None:
+    place = Place(tmp_path, "local")
+    calls = [("32", "0"), ("48", "0"), ("48", "7"), ("32", "7"), ("0", "0"), ("24", "0"), ("99999", "0")]
+    words = [word for call in calls for word in call]
+    library = str(place.sdk / "libedge.so")
+    done = place.run(sys.executable, "-c", OPENING, library, tmp_path / "net.so", *words)
+    assert done.returncode == 0, done.stderr
+    known, newer, unknown, beyond, *no_sizes = done.stdout.splitlines()
+    assert known == newer == beyond == "1", "fields that are not set, or not the caller's, are nothing"
+    assert "does not know" in unknown and "older than the program's edge_rt.h" in unknown
+    assert [f"edge_options.size is {size}: set it" in said for size, said in zip((0, 24, 99999), no_sizes)] == [True] * 3
+
+
 def test_the_python_example_runs_a_network(tmp_path: Path) -> None:
     place = Place(tmp_path, "local")
     start = (sys.executable, EXAMPLES / "edge_example.py")

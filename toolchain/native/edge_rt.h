@@ -26,10 +26,13 @@ enum edge_status {
 
 typedef struct edge_library edge_library;
 
+/* Where a field is 0 its default holds: begin with {.size = sizeof(edge_options)}. A program and a
+ * libedge.so with other versions of this header agree, or edge_open says why they don't. */
 typedef struct edge_options {
-  int threads;            /* 0: one for each physical core of the cluster, or of the machine */
+  size_t size;            /* sizeof(edge_options) */
   const char* cluster;    /* a core's LLVM name, such as "cortex-a72"; NULL: any */
   const char* requires_;  /* comma-separated CPU features as Linux names them; NULL: none */
+  int threads;            /* 0: one for each physical core of the cluster, or of the machine */
   int spin_us;            /* how long a thread without work stays awake; 0: 50; not at all if
                            * negative, or with more threads than CPUs */
 } edge_options;
@@ -43,7 +46,7 @@ typedef struct edge_tensor {
   size_t bytes;
 } edge_tensor;
 
-/* NULL if it can't be opened. CPU features and the file's machine are checked before the file is
+/* NULL if it can't be opened. `options` may be NULL: the defaults. CPU features and the file's machine are checked before the file is
  * loaded. Threads, cluster and spin_us of the last edge_open hold for the whole process. While one
  * network computes, another that a second thread runs computes in that thread alone. A forked child
  * has threads of its own; threads take no signals that are sent to the process. */

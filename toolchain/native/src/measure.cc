@@ -64,8 +64,8 @@ struct Session {
 
   edge_library* Open(const Options& options) const {
     const std::string cluster = options.Text("cluster", ""), needs = options.Text("requires", "");
-    const edge_options given{options.Int("threads", 0, 1, 1024), cluster.c_str(), needs.c_str(),
-                             spin_us == 0 ? -1 : spin_us};
+    const edge_options given{sizeof given, cluster.c_str(), needs.c_str(),
+                             options.Int("threads", 0, 1, 1024), spin_us == 0 ? -1 : spin_us};
     edge_library* opened = edge_open(path.c_str(), &given);
     if (opened == nullptr) throw Failure(LastFailure());
     return opened;
