@@ -108,21 +108,24 @@ static void Flatten(const Any& value, std::vector<Tensor>* out) {
   }
 }
 
-// The caller's header may be another version's: fields that it lacks are 0, those that are not known here
-// must be.
+// The caller's header may be another version's: fields that it lacks are 0, those that are not known
+// here must be.
 static edge_options Known(const edge_options* given) {
   edge_options known{};
   if (given == nullptr) return known;
   constexpr size_t kFirst = offsetof(edge_options, spin_us) + sizeof(known.spin_us);
   constexpr size_t kMost = 4096;  // no version will have more: it is no size
   if (given->size < kFirst || given->size > kMost) {
-    throw Usage("edge_options.size is " + std::to_string(given->size) + ": set it to sizeof(edge_options)");
+    throw Usage("edge_options.size is " + std::to_string(given->size) +
+                ": set it to sizeof(edge_options)");
   }
   const char* bytes = reinterpret_cast<const char*>(given);
-  if (std::any_of(bytes + std::min(given->size, sizeof known), bytes + given->size, [](char c) { return c != 0; })) {
-    throw Usage("edge_options has fields that this libedge.so does not know: it is older than the program's edge_rt.h");
+  const size_t shared = std::min(given->size, sizeof known);
+  if (std::any_of(bytes + shared, bytes + given->size, [](char byte) { return byte != 0; })) {
+    throw Usage("edge_options has fields that this libedge.so does not know: "
+                "it is older than the program's edge_rt.h");
   }
-  std::memcpy(&known, given, std::min(given->size, sizeof known));
+  std::memcpy(&known, given, shared);
   return known;
 }
 
