@@ -26,8 +26,8 @@ enum edge_status {
 
 typedef struct edge_library edge_library;
 
-/* Where a field is 0 its default holds: begin with {.size = sizeof(edge_options)}. A program and a
- * libedge.so with other versions of this header agree, or edge_open says why they don't. */
+/* Begin with {.size = sizeof(edge_options)}; where another field is 0 its default holds. New fields come
+ * at the end: a program and a libedge.so of different versions agree, or edge_open says why not. */
 typedef struct edge_options {
   size_t size;            /* sizeof(edge_options) */
   const char* cluster;    /* a core's LLVM name, such as "cortex-a72"; NULL: any */
@@ -46,10 +46,10 @@ typedef struct edge_tensor {
   size_t bytes;
 } edge_tensor;
 
-/* NULL if it can't be opened. `options` may be NULL: the defaults. CPU features and the file's machine are checked before the file is
- * loaded. Threads, cluster and spin_us of the last edge_open hold for the whole process. While one
- * network computes, another that a second thread runs computes in that thread alone. A forked child
- * has threads of its own; threads take no signals that are sent to the process. */
+/* NULL if it can't be opened. No options (NULL): the defaults. CPU features and the file's machine are
+ * checked before the file is loaded. Threads, cluster and spin_us of the last edge_open hold for the
+ * whole process. While one network computes, another that a second thread runs computes in that thread
+ * alone. A forked child has threads of its own; threads take no signals that are sent to the process. */
 edge_library* edge_open(const char* path, const edge_options* options);
 void edge_close(edge_library* library);
 

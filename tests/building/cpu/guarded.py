@@ -37,7 +37,9 @@ LAYERS = (
 WINOGRADS = (
     Case(Layer(32, 32, (14, 14)), Choice("winograd", 2, 8, 3, (4, 4))),  # rows that do not divide the image
     Case(Layer(40, 48, (9, 7), batch=2), Choice("winograd", 1, 5, 2, (1, 2))),  # rows of taps
-    Case(Layer(32, 32, (7, 7)), Choice("winograd", 2, 14, tile=(1, 3), order="channels"), halo=1),
+    Case(Layer(32, 32, (7, 7)), Choice("winograd", 2, 7, tile=(1, 3), order="channels"), halo=1),
+    Case(Layer(32, 32, (9, 11), kernel=(1, 7), pad=(0, 3)), Choice("winograd", 2, 6, 2, (1, 2)), halo=1),
+    Case(Layer(32, 48, (11, 9), kernel=(7, 1), pad=(3, 0)), Choice("winograd", 1, 9, 2, (2, 1))),
     Case(Layer(16, 32, (11, 9), kernel=5, pad=2), Choice("winograd", 1, 9, tile=(2, 2), order="channels")),
 )
 
@@ -91,7 +93,7 @@ def convolutions() -> None:
     for each in [*wide, *ready(WINOGRADS, CORE), *arm]:
         for at_end in (True, False):
             error = each.error(run(each.run, each.arguments, at_end))
-            assert error < 2e-5, (each.case, error)
+            assert error < (2e-5 if each.case in WINOGRADS else 1e-5), (each.case, error)
 
 
 def products() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 import numpy as np
 import tvm
@@ -23,21 +22,24 @@ from toolchain.targets.target import target_for
 
 @dataclass(frozen=True)
 class Layer:
-    """A 2-D convolution; bias, another value of the output's shape and ReLU follow."""
+    """A 2-D convolution; bias, another value of the output's shape and ReLU follow.
+
+    A kernel or a pad of one number is of both axes.
+    """
 
     ci: int
     co: int
     size: tuple[int, int]
-    kernel: int = 3
+    kernel: int | tuple[int, int] = 3
     stride: int = 1
-    pad: int = 1
+    pad: int | tuple[int, int] = 1
     groups: int = 1
     batch: int = 1
 
     def read(self) -> tuple[Read, Convolution]:
         """Return what the unpacked function computes."""
         x = te.placeholder((self.batch, self.ci, *self.size), name="x")
-        w = te.placeholder((self.co, self.ci // self.groups, self.kernel, self.kernel), name="w")
+        w = te.placeholder((self.co, self.ci // self.groups, *_both(self.kernel)), name="w")
         if self.groups > 1:
             y = topi.nn.group_conv2d_nchw(x, w, self.stride, self.pad, 1, self.groups)
         else:
@@ -52,16 +54,20 @@ class Layer:
 
     def expected(self, x: Array, w: Array, bias: Array, other: Array) -> Array:
         """Return what it must compute, in float64."""
-        p, s = self.pad, self.stride
-        padded = np.pad(x.astype("f8"), [(0, 0), (0, 0), (p, p), (p, p)])
+        s = self.stride
+        padded = np.pad(x.astype("f8"), [(0, 0), (0, 0), *((pad, pad) for pad in _both(self.pad))])
         total = other.astype("f8") + bias
         high, wide = total.shape[2:]
         each, own = self.co // self.groups, self.ci // self.groups
-        for g, i, j in product(range(self.groups), range(self.kernel), range(self.kernel)):
+        for g, i, j in np.ndindex(self.groups, *_both(self.kernel)):
             part = padded[:, g * own : (g + 1) * own, i : i + s * high : s, j : j + s * wide : s]
             mine = slice(g * each, (g + 1) * each)
             total[:, mine] += np.einsum("nchw,oc->nohw", part[..., :high, :wide], w[mine, :, i, j])
         return np.maximum(total, 0)
+
+
+def _both(extent: int | tuple[int, int]) -> tuple[int, int]:
+    return extent if isinstance(extent, tuple) else (extent, extent)
 
 
 @dataclass(frozen=True)

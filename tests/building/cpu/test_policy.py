@@ -10,6 +10,7 @@ from tests.building.cpu.unbuffered import conv3x3
 from toolchain.building.cpu.choice import GENERAL, Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.cost import cost
 from toolchain.building.cpu.policy import candidates, default_choice, legal, recorded_choice
 from toolchain.building.cpu.winograd_tile import error
 from toolchain.errors import ToolchainError
@@ -61,9 +62,10 @@ def test_other_convolutions_are_not_winograds(changed: dict[str, object]) -> Non
 
 def test_a_7x7_layer_of_512_channels_is_not_given_the_largest_weights() -> None:
     for core in (AVX512, AVX2, AARCH64, ARMV7):
-        choice = default_choice(conv3x3(512, 512, 7), core, True)
-        assert choice is not None
-        assert max(choice.tile, default=0) < 4 or 1 in choice.tile
+        conv = conv3x3(512, 512, 7)
+        choice, direct = default_choice(conv, core, True), default_choice(conv, core, False)
+        assert choice is not None and direct is not None
+        assert cost(choice, conv, core).weights <= 2 * cost(direct, conv, core).weights
 
 
 @pytest.mark.parametrize("core", CORES)

@@ -1,4 +1,4 @@
-"""Winograd's F(m x m, k x k) on packed values, or F(m, k) along one of two axes.
+"""Winograd's F(m x m, k x l) on packed values, or F(m, k) along one of two axes.
 
 m x m outputs of a 3 x 3 convolution take (m + 2)^2 multiplications instead of 9 m^2, along one axis alone
 3 (m + 2) instead of 9 m: its weights are smaller. Input transform, products and output transform are one
@@ -73,7 +73,7 @@ def pack_weight(weight: Array, conv: Convolution, choice: Choice, lanes: int) ->
 
 
 def winograd(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
-    """Return the packed function of a convolution that `applies`, epilogue included."""
+    """Return the packed function of a convolution that has `tiles_of` it, epilogue included."""
 
     def body() -> None:
         shape = weight_shape(conv, choice, core.lanes)

@@ -12,9 +12,9 @@ from toolchain.building.cpu.cost import cost
 from toolchain.building.cpu.transforms import points, summed
 
 _ROWS = (1, 2, 4)  # rows of tiles of one parallel piece
-# Largest errors, of the largest output, by how many axes have several points and the most points of these,
-# measured with 64 channels of random numbers against double precision; they grow with the root of the
-# channels, as sums of rounding errors do. Direct sums have 6e-7.
+# About the largest errors, of the largest output, by how many axes have several points and the most points
+# of these, measured with 64 channels of random numbers against double precision; they grow with the root of
+# the channels, as sums of rounding errors do. Direct sums have 6e-7.
 _ERRORS = {
     (1, 4): 3.5e-7, (1, 5): 6e-7, (1, 6): 7.5e-7, (1, 8): 1.8e-6,
     (2, 4): 3.5e-7, (2, 5): 1.2e-6, (2, 6): 1.3e-6, (2, 8): 9e-6,
@@ -34,7 +34,7 @@ def winograd_tile(conv: Convolution, core: Core) -> Choice | None:
 def candidates(conv: Convolution, core: Core) -> list[Choice]:
     """Return the ways to compute a convolution by winograd, the most promising first.
 
-    Of each size of tile the ways that are estimated to take up to twice as long as the best.
+    Those that are estimated to take up to 1.5 times as long as the best.
     """
     found = [
         (cost(choice, conv, core).seconds, place, choice)
@@ -42,7 +42,7 @@ def candidates(conv: Convolution, core: Core) -> list[Choice]:
             choice for blocks in (4, 2, 1) for choice in _space(conv, core, blocks)
         )
     ]
-    bound = 2 * min((seconds for seconds, _place, _choice in found), default=0.0)
+    bound = 1.5 * min((seconds for seconds, _place, _choice in found), default=0.0)
     return list(dict.fromkeys(choice for seconds, _place, choice in sorted(found) if seconds <= bound))
 
 
@@ -52,8 +52,9 @@ def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
         choice.algorithm == "winograd"
         and applies(conv, core)
         and choice.tile in winograd.tiles_of(conv)
+        and error(conv, choice.tile) <= _ERROR_BOUND
         and (conv.batch == 1 or choice.order == "rows" or summed(conv.kernel, choice.tile) == 1)
-        and 1 <= choice.blocks <= -(-conv.co // core.lanes)
+        and 1 <= choice.blocks <= min(-(-conv.co // core.lanes), core.registers // 2)
         and -(-conv.co // core.lanes) % choice.blocks == 0
         and 1 <= choice.columns <= columns_limit(core, choice.blocks)
         and choice.rows >= 1
@@ -97,8 +98,6 @@ def _space(conv: Convolution, core: Core, blocks: int) -> list[Choice]:
     found = []
     limit = columns_limit(core, blocks)
     for tile in winograd.tiles_of(conv):
-        if error(conv, tile) > _ERROR_BOUND:
-            continue
         high, wide = (-(-out // m) for out, m in zip(conv.out, tile, strict=True))
         bands = [rows for rows in _ROWS if rows < high]
         found += [Choice("winograd", blocks, _even(rows * wide, limit), rows, tile) for rows in bands]

@@ -114,6 +114,7 @@ static edge_options Known(const edge_options* given) {
   edge_options known{};
   if (given == nullptr) return known;
   constexpr size_t kFirst = offsetof(edge_options, spin_us) + sizeof(known.spin_us);
+  static_assert(sizeof known == kFirst, "padding at the end would count as a field that is not known");
   constexpr size_t kMost = 4096;  // no version will have more: it is no size
   if (given->size < kFirst || given->size > kMost) {
     throw Usage("edge_options.size is " + std::to_string(given->size) +
