@@ -41,6 +41,7 @@ def live(transport: Transport, script: str, timeout: float = 20) -> tuple[int, T
     return run_live(transport, ["sh", "-c", script], out, errors, timeout), out, errors
 
 
+@pytest.mark.slow
 def test_output_comes_while_it_runs_and_the_code_at_its_end(transport: Transport) -> None:
     code, out, errors = live(transport, "echo o; echo e >&2; sleep 1; echo more; echo last >&2; exit 3")
     ended = time.monotonic()

@@ -90,6 +90,7 @@ def test_at_the_deadline_the_whole_group_is_killed(ssh: SshTransport) -> None:
     assert ssh.run(["true"]).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_command_that_leaves_its_input_unread_is_killed_all_the_same(ssh: SshTransport) -> None:
     with pytest.raises(DeadlineError):
         ssh.run(["sh", "-c", "echo $$ > pids; sleep 300"], input=bytes(1_000_000), timeout=0.5)

@@ -140,6 +140,7 @@ def test_every_operator_of_the_table_is_tried() -> None:
     assert len(OPERATORS) > len(NUMPYS)
 
 
+@pytest.mark.slow
 def test_values_are_those_of_tvm() -> None:
     module = module_of(lambda emit: [emit(make()) for make in EXPRESSIONS.values()])
     with warnings.catch_warnings():

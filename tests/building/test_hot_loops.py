@@ -49,6 +49,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", ["rk3399", "pynq"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_default_tiles_stay_in_registers(board: str, name: str, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def test_show_knows_boards_and_classes(invoke: Toolchain) -> None:
     assert "cortex-a53" in invoke("board", "show", "rk3399").out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state")
 def test_exec_shows_output_as_it_comes(folder: Path) -> None:
     argv = [sys.executable, "-m", "toolchain", "board", "exec", "local", "--"]

@@ -214,6 +214,7 @@ def test_a_registry_that_says_nothing_is_given_up(
     assert names(engine) == {IMAGE.tag}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", ["push", "pull"])
 def test_ctrl_c_leaves_nothing(engine: Engine, load: Callable[..., str], act: str, silent: str) -> None:
     load()

@@ -62,6 +62,7 @@ def test_a_test_that_fails_says_so(engine: Engine, script: Path) -> None:
     assert str(tested).startswith("failed with exit code 5 in ")
 
 
+@pytest.mark.slow
 def test_one_that_hangs_is_ended(engine: Engine, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smoke, "SECONDS", 1)
     script.write_text("sleep 600\n")

@@ -174,6 +174,7 @@ def test_milliseconds_have_four_digits_and_a_unit() -> None:
     assert shown == ["0.01230 ms", "1.000 ms", "84.57 ms", "999.9 ms", "12346 ms"]
 
 
+@pytest.mark.slow
 def test_the_same_findings_give_the_same_bytes_in_every_process(html: str, tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from tests.reports.sample import report\n"

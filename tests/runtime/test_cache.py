@@ -60,6 +60,7 @@ def forget_fingerprint() -> object:
     expected_fingerprint.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_runtime_is_compiled_once_and_named_by_its_content(native: Callable[[str], Path]) -> None:
     kept = native(QUICK)
     steps: list[str] = []

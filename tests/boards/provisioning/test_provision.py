@@ -105,6 +105,7 @@ def test_removal_ends_what_runs_there_and_nothing_else(board: Board, small: Path
     ours.close()
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_continued(board: Board, small: Path) -> None:
     for number in (1, 2, 3):
 

@@ -78,6 +78,7 @@ def test_what_was_found_without_winograd_decides_only_without(
     assert build(off, target, store, tmp_path).to_json()["tasks"]["tuned"] == len(built.decisions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",  # one for each of the network's direct convolutions
     [
