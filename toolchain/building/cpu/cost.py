@@ -117,8 +117,8 @@ def _winograd(choice: Choice, conv: Convolution, core: Core) -> Cost:
         rows, reads, pieces = high / bands, conv.batch * bands, conv.batch * bands
     else:
         rows, reads, pieces = conv.batch * high, 1, groups
-    # Values of one channel that are transformed at once; inputs of rows for the taps that are summed up, too.
-    inputs, outputs = ((rows + more) * wide * count for more in (taps - 1, 0))
+    # Values of one channel that are transformed at once; taps that are summed up reach into further rows.
+    inputs, outputs = (rows + taps - 1) * wide * count, rows * wide * count
     held = (inputs * ci + outputs * choice.blocks * core.lanes) * _FLOAT
     # What the cache does not hold is read again: weights by each piece, inputs by each group.
     again = inputs * ci * _FLOAT * (groups - 1) * reads * _missed(held, rate)

@@ -47,10 +47,14 @@ def candidates(conv: Convolution, core: Core) -> list[Choice]:
 
 
 def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
-    """Whether a choice computes a convolution."""
+    """Whether a choice computes a convolution, its input packed in full blocks.
+
+    Not in float16: there the transforms would add more to the error than all else.
+    """
     return (
         choice.algorithm == "winograd"
-        and applies(conv, core)
+        and core.dtype == "float32"
+        and conv.ci >= core.lanes
         and choice.tile in winograd.tiles_of(conv)
         and error(conv, choice.tile) <= _ERROR_BOUND
         and (conv.batch == 1 or choice.order == "rows" or summed(conv.kernel, choice.tile) == 1)
@@ -61,14 +65,6 @@ def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
         and not choice.flat
         and choice.depth == 0
     )
-
-
-def applies(conv: Convolution, core: Core) -> bool:
-    """Whether a convolution can be computed by winograd: its input packed in full blocks.
-
-    Not in float16: there the transforms would add more to the error than all else.
-    """
-    return core.dtype == "float32" and bool(winograd.tiles_of(conv)) and conv.ci >= core.lanes
 
 
 def error(conv: Convolution, tile: tuple[int, ...]) -> float:
@@ -93,8 +89,6 @@ def _blocks(conv: Convolution, core: Core) -> int:
 
 
 def _space(conv: Convolution, core: Core, blocks: int) -> list[Choice]:
-    if not applies(conv, core):
-        return []
     found = []
     limit = columns_limit(core, blocks)
     for tile in winograd.tiles_of(conv):

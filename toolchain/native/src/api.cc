@@ -108,26 +108,23 @@ static void Flatten(const Any& value, std::vector<Tensor>* out) {
   }
 }
 
-// The caller's header may be another version's: fields that it lacks are 0, those that are not known
-// here must be.
+// The caller's header may be a later version's: its fields that are not known here must be 0. None is
+// shorter, this is the first version; the next one's takes a shorter one's missing fields as 0.
 static edge_options Known(const edge_options* given) {
-  edge_options known{};
-  if (given == nullptr) return known;
-  constexpr size_t kFirst = offsetof(edge_options, spin_us) + sizeof(known.spin_us);
-  static_assert(sizeof known == kFirst, "padding at the end would count as a field that is not known");
+  if (given == nullptr) return {};
+  static_assert(sizeof *given == offsetof(edge_options, spin_us) + sizeof given->spin_us,
+                "padding at the end would count as a field that is not known");
   constexpr size_t kMost = 4096;  // no version will have more: it is no size
-  if (given->size < kFirst || given->size > kMost) {
+  if (given->size < sizeof *given || given->size > kMost) {
     throw Usage("edge_options.size is " + std::to_string(given->size) +
                 ": set it to sizeof(edge_options)");
   }
   const char* bytes = reinterpret_cast<const char*>(given);
-  const size_t shared = std::min(given->size, sizeof known);
-  if (std::any_of(bytes + shared, bytes + given->size, [](char byte) { return byte != 0; })) {
+  if (std::any_of(bytes + sizeof *given, bytes + given->size, [](char byte) { return byte != 0; })) {
     throw Usage("edge_options has fields that this libedge.so does not know: "
                 "it is older than the program's edge_rt.h");
   }
-  std::memcpy(&known, given, shared);
-  return known;
+  return *given;
 }
 
 static edge_library* Open(const char* path, const edge_options& options) {
