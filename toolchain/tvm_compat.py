@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tvm
+from tvm import relax
 from tvm.relax import _ffi_api as relax_api
 from tvm.relax.frontend.onnx import onnx_frontend
 
@@ -41,22 +43,36 @@ def onnx_converts(operator: str, opset: int) -> bool:
     return True
 
 
+# An operator's inputs and attributes -> what it computes.
+Converter = Callable[[list[relax.Expr], dict[str, Any]], relax.Expr]
+
+
 class _Importer(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
-    """TVM's importer, telling which node it failed at."""
+    """TVM's importer with converters of ours, telling which node it failed at."""
+
+    converters: Mapping[str, Converter]
 
     def _parse_value_proto(self, value_proto: Any) -> Any:
         outputs = getattr(value_proto, "output", ())  # a node, then, and it may lack a name
         return super()._parse_value_proto(value_proto) or next(iter(outputs), "")
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
+        own = self.converters.get(op_name)
         try:
+            if own is not None:
+                return self.bb.normalize(own(list(inputs), attrs))
             return super()._convert_operator(op_name, inputs, attrs, opset)
         except Exception as error:
             raise NodeImportError(op_name, attrs["tvm_custom"]["name"], error) from error
 
 
-def import_onnx(graph: Any, opset: int) -> tvm.ir.IRModule:
+def import_onnx(graph: Any, opset: int, converters: Mapping[str, Converter]) -> tvm.ir.IRModule:
     """Import an ONNX GraphProto to Relax; `main` takes the true inputs, weights are constants.
+
+    Parameters
+    ----------
+    converters
+        By operator, instead of TVM's.
 
     Raises
     ------
@@ -64,6 +80,7 @@ def import_onnx(graph: Any, opset: int) -> tvm.ir.IRModule:
         A node could not be converted.
     """
     importer = _Importer(shape_dict={}, dtype_dict="float32")
+    importer.converters = converters
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):  # it prints what it fails at
         warnings.simplefilter("ignore")
         try:

@@ -12,6 +12,7 @@ from toolchain.foreign import first_line, printable
 from toolchain.models.fold import fold_batch_norms
 from toolchain.models.padding import with_explicit_pads
 from toolchain.models.resizing import with_new_resizes
+from toolchain.models.rewrites import RULES
 from toolchain.models.shapes import dtype_of
 from toolchain.models.spec import TensorSpec
 from toolchain.models.walk import all_nodes, all_tensors, input_values, node_name, opset_of
@@ -34,7 +35,9 @@ def unsupported_operators(model: onnx.ModelProto) -> dict[str, list[str]]:
     opset = opset_of(model)
     found: dict[str, list[str]] = {}
     for node in all_nodes(model.graph):
-        if node.domain in DOMAINS and tvm_compat.onnx_converts(node.op_type, opset):
+        if node.domain in DOMAINS and (
+            node.op_type in RULES or tvm_compat.onnx_converts(node.op_type, opset)
+        ):
             continue
         operator = node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
         found.setdefault(operator, []).append(node_name(node))
@@ -95,10 +98,11 @@ def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
         An operator is used in a way that cannot be imported; names the node.
     """
     from toolchain import tvm_compat
+    from toolchain.models.converters import CONVERTERS
 
     readable = with_explicit_pads(with_new_resizes(model, origin))
     try:
-        return tvm_compat.import_onnx(fold_batch_norms(readable).graph, opset_of(model))
+        return tvm_compat.import_onnx(fold_batch_norms(readable).graph, opset_of(model), CONVERTERS)
     except tvm_compat.NodeImportError as error:
         raise UsageError(
             f"{origin}: unsupported use of {error.operator} (node {error.node!r}): {first_line(error)}",

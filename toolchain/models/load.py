@@ -16,6 +16,7 @@ from toolchain.models.importer import (
 )
 from toolchain.models.modernise import modernised
 from toolchain.models.options import ModelOptions
+from toolchain.models.rewrites import rewrite
 from toolchain.models.shapes import inferred, specialise
 from toolchain.models.softmax import softmax_outputs
 from toolchain.models.source import read_source
@@ -77,7 +78,7 @@ def load_model(source: str, options: ModelOptions) -> Model:
     static = specialise(proto, options, found.origin)
     check_valid(static, found.origin)
     graph = inferred(static, found.origin)
-    module = import_module(graph, found.origin)
+    module = import_module(inferred(rewrite(graph, found.origin), found.origin), found.origin)
     outputs = output_specs(graph, module, found.origin)
     if options.dtype == "float16":
         from toolchain.models.half import halved

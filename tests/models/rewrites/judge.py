@@ -1,0 +1,33 @@
+"""Compares a network as it is imported with onnxruntime's result for the graph as it came."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import tvm
+from tvm import relax
+
+from toolchain.models.load import Model, load_model
+from toolchain.models.options import ModelOptions
+from toolchain.models.reference import reference_outputs, sample_inputs
+
+
+def loaded(graph: onnx.ModelProto, folder: Path, **options: object) -> Model:
+    """Return the model as it is loaded from a file."""
+    path = folder / "network.onnx"
+    onnx.save(graph, path)
+    return load_model(str(path), ModelOptions(**options))  # type: ignore[arg-type]
+
+
+def assert_same(model: Model, tolerance: float = 1e-5) -> None:
+    """Assert that the imported network computes what onnxruntime computes."""
+    inputs = sample_inputs(model)
+    expected = reference_outputs(model, inputs)
+    machine = relax.VirtualMachine(tvm.compile(model.module, "llvm"), tvm.cpu())
+    result = machine["main"](*(tvm.runtime.tensor(array) for array in inputs.values()))
+    results = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+    for (name, wanted), got in zip(expected.items(), results, strict=True):
+        assert got.numpy().dtype == wanted.dtype, name
+        np.testing.assert_allclose(got.numpy(), wanted, rtol=tolerance, atol=tolerance, err_msg=name)

@@ -1,0 +1,55 @@
+"""Dropout, and operators of several operands: gone from the import, the numbers onnxruntime's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from tests.models.graphs import graph_of, tensor_info
+from tests.models.rewrites.judge import assert_same, loaded
+
+SHAPE = (2, 3, 4)
+
+
+@pytest.mark.parametrize("operator", ["Sum", "Mean", "Max", "Min"])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_operators_of_several_operands_are_fused(operator: str, count: int, tmp_path: Path) -> None:
+    names = [f"x{number}" for number in range(count)]
+    shapes = [SHAPE, (4,), (3, 1), (1, 1, 4)]
+    graph = graph_of(
+        [helper.make_node(operator, names, ["y"])],
+        [tensor_info(name, shape) for name, shape in zip(names, shapes, strict=False)],
+        [tensor_info("y", SHAPE)],
+        {},
+    )
+    model = loaded(graph, tmp_path)
+    assert "stack" not in str(model.module)
+    assert_same(model)
+
+
+@pytest.mark.parametrize("opset", [7, 12])
+@pytest.mark.parametrize("mask", [False, True])
+def test_dropout_is_its_input(opset: int, mask: bool, tmp_path: Path) -> None:
+    outputs = [tensor_info("y", SHAPE)]
+    if mask:
+        outputs.append(tensor_info("m", SHAPE, TensorProto.BOOL if opset >= 12 else TensorProto.FLOAT))
+    names = [value.name for value in outputs]
+    graph = graph_of(
+        [helper.make_node("Dropout", ["x"], names)], [tensor_info("x", SHAPE)], outputs, {}, opset
+    )
+    model = loaded(graph, tmp_path)
+    assert "dropout" not in str(model.module)
+    assert_same(model)
+
+
+def test_dropout_in_training_mode_is_no_copy(tmp_path: Path) -> None:
+    graph = graph_of(
+        [helper.make_node("Dropout", ["x", "r", "t"], ["y"])],
+        [tensor_info("x", SHAPE)],
+        [tensor_info("y", SHAPE)],
+        {"r": np.float32(0.5), "t": np.bool_(True)},
+    )
+    assert "dropout" in str(loaded(graph, tmp_path).module)

@@ -1,0 +1,30 @@
+"""Operators that are imported otherwise than TVM does, in Relax: what ONNX itself cannot say as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from tvm import relax
+
+from toolchain.tvm_compat import Converter
+
+
+def _pairwise(operator: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Converter:
+    """Two operands at a time, so that they are fused; TVM stacks all of them and reduces the stack."""
+    return lambda inputs, _attributes: reduce(operator, inputs)
+
+
+def _mean(inputs: list[relax.Expr], _attributes: dict[str, Any]) -> relax.Expr:
+    count = relax.const(len(inputs), inputs[0].ty.dtype)
+    return relax.op.divide(reduce(relax.op.add, inputs), count)
+
+
+CONVERTERS: dict[str, Converter] = {
+    "Max": _pairwise(relax.op.maximum),
+    "Mean": _mean,
+    "Min": _pairwise(relax.op.minimum),
+    "Sum": _pairwise(relax.op.add),
+}
+"""By operator; each takes the inputs and the attributes, and returns a Relax expression."""

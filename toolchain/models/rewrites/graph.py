@@ -1,0 +1,137 @@
+"""What a rewrite rule sees of a graph, and what it writes in place of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from toolchain.models.shapes import dimensions, dtype_of
+from toolchain.models.walk import opset_of
+
+Array = np.ndarray[Any, Any]
+
+
+class Graph:
+    """A graph with static inputs while its nodes are replaced.
+
+    Parameters
+    ----------
+    model
+        With inferred shapes; left alone.
+    origin
+        Where it came from, for messages.
+    """
+
+    def __init__(self, model: onnx.ModelProto, origin: str) -> None:
+        graph = model.graph
+        self.origin = origin
+        self.opset = opset_of(model)
+        self._stored = {tensor.name: tensor for tensor in graph.initializer}
+        self._values: dict[str, tuple[tuple[int, ...] | None, str]] = {}
+        for value in (*graph.input, *graph.value_info, *graph.output):
+            shape = dimensions(value)
+            known = None if shape is None else tuple(each for each in shape if isinstance(each, int))
+            self._values[value.name] = (known if known == shape else None, dtype_of(value))
+        for node in graph.node:
+            if node.op_type == "Constant" and node.attribute[0].name == "value":
+                self._stored[node.output[0]] = node.attribute[0].t
+        self._taken = {*self._values, *self._stored, *(name for node in graph.node for name in node.output)}
+        self.readers: dict[str, int] = {}
+        for name in (*(name for node in graph.node for name in node.input), *(o.name for o in graph.output)):
+            self.readers[name] = self.readers.get(name, 0) + 1
+        self.emitted: list[onnx.NodeProto] = []
+        self.added: list[onnx.TensorProto] = []
+
+    def value(self, name: str) -> Array | None:
+        """Return the value of a stored tensor or a constant; None for what is computed or not there."""
+        tensor = self._stored.get(name)
+        return None if tensor is None else numpy_helper.to_array(tensor)
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """Return the static shape of a tensor; None where it is not known."""
+        if name in self._stored:
+            return tuple(self._stored[name].dims)
+        return self._values.get(name, (None, "?"))[0]
+
+    def dtype(self, name: str) -> str:
+        """Return the numpy name of a tensor's type; `?` where it is not known."""
+        if name in self._stored:
+            return str(helper.tensor_dtype_to_np_dtype(self._stored[name].data_type).name)
+        return self._values[name][1] if name in self._values else "?"
+
+    def constant(self, array: Any, like: str = "constant") -> str:
+        """Store an array in the graph; return its name, made from `like`."""
+        tensor = numpy_helper.from_array(np.asarray(array), self._free(like))
+        self.added.append(tensor)
+        self._stored[tensor.name] = tensor
+        return str(tensor.name)
+
+    def emit(
+        self, operator: str, inputs: Sequence[str], outputs: Sequence[str] | None = None, **attributes: Any
+    ) -> str:
+        """Write a node in place of the one that is rewritten; return the name of its first output.
+
+        Parameters
+        ----------
+        outputs
+            Their names, for those of the replaced node; None: one new name.
+        attributes
+            None leaves one out.
+        """
+        names: list[str] = list(outputs) if outputs is not None else [self._free(operator.lower())]
+        set_ones = {name: value for name, value in attributes.items() if value is not None}
+        self.emitted.append(helper.make_node(operator, list(inputs), names, **set_ones))
+        return names[0]
+
+    def _free(self, like: str) -> str:
+        name, number = like, 0
+        while name in self._taken:
+            number += 1
+            name = f"{like}.{number}"
+        self._taken.add(name)
+        return name
+
+
+# Writes nodes in place of one and returns True; or returns False, and the node stays as it is.
+# Raises UsageError, naming the node, where it is used in a way that cannot be compiled.
+Rule = Callable[[onnx.NodeProto, Graph], bool]
+
+
+def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
+    """Return the attributes that a node sets, by name."""
+    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+
+
+def rewritten(model: onnx.ModelProto, rules: dict[str, Rule], origin: str) -> onnx.ModelProto:
+    """Return `model` with every node that a rule replaces replaced; the same object where none is.
+
+    Parameters
+    ----------
+    model
+        With inferred shapes; what is written has none, infer them again.
+    rules
+        By the type of the operators, those of the standard domain.
+    """
+    graph = Graph(model, origin)
+    nodes: list[onnx.NodeProto] = []
+    replaced = False
+    for node in model.graph.node:
+        rule = rules.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        graph.emitted = []
+        if rule is not None and rule(node, graph):
+            nodes += graph.emitted
+            replaced = True
+        else:
+            nodes.append(node)
+    if not replaced:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    del copy.graph.node[:]
+    copy.graph.node.extend(nodes)
+    copy.graph.initializer.extend(graph.added)
+    return copy
