@@ -35,15 +35,16 @@ class Layer:
     pad: int | tuple[int, int] = 1
     groups: int = 1
     batch: int = 1
+    dilation: int = 1
 
     def read(self) -> tuple[Read, Convolution]:
         """Return what the unpacked function computes."""
         x = te.placeholder((self.batch, self.ci, *self.size), name="x")
         w = te.placeholder((self.co, self.ci // self.groups, *_both(self.kernel)), name="w")
         if self.groups > 1:
-            y = topi.nn.group_conv2d_nchw(x, w, self.stride, self.pad, 1, self.groups)
+            y = topi.nn.group_conv2d_nchw(x, w, self.stride, self.pad, self.dilation, self.groups)
         else:
-            y = topi.nn.conv2d_nchw(x, w, self.stride, self.pad, 1)
+            y = topi.nn.conv2d_nchw(x, w, self.stride, self.pad, self.dilation)
         bias = te.placeholder((1, self.co, 1, 1), name="bias")
         other = te.placeholder(y.shape, name="other")
         out = topi.nn.relu(topi.add(topi.add(y, bias), other))
@@ -60,7 +61,8 @@ class Layer:
         high, wide = total.shape[2:]
         each, own = self.co // self.groups, self.ci // self.groups
         for g, i, j in np.ndindex(self.groups, *_both(self.kernel)):
-            part = padded[:, g * own : (g + 1) * own, i : i + s * high : s, j : j + s * wide : s]
+            y, x0 = i * self.dilation, j * self.dilation
+            part = padded[:, g * own : (g + 1) * own, y : y + s * high : s, x0 : x0 + s * wide : s]
             mine = slice(g * each, (g + 1) * each)
             total[:, mine] += np.einsum("nchw,oc->nohw", part[..., :high, :wide], w[mine, :, i, j])
         return np.maximum(total, 0)

@@ -107,6 +107,30 @@ def taken(
     return convolution(read(te.create_prim_func([x, w, y])))
 
 
+@pytest.mark.parametrize(
+    ("size", "pads", "dilation", "kernel", "left"),
+    [
+        ((16, 16), (24, 24, 24, 24), (24, 24), (1, 1), (0, 0, 0, 0)),
+        ((16, 16), (12, 12, 12, 12), (12, 12), (3, 3), (12, 12, 12, 12)),
+        ((16, 30), (24, 24, 24, 24), (24, 24), (1, 3), (0, 24, 0, 24)),
+        ((1, 9), (1, 1, 1, 1), (1, 1), (1, 3), (0, 1, 0, 1)),
+        ((16, 16), (30, 24, 18, 24), (24, 24), (1, 1), (6, 0, 0, 0)),
+        ((16, 16), (18, 24, 30, 24), (24, 24), (2, 1), (18, 0, 6, 0)),  # no window begins inside the image
+        ((4, 4), (9, 0, 0, 9), (4, 4), (1, 1), (1, 0, 0, 1)),
+    ],
+)
+def test_taps_that_no_output_meets_are_left_out(
+    size: tuple[int, ...],
+    pads: tuple[int, ...],
+    dilation: tuple[int, ...],
+    kernel: tuple[int, ...],
+    left: tuple[int, ...],
+) -> None:
+    conv = found(size, (3, 3), (1, 1), pads, dilation)
+    assert conv is not None
+    assert (conv.kernel, conv.pads) == (kernel, left)
+
+
 def test_near_misses_are_no_convolutions() -> None:
     def usual(x: Any, w: Any, c: Any, h: Any, v: Any, n: Any, o: Any, i: Any, j: Any) -> tvm.ir.Expr:
         return x[n, c, i + h, j + v] * w[o, c, h, v]

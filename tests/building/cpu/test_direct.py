@@ -14,7 +14,15 @@ from tests.building.cpu.single import Case, Layer, spread, wrong
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.direct import pack_weight
+from toolchain.building.cpu.taps import halo
 from toolchain.building.cpu.tile import direct_tile
+
+DILATED = (
+    Layer(32, 32, (9, 11), pad=4, dilation=4),
+    Layer(32, 48, (9, 7), kernel=5, pad=8, dilation=4),  # rows keep all taps, columns the middle three
+    Layer(64, 32, (5, 6), pad=6, dilation=6, batch=2),  # and here only the middle one is left
+    Layer(3, 24, (13, 9), stride=2, pad=5, dilation=5),
+)
 
 LAYERS = (
     Layer(64, 32, (7, 7)),
@@ -24,6 +32,7 @@ LAYERS = (
     Layer(12, 24, (6, 7), groups=6),  # groups of fewer channels than a vector has
     Layer(9, 18, (5, 5), groups=3),  # and that no number of them fills
     Layer(20, 20, (8, 5), kernel=1, pad=0, groups=2),
+    *DILATED,
 )
 
 
@@ -48,6 +57,17 @@ def test_passes_over_single_channels() -> None:
 def test_a_tile_of_whole_rows() -> None:
     layer = Layer(16, 32, (7, 4), stride=1)
     assert not wrong([Case(layer, Choice("direct", 2, 12, flat=True), halo=1)], CORES[0])
+
+
+def test_taps_that_meet_padding_alone_cost_no_weights_and_no_halo() -> None:
+    _read, conv = Layer(32, 32, (5, 6), pad=6, dilation=6).read()
+    assert (conv.kernel, conv.pads, conv.skipped) == ((1, 1), (0, 0, 0, 0), (1, 1))
+    weight = np.arange(32 * 32 * 9, dtype="float32").reshape(32, 32, 3, 3)
+    assert np.array_equal(conv.reached(weight), weight[:, :, 1:2, 1:2])
+    _read, conv = Layer(32, 32, (9, 11), pad=4, dilation=4).read()
+    assert conv.kernel == (3, 3)
+    assert halo(conv, Choice("direct", 2, 8)) == (0, 4, 0, 4)  # rows of taps are skipped, parts of rows not
+    assert halo(conv, Choice("direct", 2, 11, flat=True)) == (4, 4, 4, 4)
 
 
 def test_groups_are_packed_block_diagonally() -> None:

@@ -189,7 +189,7 @@ CASES = [
     (Layer(pads=(2, 2, 2, 2), then="Relu"), square(4, 2, 4, order="channels"), AVX2),
     (Layer(size=(6, 9), pads=(0, 2, 1, 0)), square(3, 1, 6, 3), AVX2),
     # images smaller than a tile
-    (Layer(size=(3, 1)), square(6, 2, 6), AVX2),
+    (Layer(size=(3, 2)), square(6, 2, 6), AVX2),
 ]  # fmt: skip
 
 

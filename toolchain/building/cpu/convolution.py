@@ -11,6 +11,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 
 from toolchain.building.cpu.expressions import bind, linear
+from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.read import Expr, Read, Stage, shape_of
 
 _WIDENED = ("float32", "float16")
@@ -53,9 +54,20 @@ class Convolution(Windowed):
     pads
         Zeros around the input that the windows reach, before every axis and then after it. The latter
         may be less than the model says: what no window reaches is not needed.
+    skipped
+        Per axis, how many of the model's taps come before the kernel's: no output meets them inside the
+        image. Those behind it are left out too.
     """
 
     pads: tuple[int, ...]
+    skipped: tuple[int, ...] = ()
+
+    def reached(self, weight: Array) -> Array:
+        """Return the model's weight without the taps that no output meets inside the image."""
+        if not self.skipped:
+            return weight
+        taps = (slice(first, first + count) for first, count in zip(self.skipped, self.kernel, strict=True))
+        return weight[(slice(None), slice(None), *taps)]
 
     @property
     def depthwise(self) -> bool:
@@ -123,6 +135,11 @@ def _convolution(read: Read, stage: Stage) -> Convolution | None:
         return None
     windows = tuple(stage.extents[axis] for axis in kernel_axes)
     places = tuple(stage.extents[axis] for axis in out_axes)
+    axes = zip(places, stride, dilation, windows, before, size[2:], strict=True)
+    live = [_live(*axis) for axis in axes]
+    before = tuple(b - first * d for b, (first, _), d in zip(before, live, dilation, strict=True))
+    windows = tuple(count for _first, count in live)
+    dilation = [d if count > 1 else 1 for d, count in zip(dilation, windows, strict=True)]
     reach = [
         (o - 1) * s + d * (k - 1) + 1 for o, s, d, k in zip(places, stride, dilation, windows, strict=True)
     ]
@@ -138,10 +155,30 @@ def _convolution(read: Read, stage: Stage) -> Convolution | None:
         stride=tuple(stride),
         dilation=tuple(dilation),
         pads=(*before, *after),
+        skipped=tuple(first for first, _count in live),
         x=source,
         weight=weight.source,
         y=stage.buffer,
     )
+
+
+def _live(out: int, stride: int, dilation: int, taps: int, before: int, size: int) -> tuple[int, int]:
+    """Return the first tap that an output meets inside the image, and how many there are up to the last.
+
+    Where dilation is large, the others lie in the padding for every output.
+    """
+
+    def meets(tap: int) -> bool:
+        start = tap * dilation - before  # what the first output reads; the last: (out - 1) * stride further
+        first = max(0, -(start // stride))  # the first output that reads at or behind the image's begin
+        return first < out and start + first * stride < size
+
+    found = [tap for tap in range(taps) if meets(tap)]
+    if not found:
+        return 0, taps
+    # A window that begins inside the image, no tap in the padding before it, would need another origin.
+    first = min(found[0], before // dilation)
+    return first, found[-1] + 1 - first
 
 
 def _channels_match(stage: Stage, x: TensorLoad, weight: TensorLoad, ci: int) -> bool:

@@ -24,7 +24,7 @@ def pack_weight(weight: Array, conv: Convolution, lanes: int) -> Array:
     """Return a weight (c, 1, *kernel) as `depthwise` reads it."""
     blocks, *kernel, _lanes = weight_shape(conv, lanes)
     around = [(0, -conv.co % lanes), *((0, 0) for _ in kernel)]
-    blocked = np.pad(weight[:, 0], around).reshape(blocks, lanes, *kernel)
+    blocked = np.pad(conv.reached(weight)[:, 0], around).reshape(blocks, lanes, *kernel)
     return np.ascontiguousarray(np.moveaxis(blocked, 1, -1))
 
 

@@ -30,6 +30,7 @@ from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.prefetch import prefetch_share
 from toolchain.building.cpu.read import Expr, Read
 from toolchain.building.cpu.sums import Sums
+from toolchain.building.cpu.taps import halo, inside
 from toolchain.building.cpu.tile import merged
 
 
@@ -43,7 +44,7 @@ def weight_shape(conv: Convolution, choice: Choice, lanes: int, input_lanes: int
 def pack_weight(weight: Array, conv: Convolution, choice: Choice, lanes: int, input_lanes: int) -> Array:
     """Return a weight (co, ci / groups, *kernel) as `direct` reads it."""
     outer, inner, *kernel, _input_lanes, wide = weight_shape(conv, choice, lanes, input_lanes)
-    weight = _merge(weight, conv, lanes)
+    weight = _merge(conv.reached(weight), conv, lanes)
     around = [(0, -conv.co % wide), (0, -weight.shape[1] % input_lanes), *((0, 0) for _ in kernel)]
     blocked = np.pad(weight, around).reshape(outer, wide, inner, input_lanes, *kernel)
     taps = range(4, 4 + len(kernel))
@@ -70,7 +71,8 @@ def direct(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, core
         source = layouts[read.parameter(conv.x)]
         input_lanes = core.lanes if source is None else source.lanes
         shape = weight_shape(conv, choice, core.lanes, input_lanes)
-        _Direct(Emitter(read, conv, layouts, shape, core.lanes), conv, choice, core, input_lanes).pieces()
+        emitter = Emitter(read, conv, layouts, shape, core.lanes, halo(conv, choice))
+        _Direct(emitter, conv, choice, core, input_lanes).pieces()
 
     return build(body)
 
@@ -208,23 +210,24 @@ class _Direct:
         with sums.loops(extents, vector, analyzer) as found:
             step, *taps = [found[-1], *found[:-1]] if vector == 1 else found
             block = step if part is None else part.number * self.depth + step
-            if inputs is not None:
-                with ir.unroll(0, at.columns) as column, ir.vectorized(0, vector) as lane:
-                    bind(analyzer, column, at.columns)
-                    value = self._source(at, block, taps, column, lane)
-                    ir.buffer_store(inputs, value, [column * vector + lane])
-                self._fetch(at, part, [step, *taps])
-            with (ir.unroll if by_lane else ir.serial)(0, vector) as channel:
-                if not by_lane:
-                    self._fetch(at, part, [step, *taps, channel])
-                with ir.unroll(0, at.columns) as column:
-                    bind(analyzer, column, at.columns)
-                    x = (
-                        self._source(at, block, taps, column, channel)
-                        if inputs is None
-                        else inputs[column * vector + channel]
-                    )
-                    self._multiply(at, sums, column, x, [block, *taps, channel])
+            with self._where_inside(at, taps):
+                if inputs is not None:
+                    with ir.unroll(0, at.columns) as column, ir.vectorized(0, vector) as lane:
+                        bind(analyzer, column, at.columns)
+                        value = self._source(at, block, taps, column, lane)
+                        ir.buffer_store(inputs, value, [column * vector + lane])
+                    self._fetch(at, part, [step, *taps])
+                with (ir.unroll if by_lane else ir.serial)(0, vector) as channel:
+                    if not by_lane:
+                        self._fetch(at, part, [step, *taps, channel])
+                    with ir.unroll(0, at.columns) as column:
+                        bind(analyzer, column, at.columns)
+                        x = (
+                            self._source(at, block, taps, column, channel)
+                            if inputs is None
+                            else inputs[column * vector + channel]
+                        )
+                        self._multiply(at, sums, column, x, [block, *taps, channel])
 
     def _reduce_row(self, at: _Place, sums: Sums) -> None:
         """The same of one input channel after the other, its neighbouring columns in one register.
@@ -237,7 +240,10 @@ class _Direct:
         length = (at.columns - 1) * stride + (wide - 1) * dilation + 1
         first = at.first * stride + self.emitter.origin[-1]
         inputs = ir.alloc_buffer((length,), self.emitter.dtype)
-        with sums.loops([self.depth, *above], wide, self.analyzer) as (block, *taps):
+        with (
+            sums.loops([self.depth, *above], wide, self.analyzer) as (block, *taps),
+            self._where_inside(at, taps),
+        ):
             row = self._read_at(at.row, taps)
             for start in range(0, length, self.core.lanes):
                 with ir.vectorized(0, min(self.core.lanes, length - start)) as lane:
@@ -251,6 +257,11 @@ class _Direct:
         """Add to all blocks of a column what an input is there multiplied with."""
         lanes, packed = self.core.lanes, self.emitter.weight
         sums.add(column, lambda place, lane: x * packed[(at.group, *weight, place * lanes + lane)])
+
+    def _where_inside(self, at: _Place, taps: list[Expr]) -> AbstractContextManager[None]:
+        """Emit what follows under the condition that taps, on the first axes or on all, meet the image."""
+        place = [*at.row, at.first]
+        return when(inside(self.conv, self.choice, place, at.columns, taps, self.analyzer))
 
     def _fetch(self, at: _Place, part: _Pass | None, step: list[Expr]) -> None:
         """Ask for this step's share of the next pass's weights."""

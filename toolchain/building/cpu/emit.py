@@ -100,10 +100,18 @@ class Emitter:
     ----------
     weight
         Shape of the packed weight.
+    halo
+        Zeros that are read around the input; None: all that the windows reach.
     """
 
     def __init__(
-        self, read: Read, conv: Convolution | Transposed, layouts: Layouts, weight: Sequence[int], lanes: int
+        self,
+        read: Read,
+        conv: Convolution | Transposed,
+        layouts: Layouts,
+        weight: Sequence[int],
+        lanes: int,
+        halo: Sequence[int] | None = None,
     ) -> None:
         self.read, self.conv, self.layouts, self.lanes = read, conv, layouts, lanes
         self.analyzer = Analyzer()
@@ -120,7 +128,8 @@ class Emitter:
         self.origin = tuple(
             have - need for have, need in zip(self.layout(conv.x).before, conv.pads, strict=False)
         )
-        if min(self.origin) < 0:
+        needed = zip(self.layout(conv.x).halo, conv.pads if halo is None else halo, strict=True)
+        if any(have < need for have, need in needed):
             raise ValueError(f"{conv.x.name}: the halo {self.layout(conv.x).halo} is too small")
 
     def _argument(self, buffer: tirx.Buffer) -> tirx.Buffer:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
-from toolchain.building.cpu import dense, depthwise, direct, interleaved, winograd
+from toolchain.building.cpu import dense, depthwise, direct, interleaved, taps, winograd
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
@@ -48,7 +48,7 @@ GENERATORS: dict[str, Generator] = {
         lambda weight, conv, choice, core, inputs: direct.pack_weight(
             weight, conv, choice, core.lanes, inputs
         ),
-        _pads,
+        taps.halo,
     ),
     "depthwise": Generator(
         depthwise.depthwise,

@@ -95,6 +95,7 @@ def spread(weight: Array, conv: Convolution) -> Array:
 
     What a tap of the kernel does not reach counts zero.
     """
+    weight = conv.reached(weight)
     full: Array = np.zeros((conv.co, conv.ci, *conv.size), weight.dtype)
     reach = [
         [(tap, tap * dilation - before) for tap in range(kernel) if 0 <= tap * dilation - before < size]

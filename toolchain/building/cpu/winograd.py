@@ -62,7 +62,7 @@ def weight_shape(conv: Convolution, choice: Choice, lanes: int) -> tuple[int, ..
 def pack_weight(weight: Array, conv: Convolution, choice: Choice, lanes: int) -> Array:
     """Return a weight (co, ci, *kernel), transformed, as `winograd` reads it."""
     outer, count, _inner, wide = weight_shape(conv, choice, lanes)
-    padded = np.pad(weight, [(0, -conv.co % wide), (0, -conv.ci % lanes), (0, 0), (0, 0)])
+    padded = np.pad(conv.reached(weight), [(0, -conv.co % wide), (0, -conv.ci % lanes), (0, 0), (0, 0)])
     high, row = (np.array(each.filters, dtype=np.float64) for each in map(matrices, choice.tile, conv.kernel))
     # In double precision: the transform's rounding would otherwise add to every product's.
     moved = np.matmul(np.matmul(high, padded.astype(np.float64)), row.T)
