@@ -13,7 +13,7 @@ OUT ?= build
 WORKERS ?= -n 2 --dist loadfile
 export PYTHON DEPS
 
-.PHONY: help deps venv demo images test test-all check docs bench bench-cpu bench-arm clean
+.PHONY: help deps venv demo images test test-all check docs bench bench-cpu bench-networks bench-arm clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -81,6 +81,9 @@ bench: venv ## how fast the command line starts
 bench-cpu: venv ## our CPU code against onnxruntime, OpenVINO, ncnn and MNN (BENCH="--help": its options)
 	@benchmarks/venv.sh
 	@$(BIN)/python benchmarks/cpu.py $(BENCH)
+
+bench-networks: venv ## our CPU code against onnxruntime over networks outside the zoo (BENCH="--help": its options)
+	@$(BIN)/python benchmarks/networks.py $(BENCH)
 
 bench-arm: venv ## the instructions that Arm cores execute, ours beside onnxruntime and ncnn (BENCH="--help": its options)
 	@benchmarks/venv.sh

@@ -11,14 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,38 +26,15 @@ from benchmarks.latency.figure import figure  # noqa: E402
 from benchmarks.latency.goals import GOALS  # noqa: E402
 from benchmarks.latency.layers import functions, layers  # noqa: E402
 from benchmarks.latency.measure import REFERENCE, Plan, field, measure  # noqa: E402
-from benchmarks.latency.networks import MIB, PEERS_PYTHON, command, prepare  # noqa: E402
+from benchmarks.latency.networks import MIB, PEERS_PYTHON, prepare  # noqa: E402
 from benchmarks.latency.peak import peak  # noqa: E402
+from benchmarks.machine import machine  # noqa: E402
+from benchmarks.words import counts, listed, note  # noqa: E402
 from toolchain.atomic import write_text  # noqa: E402
 
 PEERS = ("onnxruntime", "openvino", "ncnn", "mnn")
 NETWORKS = ("resnet-18", "resnet-50", "mobilenet", "squeezenet_v1.1", "inception_v3")
 FIELD_S = 3.0
-
-
-def note(words: str) -> None:
-    """Say on stderr how far it is."""
-    print(f"{time.strftime('%H:%M:%S')} {words}", file=sys.stderr, flush=True)
-
-
-def listed(allowed: tuple[str, ...]) -> Any:
-    """Return a parser of comma-separated words."""
-
-    def parse(given: str) -> list[str]:
-        words = given.split(",")
-        if unknown := set(words) - set(allowed):
-            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: there are {', '.join(allowed)}")
-        return words
-
-    return parse
-
-
-def counts(given: str) -> list[int]:
-    """Parse comma-separated whole numbers."""
-    numbers = [int(word) for word in given.split(",")]
-    if min(numbers) < 1:
-        raise argparse.ArgumentTypeError(f"{given}: 1 is the least")
-    return numbers
 
 
 def options() -> argparse.Namespace:
@@ -90,33 +62,18 @@ def options() -> argparse.Namespace:
     return given
 
 
-def machine(peers: list[str]) -> dict[str, Any]:
-    """Return what the numbers depend on."""
-    from toolchain.host import physical_cores
-
-    model = [line.split(":", 1)[1] for line in Path("/proc/cpuinfo").read_text().splitlines()
-             if line.startswith("model name")]  # fmt: skip
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    ask = "import importlib.metadata as m, sys; print(*(m.version(name) for name in sys.argv[1:]))"
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "cpu": model[0].strip() if model else os.uname().machine,
-        "cores": physical_cores(),
-        "memory_gib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30,
-        "commit": commit.stdout.strip() or version("edge-toolchain"),
-        "versions": dict(zip(peers, command([PEERS_PYTHON, "-c", ask, *peers]).split(), strict=True)),
-    }
-
-
 def measured(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Return everything that was measured."""
     from toolchain.host import host_profile
     from toolchain.runtime import arch_of, ensure_runtime
 
     plan = Plan(given.rounds, given.runs, given.seconds)
-    result: dict[str, Any] = {"machine": machine(given.peers), "plan": vars(plan), "networks": [], "rows": []}
+    result: dict[str, Any] = {
+        "machine": machine(given.peers, PEERS_PYTHON),
+        "plan": vars(plan),
+        "networks": [],
+        "rows": [],
+    }
     note("the machine's peak")
     result["peak"] = peak()
     library = ensure_runtime(arch_of(host_profile()), progress=note).library
@@ -159,7 +116,7 @@ def draw(result: dict[str, Any], folder: Path) -> list[str]:
         operators = row.get("field", {}).get("operators")
         if row["threads"] != 1 or not operators:
             continue
-        found = layers(operators, functions(row["network"], row["batch"]))
+        found = layers(operators, functions(f"zoo:{row['network']}", row["batch"]))
         title = f"{row['network']}, batch 1, 1 thread, not tuned: GFLOP/s of each layer"
         names.append(f"{row['network']}.svg")
         write_text(folder / names[-1], figure(title, found, row["peak"]["steady_gflops"]))
@@ -178,13 +135,13 @@ def main() -> None:
         write_text(given.save, json.dumps(result, indent=1))
     print(json.dumps(result, indent=2) if given.json else tables.markdown(result))
     if given.write:
-        text.write(given.write, {"tables": tables.markdown(result)})
+        text.write(given.write, {"tables": tables.markdown(result)}, "benchmarks/cpu.py")
     if given.layers:
         figures = draw(result, given.layers)
         if given.write:
             folder = given.layers.relative_to(given.write.parent)
             links = "\n\n".join(f"![{name}]({folder}/{name})" for name in figures)
-            text.write(given.write, {"figures": links})
+            text.write(given.write, {"figures": links}, "benchmarks/cpu.py")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
     contender.py ENGINE MODEL INPUT.npy OUTPUT.npy THREADS CPU,CPU,…
 
 Answers in lines of JSON: one when the network has run for the first time, then one for each line
-`{"runs": N, "seconds": S}` that comes in. Ends with its input.
+`{"runs": N, "seconds": S}` that comes in. Ends with its input. Times are by the clock, and of all the
+process's threads on CPUs.
 """
 
 from __future__ import annotations
@@ -27,22 +28,28 @@ def peak_mib() -> float:
     raise LookupError("VmHWM")
 
 
-def block(engine: Any, runs: int, seconds: float) -> list[float]:
-    """Return the milliseconds of up to `runs` inferences, begun within `seconds`; one at least."""
+def block(engine: Any, runs: int, seconds: float) -> tuple[list[float], list[float]]:
+    """Return the milliseconds and CPU milliseconds of up to `runs` inferences, begun within `seconds`.
+
+    One at least.
+    """
     for _ in range(_WARM):
         begun = time.perf_counter()
         engine.run()
         if time.perf_counter() - begun > _LONG_S:
             break
     times: list[float] = []
+    spent: list[float] = []
     until = time.perf_counter() + seconds
     while len(times) < runs:
         begun = time.perf_counter()
         if times and begun >= until:
             break
+        used = time.process_time()
         engine.run()
         times.append((time.perf_counter() - begun) * 1e3)
-    return times
+        spent.append((time.process_time() - used) * 1e3)
+    return times, spent
 
 
 def serve(answers: TextIO, name: str, model: str, given: str, output: str, threads: str) -> None:
@@ -63,7 +70,8 @@ def serve(answers: TextIO, name: str, model: str, given: str, output: str, threa
         answer(load_s=time.perf_counter() - begun, idle_mib=idle, peak_mib=peak_mib())
         for line in sys.stdin:
             order = json.loads(line)
-            answer(times_ms=block(engine, order["runs"], order["seconds"]), peak_mib=peak_mib())
+            times, spent = block(engine, order["runs"], order["seconds"])
+            answer(times_ms=times, cpu_ms=spent, peak_mib=peak_mib())
     except Exception as error:
         answer(error=f"{type(error).__name__}: {str(error).strip() or 'no words'}")
 

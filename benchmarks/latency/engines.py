@@ -63,7 +63,7 @@ class Ours:
         self._network = edge.edge_open(os.fsencode(model), ctypes.byref(options))
         self._check(0 if self._network else 1)
         extents = (c_int64 * given.ndim)(*given.shape)
-        tensor = _Tensor(b"float32", given.ndim, extents, given.ctypes.data, given.nbytes)
+        tensor = _Tensor(given.dtype.name.encode(), given.ndim, extents, given.ctypes.data, given.nbytes)
         self._check(edge.edge_set_input(self._network, 0, ctypes.byref(tensor)))
 
     def _check(self, status: int) -> None:

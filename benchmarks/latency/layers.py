@@ -10,11 +10,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Function:
-    """A fused function: FLOPs of a call, a label, and the rule that its code is made by."""
+    """A fused function: FLOPs of a call, a label, the rule that its code is made by, and its shapes."""
 
     flops: int
     label: str
     rule: str
+    shapes: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Layer:
     gflops: float
 
 
-def functions(model: str, batch: int) -> dict[str, Function]:
-    """Return the fused functions of a zoo network, as `toolchain build` makes them without records."""
+def functions(source: str, batch: int | None = None) -> dict[str, Function]:
+    """Return the fused functions of a network, as `toolchain build` makes them without records."""
     from toolchain.building.apply import pack
     from toolchain.building.cpu.core import core_of
     from toolchain.building.pipeline import fuse
@@ -54,10 +55,10 @@ def functions(model: str, batch: int) -> dict[str, Function]:
     from toolchain.targets.target import target_for
 
     target = target_for(host_profile())
-    fused = fuse(load_model(f"zoo:{model}", ModelOptions(batch=batch)).module, target.target)
+    fused = fuse(load_model(source, ModelOptions(batch=batch)).module, target.target)
     _, decisions = pack(fused, extract_tasks(fused), lambda _: None, core_of(target), winograd=True)
     return {
-        name: Function(task.flops, label(task.name, task.shapes), decision.rule)
+        name: Function(task.flops, label(task.name, task.shapes), decision.rule, task.shapes)
         for decision in decisions
         for task in [decision.task]
         for name in task.functions
@@ -86,13 +87,14 @@ def layers(operators: Iterable[Mapping[str, Any]], known: Mapping[str, Function]
     found = []
     for entry in operators:
         name, calls, ms = entry["name"], entry["calls"], entry["ms"]
-        function = known.get(_task(name, known), Function(0, name, ""))
+        function = known.get(task_of(name, known), Function(0, name, ""))
         gflops = function.flops * calls / ms / 1e6 if ms > 0 else 0.0
         found.append(Layer(function.label, function.rule, calls, ms, gflops))
     return sorted(found, key=lambda layer: -layer.ms)
 
 
-def _task(name: str, known: Iterable[str]) -> str:
+def task_of(name: str, known: Iterable[str]) -> str:
+    """Return the task that a compiled function belongs to; its own name where it is none's."""
     numbered = [
         task for task in known if name.startswith(task) and re.fullmatch(r"(_?\d+)?", name[len(task) :])
     ]

@@ -62,11 +62,12 @@ def measure(
     plan: Plan,
     library: Path,
     note: Callable[[str], None],
+    python: Path = PEERS_PYTHON,
 ) -> tuple[dict[str, Any], float]:
     """Return times, memory and error of each contender, or the reason why it has none.
 
     Outputs are compared with the reference's before anything is timed; who is wrong isn't timed. Returned
-    with it: how many CPUs other processes took meanwhile.
+    with it: how many CPUs other processes took meanwhile. `python` runs the contenders: it has the peers.
     """
     result: dict[str, dict[str, Any]] = {}
     running: dict[str, Contender] = {}
@@ -81,7 +82,7 @@ def measure(
         for name in (name for name in contenders if name in network.models):
             try:
                 running[name] = Contender(
-                    PEERS_PYTHON,
+                    python,
                     name,
                     network.models[name],
                     network.folder,
@@ -102,6 +103,7 @@ def measure(
         for name, taken in times.items():
             contender = running[name]
             result[name] = summary(taken) | {
+                "cpu_ms": round(min(contender.cpu_ms), 4),
                 "error": errors[name],
                 "peak_mib": round(contender.peak_mib, 1),
                 "idle_mib": round(contender.idle_mib, 1),

@@ -83,7 +83,7 @@ def prepare(name: str, batch: int, contenders: list[str], folder: Path) -> Netwo
     """Make every contender's files for a network of the zoo, and its seeded input (`input.npy`)."""
     folder.mkdir(parents=True)
     onnx = folder / "model.onnx"
-    options = [f"zoo:{name}", "--batch", str(batch)]
+    options: list[str | Path] = [f"zoo:{name}", "--batch", str(batch)]
     toolchain(folder, "model", "export", *options, "-o", onnx)
     network = Network(name, batch, folder, onnx)
     shape = _input_shape(onnx)
@@ -96,9 +96,9 @@ def prepare(name: str, batch: int, contenders: list[str], folder: Path) -> Netwo
     return network
 
 
-def _prepare_one(network: Network, contender: str, options: list[str], shape: tuple[int, ...]) -> None:
+def _prepare_one(network: Network, contender: str, options: list[str | Path], shape: tuple[int, ...]) -> None:
     if contender == "ours":
-        _build(network, options)
+        build(network, options)
         return
     files = [network.onnx]
     if contender in ("ncnn", "mnn"):
@@ -115,7 +115,8 @@ def _prepare_one(network: Network, contender: str, options: list[str], shape: tu
     network.sizes_mib[contender] = sum(file.stat().st_size for file in files) / MIB
 
 
-def _build(network: Network, options: list[str]) -> None:
+def build(network: Network, options: list[str | Path]) -> None:
+    """Build a network with our command line, cold, by its source and options."""
     output = network.folder / "built"
     begun = time.perf_counter()
     built = toolchain(network.folder, "build", *options, "--board", "local", "--no-shipped", "-o", output)

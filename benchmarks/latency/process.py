@@ -29,6 +29,8 @@ class Contender:
         Seconds from the engine's import to the end of the first inference.
     idle_mib, peak_mib
         Most memory resident: of the interpreter with numpy, and until now.
+    cpu_ms
+        CPU milliseconds of each inference until now.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Contender:
                 bufsize=0,
             )
         self._pending = b""
+        self.cpu_ms: list[float] = []
         try:
             first = self._answer(_LOAD_S)
         except BaseException:
@@ -85,6 +88,7 @@ class Contender:
             raise ContenderError(self._ended()) from error
         answer = self._answer(_BLOCK_S)
         self.peak_mib = answer["peak_mib"]
+        self.cpu_ms += answer["cpu_ms"]
         return [float(ms) for ms in answer["times_ms"]]
 
     def _answer(self, seconds: float) -> dict[str, Any]:

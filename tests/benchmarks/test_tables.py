@@ -11,6 +11,7 @@ import pytest
 from benchmarks.latency import tables
 from benchmarks.latency.document import fill
 
+BY = "benchmarks/cpu.py"
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 
 
@@ -108,13 +109,13 @@ def test_every_table_is_regular() -> None:
 
 
 def test_the_page_is_filled_again_and_again() -> None:
-    once = fill(PAGE.read_text(), "tables", "| 1 |")
+    once = fill(PAGE.read_text(), "tables", "| 1 |", BY)
     assert "\n| 1 |\n" in once
-    again = fill(once, "tables", "| 2 |")
+    again = fill(once, "tables", "| 2 |", BY)
     assert again == once.replace("| 1 |", "| 2 |")
-    assert fill(again, "figures", "![a](b)").count("![a](b)") == 1
+    assert fill(again, "figures", "![a](b)", BY).count("![a](b)") == 1
 
 
 def test_a_page_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="no lines"):
-        fill("# A page", "tables", "")
+        fill("# A page", "tables", "", BY)

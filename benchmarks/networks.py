@@ -1,0 +1,155 @@
+"""Our CPU code against onnxruntime over networks outside the zoo, family by family.
+
+    make bench-networks                                                     tables on stdout
+    make bench-networks BENCH="--networks yolo,lstm --threads 1"            some of them
+    make bench-networks BENCH="--write docs/benchmarks-networks.md"         and into the text
+
+Both are processes of their own, pinned to as many cores as they have threads, and take turns in blocks.
+Times are by the clock and by what all threads of a process took on CPUs: the second can be trusted on a
+machine that does other work too. With one thread our functions stand beside onnxruntime's nodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+
+from benchmarks.families.compare import costlier, joined, ours  # noqa: E402
+from benchmarks.families.nodes import theirs  # noqa: E402
+from benchmarks.families.page import markdown, ratios  # noqa: E402
+from benchmarks.families.table import FAMILIES  # noqa: E402
+from benchmarks.latency import document as text  # noqa: E402
+from benchmarks.latency.layers import functions  # noqa: E402
+from benchmarks.latency.measure import Plan, field, measure  # noqa: E402
+from benchmarks.latency.networks import Network, build  # noqa: E402
+from benchmarks.latency.process import ContenderError  # noqa: E402
+from benchmarks.machine import machine  # noqa: E402
+from benchmarks.words import counts, listed, note  # noqa: E402
+from toolchain.atomic import write_text  # noqa: E402
+
+PYTHON = ROOT / ".venv/bin/python"
+CONTENDERS = ("ours", "onnxruntime")
+FIELD_S = 2.0
+
+
+def options() -> argparse.Namespace:
+    """Return the command line's options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--networks", type=listed(tuple(FAMILIES)), default=list(FAMILIES), metavar="N,N")
+    parser.add_argument("--threads", type=counts, default=[1, 2], metavar="N,N")
+    parser.add_argument("--rounds", type=int, default=4, help="blocks of each contender (default 4)")
+    parser.add_argument("--runs", type=int, default=25, help="most inferences of a block (default 25)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="of a block, about (default 0.5)")
+    parser.add_argument("--json", action="store_true", help="print the numbers instead of tables")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="keep the numbers")
+    parser.add_argument("--read", type=Path, metavar="FILE", help="measure nothing: take kept numbers")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="fill the tables of a Markdown file")
+    return parser.parse_args()
+
+
+def prepare(name: str, folder: Path) -> Network:
+    """Write a network and its seeded input, and build it with our command line."""
+    family = FAMILIES[name]
+    folder.mkdir()
+    path = folder / "model.onnx"
+    onnx.save(family.model(), str(path))
+    random = np.random.default_rng(0)
+    given = (
+        random.integers(0, family.tokens, family.shape)
+        if family.tokens
+        else random.standard_normal(family.shape).astype(np.float32)
+    )
+    np.save(folder / "input.npy", given)
+    network = Network(name, 1, folder, path, models={"onnxruntime": path})
+    try:
+        build(network, [path])
+    except ContenderError as error:
+        network.reasons["ours"] = str(error)
+    return network
+
+
+def measured_network(network: Network, plan: Plan, threads: list[int], library: Path) -> list[dict[str, Any]]:
+    """Return a row for each number of threads; with one, the functions that cost more."""
+    rows = []
+    for count in threads:
+        row: dict[str, Any] = {"network": network.name, "batch": 1, "threads": count}
+        row["contenders"], row["others"] = measure(
+            network, list(CONTENDERS), count, plan, library, note, PYTHON
+        )
+        row["build_s"] = network.build_s
+        if count == 1 and network.bundle and "cpu_ms" in row["contenders"].get("ours", {}):
+            row["costlier"] = _costlier(network, row["contenders"])
+        found = ratios(row)
+        note(f"{network.name}, threads {count}: " + ("{:.2f} by CPU time, {:.2f} by the clock".format(*found)
+             if found else str(row["contenders"].get("ours"))))  # fmt: skip
+        rows.append(row)
+    return rows
+
+
+def _costlier(network: Network, contenders: Mapping[str, Any]) -> list[dict[str, Any]]:
+    profile = field(network, 1, FIELD_S)
+    if "operators" not in profile:
+        return []
+    nodes = theirs(network.onnx, np.load(network.folder / "input.npy"))
+    took = [contenders[name]["cpu_ms"] for name in CONTENDERS]
+    found = joined(ours(profile["operators"], functions(str(network.onnx)), nodes), nodes, *took)
+    return [
+        {"kind": key[0], **vars(group), "rules": sorted(group.rules)}
+        for key, group in costlier(found, took[1])
+    ]
+
+
+def measured(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Return everything that was measured."""
+    from toolchain.host import host_profile
+    from toolchain.runtime import arch_of, ensure_runtime
+
+    plan = Plan(given.rounds, given.runs, given.seconds)
+    result: dict[str, Any] = {"machine": machine(["onnxruntime"], PYTHON), "plan": vars(plan), "rows": []}
+    library = ensure_runtime(arch_of(host_profile()), progress=note).library
+    for name in given.networks:
+        note(f"{name}: building")
+        network = prepare(name, folder / name)
+        for who, reason in network.reasons.items():
+            note(f"{who}: {reason}")
+        result["rows"] += measured_network(network, plan, given.threads, library)
+        if given.save:  # what there is counts, should it be cut short
+            write_text(given.save, json.dumps(result, indent=1))
+        shutil.rmtree(network.folder)
+    return result
+
+
+def main() -> None:
+    """Measure, then print, keep and write what was asked for."""
+    given = options()
+    if given.read:
+        result = json.loads(given.read.read_text())
+    else:
+        begun = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="bench-networks-") as folder:
+            result = measured(given, Path(folder))
+        note(f"took {time.monotonic() - begun:.0f} s")
+    if given.save:
+        write_text(given.save, json.dumps(result, indent=1))
+    print(json.dumps(result, indent=2) if given.json else markdown(result))
+    if given.write:
+        text.write(given.write, {"tables": markdown(result)}, "benchmarks/networks.py")
+
+
+if __name__ == "__main__":
+    main()
