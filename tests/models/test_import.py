@@ -83,21 +83,36 @@ def test_several_outputs_stay_in_order_and_probabilities_are_found(tmp_path: Pat
 
 def test_unsupported_operators_are_all_named(tmp_path: Path) -> None:
     extra = [
-        helper.make_node("QLinearConv", ["logits"], ["q1"], "first"),
-        helper.make_node("QLinearConv", ["q1"], ["q2"]),
+        helper.make_node("Constant", [], ["flat"], value_ints=[-1]),
+        helper.make_node("Cast", ["logits"], ["bytes"], to=TensorProto.UINT8),
+        helper.make_node("Reshape", ["bytes", "flat"], ["line"]),
+        helper.make_node("ImageDecoder", ["line"], ["q1"], "first"),
+        helper.make_node("Reshape", ["q1", "flat"], ["q1_line"]),
+        helper.make_node("ImageDecoder", ["q1_line"], ["q2"]),
         helper.make_node("Relu", ["q2"], ["q3"], "mine", domain="my.own"),
     ]
-    graph = classifier(extra=extra)
+    graph = classifier(extra=extra, extra_outputs=[tensor_info("q3", (1,))], opset=20)
+    graph.opset_import.append(helper.make_opsetid("my.own", 1))
     with pytest.raises(
-        UsageError, match=r"net.onnx: unsupported operators: QLinearConv \(first, q2\); my.own.Relu"
+        UsageError, match=r"net.onnx: unsupported operators: ImageDecoder \(first, q2\); my.own.Relu"
     ):
         load(tmp_path, graph)
     found = inspect_model(str(tmp_path / "net.onnx"), OPTIONS)
     assert found["unsupported"] == [
-        {"op": "QLinearConv", "nodes": ["first", "q2"]},
+        {"op": "ImageDecoder", "nodes": ["first", "q2"]},
         {"op": "my.own.Relu", "nodes": ["mine"]},
     ]
-    assert found["operators"]["QLinearConv"] == 2
+    assert found["operators"]["ImageDecoder"] == 2
+
+
+def test_what_no_output_needs_is_no_obstacle(tmp_path: Path) -> None:
+    extra = [
+        helper.make_node("NonZero", ["prob"], ["z"]),
+        helper.make_node("Relu", ["z"], ["rz"], domain="my"),
+    ]
+    graph = classifier(extra=extra)
+    graph.opset_import.append(helper.make_opsetid("my", 1))
+    assert [spec.name for spec in load(tmp_path, graph).outputs] == ["prob"]
 
 
 def test_an_operator_used_in_an_unsupported_way_is_named(
@@ -119,7 +134,7 @@ def test_an_output_whose_shape_depends_on_the_data_is_refused(tmp_path: Path) ->
         extra=[helper.make_node("NonZero", ["prob"], ["where"], "where")],
         extra_outputs=[tensor_info("where", (2, "n"), TensorProto.INT64)],
     )
-    with pytest.raises(UsageError, match="shape of output 'where' depends on the data"):
+    with pytest.raises(UsageError, match=r"NonZero \(node 'where'\) makes a tensor whose shape depends"):
         load(tmp_path, graph)
 
 

@@ -37,12 +37,6 @@ def resizing(
         nodes = [helper.make_node(operator, ["x"], ["y"], "up", mode=mode, scales=scales.tolist())]
     elif stored == "node":
         nodes.insert(0, helper.make_node("Constant", [], ["s"], value=onnx.numpy_helper.from_array(scales)))
-    elif stored == "computed":
-        nodes = [
-            helper.make_node("ReduceMean", ["x"], ["m"], axes=[0, 2, 3], keepdims=0),
-            helper.make_node("Concat", ["m", "m"], ["s"], axis=0),
-            *nodes,
-        ]
     weights = {"s": scales} if stored == "initializer" else {}
     graph = graph_of(nodes, [tensor_info("x", shape)], [tensor_info("y", out)], weights, opset)
     path = folder / "up.onnx"
@@ -85,7 +79,6 @@ def test_fractions_lines_and_shrinking(
 @pytest.mark.parametrize(
     ("opset", "scales", "stored", "reason"),
     [
-        (9, [1, 1, 2, 2], "computed", "its scales are computed by the network"),
         (
             9,
             [1, 1, 1.3, 1],

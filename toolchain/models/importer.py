@@ -10,6 +10,7 @@ from onnx import checker, numpy_helper
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.fold import fold_batch_norms
+from toolchain.models.folding.result import Folded
 from toolchain.models.padding import with_explicit_pads
 from toolchain.models.resizing import with_new_resizes
 from toolchain.models.rewrites import RULES
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 DOMAINS = frozenset({"", "ai.onnx", "com.microsoft"})
 """Operator domains that the importer's table speaks about; it looks at names alone."""
+
+CONTROL = frozenset({"If", "Loop", "Scan"})
+"""Written flat where that can be; folding says why where it cannot."""
 
 NODES_SHOWN = 5
 HINT = "`toolchain model inspect` lists the operators; export the network without these"
@@ -36,7 +40,7 @@ def unsupported_operators(model: onnx.ModelProto) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for node in all_nodes(model.graph):
         if node.domain in DOMAINS and (
-            node.op_type in RULES or tvm_compat.onnx_converts(node.op_type, opset)
+            node.op_type in RULES or node.op_type in CONTROL or tvm_compat.onnx_converts(node.op_type, opset)
         ):
             continue
         operator = node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
@@ -56,6 +60,20 @@ def check_supported(model: onnx.ModelProto, origin: str) -> None:
     if unsupported:
         listed = "; ".join(f"{operator} ({_some(nodes)})" for operator, nodes in unsupported.items())
         raise UsageError(f"{origin}: unsupported operators: {printable(listed)}", HINT)
+
+
+def check_foldable(folded: Folded, origin: str) -> None:
+    """Refuse a model whose control flow or shapes depend on the data.
+
+    Raises
+    ------
+    UsageError
+        Names the first such node.
+    """
+    if folded.problems:
+        problem = folded.problems[0]
+        told = printable(repr(node_name(problem.node)))
+        raise UsageError(f"{origin}: {problem.node.op_type} (node {told}) {problem.reason}", HINT_ONE)
 
 
 def check_valid(model: onnx.ModelProto, origin: str) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import onnx
 
+from toolchain.models.folding.fold import fold
 from toolchain.models.importer import (
+    check_foldable,
     check_supported,
     check_valid,
     import_module,
@@ -37,7 +39,7 @@ class Model:
     source
         `zoo:NAME` or the file's absolute path.
     onnx
-        The float32 reference graph, all shapes static, weights inside.
+        The graph as it came, which the expected output is computed from: inputs static, weights inside.
     module
         The same as Relax, its products in the options' dtype; weights are constants, the i-th parameter of
         `main` is `inputs[i]`.
@@ -74,10 +76,12 @@ def load_model(source: str, options: ModelOptions) -> Model:
     """
     found = read_source(source, options)
     proto = modernised(found.proto, found.origin)
-    check_supported(proto, found.origin)
     static = specialise(proto, options, found.origin)
     check_valid(static, found.origin)
-    graph = inferred(static, found.origin)
+    folded = fold(static, found.origin)
+    check_supported(folded.model, found.origin)
+    check_foldable(folded, found.origin)
+    graph = inferred(folded.model, found.origin)
     module = import_module(inferred(rewrite(graph, found.origin), found.origin), found.origin)
     outputs = output_specs(graph, module, found.origin)
     if options.dtype == "float16":
@@ -87,7 +91,7 @@ def load_model(source: str, options: ModelOptions) -> Model:
     return Model(
         name=found.name,
         source=found.origin,
-        onnx=graph,
+        onnx=static,
         module=module,
         inputs=input_specs(graph),
         outputs=outputs,

@@ -21,6 +21,9 @@ Shape = tuple[Dimension, ...]
 FIRST_IR_WITHOUT_STORED_INPUTS = 4
 """Before, stored tensors had to be listed among the inputs (ONNX's IR.md, "Graphs")."""
 
+NAMELESS = frozenset({"?", "-1", "None"})
+"""What exporters write in place of a name."""
+
 WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
 """Operators that move a kernel over an image."""
 
@@ -38,7 +41,15 @@ def dimensions(value: onnx.ValueInfoProto) -> Shape | None:
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return None
-    return tuple(dim.dim_value if dim.dim_value > 0 else dim.dim_param or "?" for dim in tensor.shape.dim)
+    return tuple(dim.dim_value if dim.dim_value > 0 else _named(dim) or "?" for dim in tensor.shape.dim)
+
+
+def _named(dim: onnx.TensorShapeProto.Dimension) -> str:
+    """Return the name of an open dimension; empty where it has none.
+
+    Exporters write "unknown" as a name, and then write it more than once: it binds nothing.
+    """
+    return "" if dim.dim_param.startswith("unk__") or dim.dim_param in NAMELESS else dim.dim_param
 
 
 def dtype_of(value: onnx.ValueInfoProto) -> str:
@@ -214,7 +225,7 @@ def _fill(value: onnx.ValueInfoProto, wanted: Shape, bound: dict[str, int], orig
     for dim, extent in zip(shape.dim, wanted, strict=True):
         if isinstance(extent, str):
             continue
-        if dim.dim_param and bound.setdefault(dim.dim_param, extent) != extent:
+        if _named(dim) and bound.setdefault(dim.dim_param, extent) != extent:
             raise UsageError(
                 f"{origin}: input {format_shape(value.name, wanted)}: dimension {dim.dim_param!r} was given "
                 f"as {bound[dim.dim_param]} before",

@@ -1,0 +1,137 @@
+"""Runs single nodes on known values, with onnxruntime: the same kernels that compute the reference."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper
+
+from toolchain.models.folding.constants import Array, Constant
+
+KEPT = 256
+"""Sessions kept for nodes of the same kind: making one takes a thousand times as long as running it."""
+
+RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+)
+"""Operators whose results differ from run to run."""
+
+_CODES = {
+    "tensor(float)": onnx.TensorProto.FLOAT,
+    "tensor(double)": onnx.TensorProto.DOUBLE,
+    "tensor(float16)": onnx.TensorProto.FLOAT16,
+    "tensor(bool)": onnx.TensorProto.BOOL,
+    **{f"tensor(int{bits})": getattr(onnx.TensorProto, f"INT{bits}") for bits in (8, 16, 32, 64)},
+    **{f"tensor(uint{bits})": getattr(onnx.TensorProto, f"UINT{bits}") for bits in (8, 16, 32, 64)},
+}
+
+
+class Evaluator:
+    """Computes nodes of one model.
+
+    Parameters
+    ----------
+    model
+        Its operator sets are what the nodes mean.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._opsets = list(model.opset_import)
+        self._ir = model.ir_version
+        self._sessions: OrderedDict[tuple[object, ...], onnxruntime.InferenceSession | None] = OrderedDict()
+
+    def run(self, node: onnx.NodeProto, inputs: Sequence[Constant | None]) -> list[Array | None] | None:
+        """Return what the node computes, None for an output that it leaves out; None where it cannot."""
+        if any(each is not None and not _plain(each) for each in inputs):
+            return None
+        arrays = [None if each is None else each.array for each in inputs]
+        session = self._session(node, arrays)
+        if session is None:
+            return None
+        feed = {f"i{index}": array for index, array in enumerate(arrays) if array is not None}
+        try:
+            results = iter(session.run(None, feed))
+        except Exception:  # onnxruntime's errors have no common parent; the node stays as it is
+            return None
+        found = [next(results) if name else None for name in node.output]
+        return found if all(each is None or isinstance(each, np.ndarray) for each in found) else None
+
+    def types(
+        self, node: onnx.NodeProto, types: dict[str, onnx.TypeProto], values: dict[str, onnx.TensorProto]
+    ) -> dict[str, onnx.TypeProto]:
+        """Return the types of the outputs as onnxruntime infers them, for operators that onnx knows not."""
+        inputs = [
+            helper.make_value_info(name, types[name]) for name in dict.fromkeys(node.input) if name in types
+        ]
+        stored = []
+        for name, tensor in values.items():
+            stored.append(onnx.TensorProto())
+            stored[-1].CopyFrom(tensor)
+            stored[-1].name = name
+        outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+        session = self._made([node], [each for each in inputs if each.name not in values], outputs, stored)
+        if session is None:
+            return {}
+        return {
+            each.name: helper.make_tensor_type_proto(
+                _CODES[each.type], [d if isinstance(d, int) else None for d in each.shape]
+            )
+            for each in session.get_outputs()
+            if each.type in _CODES and each.shape  # an empty one may be unknown as well as a scalar's
+        }
+
+    def _session(
+        self, node: onnx.NodeProto, arrays: Sequence[Array | None]
+    ) -> onnxruntime.InferenceSession | None:
+        kinds = tuple(None if array is None else array.dtype.name for array in arrays)
+        attributes = b"\0".join(each.SerializeToString(deterministic=True) for each in node.attribute)
+        key = (node.domain, node.op_type, kinds, tuple(map(bool, node.output)), attributes)
+        if key in self._sessions:
+            self._sessions.move_to_end(key)
+            return self._sessions[key]
+        renamed = onnx.NodeProto()
+        renamed.CopyFrom(node)
+        del renamed.input[:], renamed.output[:]
+        renamed.input.extend("" if array is None else f"i{i}" for i, array in enumerate(arrays))
+        renamed.output.extend(f"o{i}" if name else "" for i, name in enumerate(node.output))
+        inputs = [
+            helper.make_tensor_value_info(f"i{i}", helper.np_dtype_to_tensor_dtype(array.dtype), None)
+            for i, array in enumerate(arrays)
+            if array is not None
+        ]
+        outputs = [onnx.ValueInfoProto(name=name) for name in renamed.output if name]
+        session = self._made([renamed], inputs, outputs, [])
+        self._sessions[key] = session
+        if len(self._sessions) > KEPT:
+            self._sessions.popitem(last=False)
+        return session
+
+    def _made(
+        self,
+        nodes: list[onnx.NodeProto],
+        inputs: list[onnx.ValueInfoProto],
+        outputs: list[onnx.ValueInfoProto],
+        stored: list[onnx.TensorProto],
+    ) -> onnxruntime.InferenceSession | None:
+        graph = helper.make_graph(nodes, "node", inputs, outputs, stored)
+        model = helper.make_model(graph, opset_imports=self._opsets, ir_version=self._ir)
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # what it cannot run stays in the graph, and is judged there
+        try:
+            return onnxruntime.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception:
+            return None
+
+
+def _plain(constant: Constant) -> bool:
+    """Tell whether numpy itself has the type; onnxruntime takes no others from Python."""
+    code = constant.type.tensor_type.elem_type
+    return code in _CODES.values()

@@ -1,0 +1,96 @@
+"""Puts together the folded graph: what its outputs need, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import onnx
+from onnx import helper
+
+from toolchain.models.folding.result import Folded, Problem
+from toolchain.models.folding.scope import Scope
+from toolchain.models.folding.walk import Walk
+from toolchain.models.walk import all_nodes, input_values
+
+
+def finished(walk: Walk, scope: Scope, frozen: Collection[str]) -> Folded:
+    """Return the folded model.
+
+    Parameters
+    ----------
+    walk
+        Done with all nodes.
+    scope
+        The names of the whole graph.
+    frozen
+        Inputs that are constants now.
+    """
+    source = walk.model
+    outputs = _outputs(walk, scope)
+    kept, needed = _needed(walk, [value.name for value in outputs])
+    model = onnx.ModelProto()
+    model.ir_version, model.producer_name = source.ir_version, source.producer_name
+    model.opset_import.extend(source.opset_import)
+    graph = model.graph
+    graph.name = source.graph.name
+    graph.input.extend(value for value in input_values(source.graph) if value.name not in frozen)
+    graph.output.extend(outputs)
+    nodes = [walk.nodes[index] for index in kept]
+    graph.node.extend(nodes)
+    for name, constant in walk.values.items():
+        if name in needed:
+            tensor = graph.initializer.add()
+            tensor.CopyFrom(constant.tensor)
+            tensor.name = name
+    declared = {value.name for value in (*graph.input, *graph.output)}
+    for node in nodes:
+        for name in node.output:
+            if name in walk.types and name not in declared:
+                graph.value_info.add(name=name).type.CopyFrom(walk.types[name])
+    problems = [problem for index in kept if (problem := _problem(walk, index, needed)) is not None]
+    return Folded(model, problems)
+
+
+def _problem(walk: Walk, index: int, needed: Collection[str]) -> Problem | None:
+    """Return what is wrong with a node: all that it reads has a shape, and what it makes has none."""
+    node = walk.nodes[index]
+    if index in walk.problems or node.domain not in ("", "ai.onnx"):
+        return walk.problems.get(index)
+    if any(walk.shape(name) is None for name in node.input if name):
+        return None
+    if all(walk.shape(name) is not None for name in node.output if name in needed):
+        return None
+    return Problem(node, "makes a tensor whose shape depends on the data")
+
+
+def _outputs(walk: Walk, scope: Scope) -> list[onnx.ValueInfoProto]:
+    """Return the outputs under their names, with what is known of their types."""
+    outputs = []
+    for value in walk.model.graph.output:
+        source = scope.find(value.name)
+        if source != value.name or source in walk.values:
+            walk.nodes.append(helper.make_node("Identity", [source], [value.name], value.name))
+        output = onnx.ValueInfoProto(name=value.name)
+        output.type.CopyFrom(walk.types.get(source, value.type))
+        walk.types[value.name] = output.type
+        outputs.append(output)
+    return outputs
+
+
+def _needed(walk: Walk, outputs: list[str]) -> tuple[list[int], set[str]]:
+    """Return the positions of the nodes that the outputs need, and all names that these read."""
+    needed = set(outputs)
+    kept = []
+    for index in range(len(walk.nodes) - 1, -1, -1):
+        node = walk.nodes[index]
+        if needed.isdisjoint(name for name in node.output if name):
+            continue
+        kept.append(index)
+        needed.update(name for name in node.input if name)
+        for inner in all_nodes(helper.make_graph([node], "", [], [])) if _holds_graphs(node) else ():
+            needed.update(inner.input)
+    return kept[::-1], needed
+
+
+def _holds_graphs(node: onnx.NodeProto) -> bool:
+    return any(each.HasField("g") or each.graphs for each in node.attribute)

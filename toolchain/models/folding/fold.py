@@ -1,0 +1,51 @@
+"""Folding of a whole model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+
+from toolchain.models.folding.constants import Array
+from toolchain.models.folding.control import branch, loop, scan
+from toolchain.models.folding.finish import finished
+from toolchain.models.folding.result import Folded
+from toolchain.models.folding.simple import dropout, identity, shape_of, size
+from toolchain.models.folding.walk import Special, Walk
+
+SPECIAL: dict[str, Special] = {
+    "Dropout": dropout,
+    "Identity": identity,
+    "If": branch,
+    "Loop": loop,
+    "Scan": scan,
+    "Shape": shape_of,
+    "Size": size,
+}
+"""Operators that are folded in a way of their own; all others are computed once their inputs are known."""
+
+
+def fold(
+    model: onnx.ModelProto, origin: str, frozen: Mapping[str, Array] | None = None, *, strict: bool = True
+) -> Folded:
+    """Fold what follows from the shapes of the inputs and from constants.
+
+    Parameters
+    ----------
+    model
+        With static inputs if all is to be folded; left alone.
+    origin
+        Where it came from, for messages.
+    frozen
+        Inputs that become constants, with their values.
+    strict
+        Refuse shapes that don't fit together, instead of leaving them open.
+
+    Raises
+    ------
+    UsageError
+        The shapes don't fit the operators; names the node.
+    """
+    walk = Walk(model, origin, strict, SPECIAL)
+    scope = walk.whole(frozen or {})
+    return finished(walk, scope, set(frozen or {}))

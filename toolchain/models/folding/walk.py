@@ -1,0 +1,216 @@
+"""The walk over a graph's nodes, in their order, that folds what is known by then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from toolchain.errors import UsageError
+from toolchain.foreign import first_line, printable
+from toolchain.models.folding.constants import Array, Constant, size_of, static_shape
+from toolchain.models.folding.evaluate import RANDOM, Evaluator
+from toolchain.models.folding.infer import Inference
+from toolchain.models.folding.result import Problem
+from toolchain.models.folding.scope import Names, Scope
+from toolchain.models.walk import input_values, node_name
+
+ALWAYS = 1 << 16
+"""Bytes that a computed constant may have in any case."""
+
+GROWTH = 4
+"""How much larger than what it is made of a larger one may be: int8 weights become float32."""
+
+MOST = 1 << 28
+"""Bytes that all computed constants may have beyond what the file stores: 256 MiB."""
+
+CONTROL = frozenset({"If", "Loop", "Scan"})
+
+
+# Folds a node of one type and returns True; or returns False, and it is treated as any other.
+Special = Callable[["Walk", onnx.NodeProto, Scope], bool]
+
+
+class Walk:
+    """The state of the walk: types and values by the names of the folded graph.
+
+    Parameters
+    ----------
+    model
+        With static inputs if all is to be folded; left alone.
+    origin
+        Where it came from, for messages.
+    strict
+        Refuse shapes that don't fit together, instead of leaving them open.
+    special
+        By operator, what folds its nodes in a way of its own.
+    """
+
+    def __init__(
+        self, model: onnx.ModelProto, origin: str, strict: bool, special: Mapping[str, Special]
+    ) -> None:
+        self.model = model
+        self.origin = origin
+        self.strict = strict
+        self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+        self.names = Names()
+        self.types: dict[str, onnx.TypeProto] = {}
+        self.values: dict[str, Constant] = {}
+        self.nodes: list[onnx.NodeProto] = []
+        self.problems: dict[int, Problem] = {}  # by the position of the node
+        self.unrolled = 0
+        self._evaluator = Evaluator(model)
+        self._inference = Inference(model, self._evaluator)
+        self._stored: dict[int, tuple[onnx.GraphProto, dict[str, str]]] = {}
+        self._budget = MOST
+        self._special = special
+
+    def whole(self, frozen: Mapping[str, Array]) -> Scope:
+        """Walk over the whole graph, some inputs of which are constants; return its names."""
+        graph = self.model.graph
+        for value in (*graph.input, *graph.output, *graph.initializer):
+            self.names.take(value.name)
+        for node in graph.node:
+            for name in node.output:
+                self.names.take(name)
+        for value in input_values(graph):
+            self.types[value.name] = value.type
+        for name, array in frozen.items():
+            self._know(name, Constant(array))
+        scope = Scope()
+        self.graph(graph, scope)
+        return scope
+
+    def graph(self, graph: onnx.GraphProto, scope: Scope) -> None:
+        """Walk over a graph; its nodes become nodes of the folded one."""
+        self.store(graph, scope)
+        for node in graph.node:
+            self.node(node, scope)
+
+    def store(self, graph: onnx.GraphProto, scope: Scope) -> None:
+        """Take over the stored tensors of a graph; once, however often the graph is walked over."""
+        if id(graph) not in self._stored:
+            names = {}
+            for tensor in graph.initializer:
+                names[tensor.name] = self._made(tensor.name, scope)
+                self._know(names[tensor.name], Constant(tensor))
+            for node in graph.node:
+                tensor = _constant(node)
+                if tensor is not None:
+                    name = node.output[0]
+                    names[name] = self._made(name, scope)
+                    self._know(names[name], Constant(tensor))
+            self._stored[id(graph)] = (graph, names)  # holds the graph: ids of what is gone are used again
+        scope.names.update(self._stored[id(graph)][1])
+
+    def node(self, node: onnx.NodeProto, scope: Scope) -> None:
+        """Fold one node, or write it."""
+        if _constant(node) is not None:
+            return
+        special = self._special.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        if special is None or not special(self, node, scope):
+            self.plain(node, scope)
+
+    def plain(self, node: onnx.NodeProto, scope: Scope, reason: str | None = None) -> None:
+        """Compute a node whose inputs are known; write any other, with the types of its outputs.
+
+        Parameters
+        ----------
+        reason
+            Why it cannot be compiled, if that is known already.
+        """
+        written = onnx.NodeProto()
+        written.CopyFrom(node)
+        for index, name in enumerate(node.input):
+            if name:
+                written.input[index] = scope.find(name)
+        for index, name in enumerate(node.output):
+            if name:
+                scope.names[name] = self._made(name, scope)
+                written.output[index] = scope.names[name]
+        types = self._infer(written)
+        if reason is None and self._compute(written, types):
+            return
+        if reason is not None:
+            self.problems[len(self.nodes)] = Problem(written, reason)
+        self.types.update({name: types[name] for name in written.output if name in types})
+        self.nodes.append(written)
+
+    def emit(self, operator: str, inputs: Sequence[str], like: str, **attributes: Any) -> str:
+        """Write (or compute) a new node on names of the folded graph; return its output's name."""
+        output = self.names.free(like)
+        node = helper.make_node(operator, list(inputs), [output], output, **attributes)
+        self.plain(node, Scope())
+        return output
+
+    def constant(self, array: Any, like: str) -> str:
+        """Store a value; return its name."""
+        name = self.names.free(like)
+        self._know(name, Constant(np.asarray(array)))
+        return name
+
+    def mark(self) -> int:
+        """Return where the walk is, for `forget`."""
+        return len(self.nodes)
+
+    def forget(self, mark: int) -> None:
+        """Take back what was written since `mark`; types and values of it stay, which nothing reads."""
+        del self.nodes[mark:]
+        for index in [index for index in self.problems if index >= mark]:
+            del self.problems[index]
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """Return the static shape of a tensor, if it is known."""
+        return static_shape(self.types.get(name))
+
+    def _made(self, name: str, scope: Scope) -> str:
+        """Return the folded graph's name for what a graph makes: its own, or one that nothing has."""
+        return name if scope.outer is None else self.names.free(name)
+
+    def _know(self, name: str, constant: Constant) -> None:
+        self.values[name] = constant
+        self.types[name] = constant.type
+
+    def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+        try:
+            return self._inference.outputs(node, self.types, self.values)
+        except Exception as error:  # InferenceError, or whatever the C++ side throws at a broken node
+            if not self.strict:
+                return {}
+            raise UsageError(
+                f"{self.origin}: the shapes don't fit together: {first_line(error)}",
+                f"node {printable(node_name(node))!r}; `toolchain model inspect` shows the inputs; "
+                "check the file, --shape and --batch",
+            ) from error
+
+    def _compute(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> bool:
+        inputs = [self.values.get(name) if name else None for name in node.input]
+        if node.op_type in RANDOM | CONTROL or any(
+            value is None and name for value, name in zip(inputs, node.input, strict=True)
+        ):
+            return False
+        made_of = sum(value.nbytes for value in inputs if value is not None)
+        sizes = [size_of(types.get(name)) for name in node.output if name]
+        known = [size for size in sizes if size is not None]
+        # Where a size is not known (NonZero of a constant), the result is about as large as the input.
+        wanted = sum(known) if len(known) == len(sizes) else 8 * made_of
+        if wanted > ALWAYS and (wanted > GROWTH * made_of or wanted > self._budget):
+            return False
+        results = self._evaluator.run(node, inputs)
+        if results is None:
+            return False
+        for name, array in zip(node.output, results, strict=True):
+            if name and array is not None:
+                self._know(name, Constant(array))
+        self._budget -= wanted
+        return True
+
+
+def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
+    """Return the tensor of a `Constant`."""
+    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx"):
+        return None
+    return next((each.t for each in node.attribute if each.name == "value"), None)
