@@ -10,6 +10,7 @@ import onnxruntime
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
+from toolchain.models.sigmoid import also_giving, sigmoid, sigmoid_inputs
 from toolchain.models.spec import TensorSpec, check_inputs
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def _sample(spec: TensorSpec, seed: int) -> np.ndarray:
 def reference_outputs(model: Model, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Compute the outputs with onnxruntime on the source graph, on one thread of this CPU.
 
+    A Sigmoid that makes an output is computed here, from onnxruntime's values before it.
+
     Raises
     ------
     UsageError
@@ -51,16 +54,20 @@ def reference_outputs(model: Model, inputs: dict[str, np.ndarray]) -> dict[str, 
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     options.log_severity_level = 3  # errors; warnings about unused weights are no news
     names = [spec.name for spec in model.outputs]
+    logits = sigmoid_inputs(model.onnx)
+    asked = sorted({*names, *logits.values()})
     try:
         session = onnxruntime.InferenceSession(
-            model.onnx.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            also_giving(model.onnx, set(logits.values())), options, providers=["CPUExecutionProvider"]
         )
-        results = session.run(names, inputs)
+        results = dict(zip(asked, session.run(asked, inputs), strict=True))
     except Exception as error:  # onnxruntime's errors have no common parent
         raise UsageError(
             f"{model.source}: onnxruntime, which gives the reference, cannot run it: {first_line(error)}"
         ) from error
-    outputs = dict(zip(names, results, strict=True))
+    outputs = {name: results[name] for name in names}
+    for name, before in logits.items():
+        outputs[name] = sigmoid(results[before]).reshape(outputs[name].shape)
     _check_finite(model, outputs)
     return outputs
 
