@@ -5,7 +5,11 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import onnx
+
 from tests.cli.conftest import Toolchain
+from tests.models.graphs import classifier
+from tests.models.test_cutting import detector
 from toolchain.models.zoo import ZOO
 
 
@@ -29,3 +33,18 @@ def test_inspect_shows_inputs_and_operators(invoke: Toolchain) -> None:
     ran = invoke("model", "inspect", "mobilenet", "--batch", "1")
     assert ran.code == 0
     assert "data [1, 3, 224, 224] float32" in ran.out and "Conv" in ran.out and "1.14 GFLOP" in ran.out
+
+
+def test_inspect_shows_a_network_whose_shapes_are_open(invoke: Toolchain, folder: Path) -> None:
+    onnx.save(classifier(shape=("batch", 3, "height", None)), folder / "open.onnx")
+    ran = invoke("model", "inspect", "open.onnx")
+    assert ran.code == 0
+    assert "input   data ['batch', 3, 'height', '?'] float32" in ran.out
+    assert "FLOPs unknown" in ran.out and "Conv" in ran.out
+
+
+def test_inspect_shows_where_a_network_can_be_cut(invoke: Toolchain, folder: Path) -> None:
+    onnx.save(detector(), folder / "d.onnx")
+    ran = invoke("model", "inspect", "d.onnx", "--shape", "size=1,4")
+    assert "cannot be compiled: NonMaxSuppression (node 'nms') makes a tensor" in ran.out
+    assert "can be compiled up to these tensors: --outputs boxes,scores,mean" in ran.out

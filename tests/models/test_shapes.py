@@ -49,14 +49,18 @@ def test_open_dimensions_are_filled(save: Save, declared: Dimensions, options: M
 @pytest.mark.parametrize(
     ("declared", "options", "message"),
     [
-        (("batch", 3, "h", 8), ModelOptions(), "leaves open .* data=batch,3,h,8 .*--shape data=D,3,D,8"),
+        (
+            ("batch", 3, "h", 8),
+            ModelOptions(),
+            "leaves open .* data=batch,3,h,8 .*--shape data=1,3,D,8 with numbers for D",
+        ),
         (
             ("batch", 3, 8, 8),
             ModelOptions(),
-            "add --shape data=D,3,8,8 with a number for each D, or --batch N",
+            r"toolchain demo /\S+/net.onnx --shape data=1,3,8,8, .* or --batch N",
         ),
         (("batch", 3, "h", 8), ModelOptions(batch=2), "leaves open .* data=2,3,h,8"),
-        (None, ModelOptions(), "says nothing about the shape of input 'data'.*--shape data="),
+        (None, ModelOptions(), r"data \(not even how many dimensions\) .*--shape data=D,D,D,D"),
         ((1, 3, 8, 8), ModelOptions(batch=2), "--batch 2: .*no input that can have this first dimension"),
         ((1, 3, 8, 8), ModelOptions(shapes={"data": (1, 3, 9, 9)}), "declares data=1,3,8,8, and only open"),
         ((1, 3, 8, 8), ModelOptions(shapes={"dat": (1,)}), "no input 'dat' .its inputs are: data"),
@@ -87,6 +91,33 @@ def test_a_name_bound_by_one_input_holds_for_the_others(save: Save) -> None:
     assert [spec.shape for spec in (*loaded.inputs, *loaded.outputs)] == [(4, 6), (1, 6), (4, 6)]
     batched = load_model(save(model), ModelOptions(batch=4, shapes={"b": (1, 6)}))
     assert batched.outputs[0].shape == (4, 6)
+
+
+@pytest.mark.parametrize("nameless", ["?", "-1", "None", "unk__7", ""])
+def test_dimensions_without_a_name_are_not_the_same_one(save: Save, nameless: str) -> None:
+    model = classifier(shape=(1, 3, "h", "w"))
+    for dim in model.graph.input[0].type.tensor_type.shape.dim[2:]:
+        dim.dim_param = nameless
+    found = inspect_model(save(model), ModelOptions())
+    assert found["inputs"][0]["shape"] == [1, 3, "?", "?"]
+    shapes = {"data": (1, 3, 9, 8)}
+    assert load_model(save(model), ModelOptions(shapes=shapes)).inputs[0].shape == (1, 3, 9, 8)
+
+
+def test_what_is_open_is_told_for_all_inputs_at_once(save: Save) -> None:
+    model = graph_of(
+        [helper.make_node("Concat", ["a b", "c"], ["both"], axis=1)],
+        [tensor_info("a b", ("n", "m")), tensor_info("c", (1, None))],
+        [tensor_info("both", ("n", None))],
+        {},
+    )
+    with pytest.raises(UsageError, match=r"its inputs: a b=n,m; c=1,[?]") as caught:
+        load_model(save(model), ModelOptions(layout="NCHW"))
+    assert caught.value.hint
+    assert "net.onnx --layout NCHW --shape 'a b=1,D' --shape c=1,D with" in caught.value.hint
+    with pytest.raises(UsageError, match=r"inputs: c=1,[?]") as caught:
+        load_model(save(model), ModelOptions(shapes={"a b": (1, 2)}))
+    assert "--shape 'a b=1,2' --shape c=1,D" in str(caught.value.hint)
 
 
 def test_inspect_shows_open_dimensions_by_name(save: Save) -> None:

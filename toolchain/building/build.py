@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +26,6 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.linking.choice import linker_named
 from toolchain.linking.gate import check_library
 from toolchain.models.load import Model
-from toolchain.models.options import ModelOptions
 from toolchain.models.reference import reference_outputs, sample_inputs
 from toolchain.models.spec import check_inputs
 from toolchain.records.key import RecordKey
@@ -207,16 +207,10 @@ def _require_tuned(decisions: list[Decision], model: Model, target: BuildFor, cl
     board = target.board or target.profile.name
     listed = ", ".join(f"{task.id} ({task.name})" for task in missing)
     typed = {"board": board, "cluster": cluster}
-    for name in ("layout", "winograd", "dtype", "batch"):
-        value = getattr(model.options, name)
-        typed[name] = None if value == getattr(ModelOptions(), name) else str(value)
-    if len(missing) < len(decisions):
-        typed["tasks"] = ",".join(task.id for task in missing)
-    options = "".join(f" --{name} {value}" for name, value in typed.items() if value is not None)
-    for name, shape in model.options.shapes.items():
-        options += f" --shape {name}={','.join(map(str, shape))}"
+    where = "".join(f" --{name} {value}" for name, value in typed.items() if value is not None)
+    which = f" --tasks {','.join(task.id for task in missing)}" if len(missing) < len(decisions) else ""
     raise ToolchainError(
         f"--require-tuned: {len(missing)} of {len(decisions)} tasks of {model.name} "
         f"have no record that applies on {board}: {listed}",
-        f"toolchain tune {model.source}{options}",
+        f"toolchain tune {quote(model.source)}{where}{model.options.typed()}{which}",
     )

@@ -81,7 +81,9 @@ def command(
 
     target = find_target(board_name(board))
     target.profile.device(device)
-    if container := container_for(engine, target.profile, files_of(model, inputs), [output]):
+    if container := container_for(
+        engine, target.profile, files_of(model, inputs, options.value_files), [output]
+    ):
         return container.run()
 
     from toolchain.building.build import BuildOptions, build

@@ -125,9 +125,9 @@ def container_for(
     return Container(choice.image, mounts) if choice.image else None
 
 
-def files_of(model: str, inputs: Iterable[str] = ()) -> Iterator[Path]:
-    """Yield the files that a MODEL and values of `NAME=FILE.npy` name, as far as they are there."""
-    for name in (model, *(value.partition("=")[2] for value in inputs)):
+def files_of(model: str, inputs: Iterable[str] = (), files: Iterable[Path] = ()) -> Iterator[Path]:
+    """Yield the files that a MODEL, values of `NAME=FILE.npy` and others name, as far as they are there."""
+    for name in (model, *(value.partition("=")[2] for value in inputs), *map(str, files)):
         try:
             if name and Path(name).exists():
                 yield Path(name)

@@ -59,10 +59,18 @@ def _show(found: dict[str, Any]) -> None:
         for tensor in found[kind]:
             click.echo(f"{kind[:-1]:<8}{tensor['name']} {tensor['shape']} {tensor['dtype']}")
     click.echo(f"{'sha256':<8}{found['sha256']}")
-    click.echo(f"{found['parameters']:,} parameters, {found['flops'] / 1e9:.2f} GFLOP")
+    unknown = "FLOPs unknown: shapes are open, or a loop is; give them with --shape or --batch"
+    flops = unknown if found["flops"] is None else f"{found['flops'] / 1e9:.2f} GFLOP"
+    click.echo(f"{found['parameters']:,} parameters, {flops}")
     table(["OPERATOR", "COUNT"], sorted(found["operators"].items(), key=lambda item: -item[1]))
     for unsupported in found["unsupported"]:
         click.echo(f"cannot be compiled: {unsupported['op']} in {', '.join(unsupported['nodes'])}")
+    for problem in found["data_dependent"]:
+        click.echo(f"cannot be compiled: {problem['op']} (node {problem['node']!r}) {problem['reason']}")
+    if found["cut"]:
+        from toolchain.models.cutting import outputs_option
+
+        click.echo(f"can be compiled up to these tensors: {outputs_option(found['cut'])}")
 
 
 @command.command()

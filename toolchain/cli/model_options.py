@@ -42,6 +42,19 @@ _MODEL_OPTIONS = (
         help="Shape of an input whose file leaves it open; may be repeated.",
     ),
     click.option(
+        "--input-value",
+        "input_values",
+        metavar="NAME=V",
+        multiple=True,
+        help="Make an input a constant: a number, several between commas, or a .npy file; may be repeated.",
+    ),
+    click.option(
+        "--outputs",
+        metavar="NAME,…",
+        multiple=True,
+        help="Cut the network at these tensors, which become its outputs; may be repeated.",
+    ),
+    click.option(
         "--weights-seed",
         type=click.IntRange(min=0),
         default=0,
@@ -55,11 +68,16 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that shape a network, passed together as `options: ModelOptions`."""
 
     @wraps(function)
-    def gathered(*args: Any, shapes: tuple[str, ...], **kwargs: Any) -> Any:
-        from toolchain.models.options import ModelOptions, parse_shapes
+    def gathered(*args: Any, shapes: tuple[str, ...], input_values: tuple[str, ...], **kwargs: Any) -> Any:
+        from toolchain.models.options import ModelOptions, parse_input_values, parse_shapes
 
-        values = {name: kwargs.pop(name) for name in ("layout", "winograd", "dtype", "batch", "weights_seed")}
-        return function(*args, options=ModelOptions(**values, shapes=parse_shapes(shapes)), **kwargs)
+        names = ("layout", "winograd", "dtype", "batch", "outputs", "weights_seed")
+        options = ModelOptions(
+            **{name: kwargs.pop(name) for name in names},
+            shapes=parse_shapes(shapes),
+            input_values=parse_input_values(input_values),
+        )
+        return function(*args, options=options, **kwargs)
 
     decorated: Callable[..., Any] = gathered
     for option in reversed(_MODEL_OPTIONS):

@@ -89,7 +89,7 @@ def command(
     boards = find_boards(board_name(board))
     profile = boards[0].profile
     profile.device(device)
-    if container := container_for(engine, profile, files_of(model)):
+    if container := container_for(engine, profile, files_of(model, files=options.value_files)):
         if dry_run:
             return container.run()
         from toolchain.rpc.lab import joined

@@ -10,6 +10,7 @@ import numpy as np
 
 from toolchain import atomic
 from toolchain.errors import UsageError
+from toolchain.models.arrays import read_array
 from toolchain.models.spec import TensorSpec, check_inputs
 
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the format's epoch: equal outputs give equal files
@@ -45,31 +46,6 @@ def read_inputs(
         arrays[name] = read_array(Path(file), f"{option} {argument}")
     check_inputs(specs, arrays, option)
     return {spec.name: arrays[spec.name] for spec in specs}
-
-
-def read_array(file: Path, option: str) -> np.ndarray:
-    """Return the array of a `.npy` file, in C order and native byte order.
-
-    Raises
-    ------
-    UsageError
-        The file cannot be read, is no `.npy`, or holds Python objects.
-    """
-    how = "write it by numpy.save(FILE, array)"
-    if not file.is_file():
-        raise UsageError(f"{option}: {file}: {'not a file' if file.exists() else 'no such file'}", how)
-    try:
-        with file.open("rb") as opened:
-            if opened.read(6) != b"\x93NUMPY":
-                raise UsageError(f"{option}: {file} is not a .npy file", how)
-        # Mapped, the header's shape is checked against the file's size before memory is taken.
-        mapped = np.load(file, mmap_mode="r", allow_pickle=False)
-        return np.array(mapped, dtype=mapped.dtype.newbyteorder("="), order="C")
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        if "Object arrays" in reason or "object" in reason:
-            raise UsageError(f"{option}: {file} holds Python objects, not numbers", how) from error
-        raise UsageError(f"{option}: {file} cannot be read: {reason}", how) from error
 
 
 def write_outputs(file: Path, outputs: Mapping[str, np.ndarray]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import onnx
 from onnx import TensorProto
@@ -23,6 +23,16 @@ WEIGHT_TYPES = frozenset(
 )
 """Element types of weights; wider integers are shapes, axes and indices."""
 
+RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
+"""Gates of a recurrent layer."""
+
+_COUNTED = {
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger"), (0, 1)),
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul"), (0, 3)),
+    **dict.fromkeys(RECURRENT, (0, 1)),
+}
+"""Where the operators that are counted have their data and their weights."""
+
 
 def count_parameters(model: onnx.ModelProto) -> int:
     """Count the learnt values; running statistics of batch norms don't count, as in published numbers."""
@@ -36,38 +46,52 @@ def count_parameters(model: onnx.ModelProto) -> int:
 
 
 def count_macs(model: onnx.ModelProto) -> int | None:
-    """Count the multiply-accumulates of convolutions and matrix products.
+    """Count the multiply-accumulates of convolutions, matrix products and recurrent layers.
 
     Parameters
     ----------
     model
-        With inferred shapes.
+        Folded: with inferred shapes, and without the branches and loops that are decided.
 
     Returns
     -------
     int or None
-        None where a shape that matters is not known.
+        None where a shape that matters is not known, or how often a loop runs.
     """
     graph = model.graph
     shapes: dict[str, Shape | None] = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):
         shapes.setdefault(value.name, dimensions(value))
-    counts = [_node_macs(node, shapes) for node in graph.node]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    total = 0
+    for node in graph.node:
+        if any(inner.op_type in _COUNTED for inner in _inside(node)):
+            return None
+        count = _node_macs(node, shapes) if node.op_type in _COUNTED else 0
+        if count is None:
+            return None
+        total += count
+    return total
+
+
+def _inside(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    for attribute in node.attribute:
+        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            yield from all_nodes(graph)
 
 
 def _node_macs(node: onnx.NodeProto, shapes: Mapping[str, Shape | None]) -> int | None:
-    if node.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
-        return 0
-    left, right = (_static(shapes.get(name)) for name in node.input[:2])
-    out = _static(shapes.get(node.output[0]))
+    left, right = (_static(shapes.get(node.input[index])) for index in _COUNTED[node.op_type])
+    out = _static(shapes.get(next(filter(None, node.output))))
     if left is None or right is None or out is None:
         return None
-    if node.op_type == "Conv":  # weight [out, in / groups, kernel…]: every output element
-        return math.prod(out) * math.prod(right[1:])
-    if node.op_type == "ConvTranspose":  # weight [in, out / groups, kernel…]: every input element
+    if node.op_type in RECURRENT:  # weights [directions, gates by hidden, inputs]
+        directions, rows, inputs = right
+        hidden = rows // RECURRENT[node.op_type]
+        return math.prod(left[:2]) * directions * rows * (inputs + hidden)
+    if node.op_type.endswith("ConvTranspose"):  # weight [in, out / groups, kernel…]: every input element
         return math.prod(left) * math.prod(right[1:])
+    if "Conv" in node.op_type:  # weight [out, in / groups, kernel…]: every output element
+        return math.prod(out) * math.prod(right[1:])
     transposed = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
     return math.prod(out) * (left[0] if transposed else left[-1])
 

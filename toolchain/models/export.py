@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+
+import onnx
+from onnx import numpy_helper
 
 from toolchain import atomic
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.foreign import first_line
+from toolchain.models.cutting import with_output_types
+from toolchain.models.folding.fold import fold
+from toolchain.models.freeze import Array
 from toolchain.models.importer import check_valid
-from toolchain.models.modernise import modernised
 from toolchain.models.options import ModelOptions
-from toolchain.models.shapes import inferred, specialise
+from toolchain.models.prepare import prepared
 from toolchain.models.source import read_source
 
 
 def export_model(source: str, options: ModelOptions, path: Path) -> None:
     """Write the static graph of `source` to `path`, weights inside; whole or not at all.
 
+    It is cut as `options` say, and constant inputs are stored tensors; else its nodes are as they came.
     A zoo network's file has the sha256 that the network itself has.
 
     Raises
@@ -29,11 +36,20 @@ def export_model(source: str, options: ModelOptions, path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"-o {path} is a folder", f"name a file in it: -o {path}/model.onnx")
     found = read_source(source, options)
-    model = specialise(modernised(found.proto, found.origin), options, found.origin)
+    model, frozen = prepared(found, options)
     check_valid(model, found.origin)
-    inferred(model, found.origin)  # refuses shapes that don't fit
+    with_output_types(model, fold(model, found.origin, frozen).model)
+    _store(model.graph, frozen)
     try:
         data = model.SerializeToString(deterministic=True)
     except ValueError as error:  # 2 GiB is protobuf's limit
         raise ToolchainError(f"{found.origin} does not fit into one file: {first_line(error)}") from error
     atomic.write_bytes(path, data)
+
+
+def _store(graph: onnx.GraphProto, frozen: Mapping[str, Array]) -> None:
+    """Make stored tensors of constant inputs."""
+    kept = [value for value in graph.input if value.name not in frozen]
+    del graph.input[:]
+    graph.input.extend(kept)
+    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in frozen.items())

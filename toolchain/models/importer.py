@@ -10,13 +10,12 @@ from onnx import checker, numpy_helper
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.fold import fold_batch_norms
-from toolchain.models.folding.result import Folded
 from toolchain.models.padding import with_explicit_pads
 from toolchain.models.resizing import with_new_resizes
 from toolchain.models.rewrites import RULES
 from toolchain.models.shapes import dtype_of
 from toolchain.models.spec import TensorSpec
-from toolchain.models.walk import all_nodes, all_tensors, input_values, node_name, opset_of
+from toolchain.models.walk import all_nodes, all_tensors, input_values, opset_of
 
 if TYPE_CHECKING:
     import tvm
@@ -27,53 +26,23 @@ DOMAINS = frozenset({"", "ai.onnx", "com.microsoft"})
 CONTROL = frozenset({"If", "Loop", "Scan"})
 """Written flat where that can be; folding says why where it cannot."""
 
-NODES_SHOWN = 5
-HINT = "`toolchain model inspect` lists the operators; export the network without these"
 HINT_ONE = "check the shapes with `toolchain model inspect`, or export the network without this node"
 
 
-def unsupported_operators(model: onnx.ModelProto) -> dict[str, list[str]]:
-    """Return the operators that cannot be imported: type -> names of the nodes, in model order."""
+def unsupported_operators(model: onnx.ModelProto) -> dict[str, list[onnx.NodeProto]]:
+    """Return the nodes that cannot be imported, by operator, in model order."""
     from toolchain import tvm_compat
 
     opset = opset_of(model)
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[onnx.NodeProto]] = {}
     for node in all_nodes(model.graph):
         if node.domain in DOMAINS and (
             node.op_type in RULES or node.op_type in CONTROL or tvm_compat.onnx_converts(node.op_type, opset)
         ):
             continue
         operator = node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
-        found.setdefault(operator, []).append(node_name(node))
+        found.setdefault(operator, []).append(node)
     return found
-
-
-def check_supported(model: onnx.ModelProto, origin: str) -> None:
-    """Refuse a model with unsupported operators, naming all of them at once.
-
-    Raises
-    ------
-    UsageError
-        With every unsupported operator and its nodes.
-    """
-    unsupported = unsupported_operators(model)
-    if unsupported:
-        listed = "; ".join(f"{operator} ({_some(nodes)})" for operator, nodes in unsupported.items())
-        raise UsageError(f"{origin}: unsupported operators: {printable(listed)}", HINT)
-
-
-def check_foldable(folded: Folded, origin: str) -> None:
-    """Refuse a model whose control flow or shapes depend on the data.
-
-    Raises
-    ------
-    UsageError
-        Names the first such node.
-    """
-    if folded.problems:
-        problem = folded.problems[0]
-        told = printable(repr(node_name(problem.node)))
-        raise UsageError(f"{origin}: {problem.node.op_type} (node {told}) {problem.reason}", HINT_ONE)
 
 
 def check_valid(model: onnx.ModelProto, origin: str) -> None:
@@ -97,12 +66,19 @@ def check_valid(model: onnx.ModelProto, origin: str) -> None:
             raise UsageError(
                 f"{origin}: tensor {tensor.name!r} is broken: {first_line(error)}", "export it again"
             ) from error
+    outputs = list(model.graph.output)
     try:
+        # Of a tensor that the graph was cut at the type is not known yet.
+        del model.graph.output[:]
+        model.graph.output.extend(value for value in outputs if value.HasField("type"))
         checker.check_model(model)
     except Exception as error:  # ValidationError; UnicodeDecodeError where names are broken
         raise UsageError(
             f"{origin}: not a valid ONNX graph: {first_line(error)}", "export it again"
         ) from error
+    finally:
+        del model.graph.output[:]
+        model.graph.output.extend(outputs)
 
 
 def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
@@ -162,8 +138,3 @@ def output_specs(model: onnx.ModelProto, module: tvm.ir.IRModule, origin: str) -
             )
         specs.append(TensorSpec(value.name, tuple(int(extent) for extent in shape), str(type_.dtype)))
     return tuple(specs)
-
-
-def _some(nodes: list[str]) -> str:
-    more = len(nodes) - NODES_SHOWN
-    return ", ".join(nodes[:NODES_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -9,12 +9,14 @@ from typing import Any
 import onnx
 
 from toolchain.models.costs import count_macs, count_parameters
-from toolchain.models.importer import unsupported_operators
-from toolchain.models.modernise import modernised
+from toolchain.models.folding.fold import fold
+from toolchain.models.importer import CONTROL, unsupported_operators
 from toolchain.models.options import ModelOptions
-from toolchain.models.shapes import dimensions, dtype_of, inferred, specialise
+from toolchain.models.prepare import prepared
+from toolchain.models.refusing import ways_to_cut
+from toolchain.models.shapes import dimensions, dtype_of
 from toolchain.models.source import read_source
-from toolchain.models.walk import all_nodes, input_values, opset_of
+from toolchain.models.walk import all_nodes, input_values, node_name, opset_of
 
 
 def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
@@ -24,9 +26,10 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
     -------
     dict
         For JSON: name, source, sha256, opset, inputs and outputs (open dimensions by name, shape null
-        where the rank is unknown), operators (type -> count), unsupported ([{op, nodes}]), parameters,
-        macs and flops (two per multiply-accumulate of convolutions and matrix products; null where
-        shapes are open).
+        where the rank is unknown), operators (type -> count), unsupported ([{op, nodes}]), data_dependent
+        ([{op, node, reason}]: nodes whose result cannot be compiled because it depends on the data), cut
+        (tensors for `--outputs`, before what cannot be compiled), parameters, macs and flops (two per
+        multiply-accumulate of convolutions, products and recurrent layers; null where shapes are open).
 
     Raises
     ------
@@ -34,19 +37,30 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
         The source cannot be read, or the options contradict it.
     """
     found = read_source(source, options)
-    proto = modernised(found.proto, found.origin)
-    model = inferred(specialise(proto, options, found.origin, partly=True), found.origin, strict=False)
-    macs = count_macs(model)
-    unsupported = unsupported_operators(model)
+    model, frozen = prepared(found, options, partly=True)
+    folded = fold(model, found.origin, frozen, strict=False)
+    macs = count_macs(folded.model)
+    inputs = input_values(folded.model.graph)
+    is_open = any(isinstance(extent, str) for value in inputs for extent in dimensions(value) or ("?",))
+    unsupported = unsupported_operators(folded.model)
     return {
         "name": found.name,
         "source": found.origin,
         "sha256": found.sha256,
         "opset": opset_of(model),
-        "inputs": _describe(input_values(model.graph)),
-        "outputs": _describe(model.graph.output),
+        "inputs": _describe(inputs),
+        "outputs": _describe(folded.model.graph.output),
         "operators": dict(Counter(node.op_type for node in all_nodes(model.graph)).most_common()),
-        "unsupported": [{"op": operator, "nodes": nodes} for operator, nodes in unsupported.items()],
+        "unsupported": [
+            {"op": operator, "nodes": [node_name(node) for node in nodes]}
+            for operator, nodes in unsupported.items()
+        ],
+        "data_dependent": [
+            {"op": problem.node.op_type, "node": node_name(problem.node), "reason": problem.reason}
+            for problem in folded.problems
+            if not (is_open and problem.node.op_type in CONTROL)  # shapes may decide what they do
+        ],
+        "cut": ways_to_cut(folded, model),
         "parameters": count_parameters(model),
         "macs": macs,
         "flops": None if macs is None else 2 * macs,

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import onnx
 
+from toolchain.models.cutting import with_output_types
 from toolchain.models.folding.fold import fold
+from toolchain.models.freeze import Array
 from toolchain.models.importer import (
-    check_foldable,
-    check_supported,
     check_valid,
     import_module,
     input_specs,
     output_specs,
 )
-from toolchain.models.modernise import modernised
 from toolchain.models.options import ModelOptions
+from toolchain.models.prepare import prepared
+from toolchain.models.refusing import check_compiles
 from toolchain.models.rewrites import rewrite
-from toolchain.models.shapes import inferred, specialise
+from toolchain.models.shapes import inferred
 from toolchain.models.softmax import softmax_outputs
 from toolchain.models.source import read_source
 from toolchain.models.spec import TensorSpec
@@ -40,9 +42,11 @@ class Model:
         `zoo:NAME` or the file's absolute path.
     onnx
         The graph as it came, which the expected output is computed from: inputs static, weights inside.
+    frozen
+        Inputs of that graph which are constants here, with their values.
     module
-        The same as Relax, its products in the options' dtype; weights are constants, the i-th parameter of
-        `main` is `inputs[i]`.
+        What is built, as Relax, its products in the options' dtype; weights are constants, the i-th
+        parameter of `main` is `inputs[i]`.
     inputs, outputs
         In the order of the graph, under their ONNX names.
     sha256
@@ -56,6 +60,7 @@ class Model:
     name: str
     source: str
     onnx: onnx.ModelProto
+    frozen: Mapping[str, Array]
     module: tvm.ir.IRModule
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -75,12 +80,10 @@ def load_model(source: str, options: ModelOptions) -> Model:
         A kind of source that this installation lacks the means for.
     """
     found = read_source(source, options)
-    proto = modernised(found.proto, found.origin)
-    static = specialise(proto, options, found.origin)
+    static, frozen = prepared(found, options)
     check_valid(static, found.origin)
-    folded = fold(static, found.origin)
-    check_supported(folded.model, found.origin)
-    check_foldable(folded, found.origin)
+    folded = fold(static, found.origin, frozen)
+    check_compiles(folded, static, found.origin)
     graph = inferred(folded.model, found.origin)
     module = import_module(inferred(rewrite(graph, found.origin), found.origin), found.origin)
     outputs = output_specs(graph, module, found.origin)
@@ -91,7 +94,8 @@ def load_model(source: str, options: ModelOptions) -> Model:
     return Model(
         name=found.name,
         source=found.origin,
-        onnx=static,
+        onnx=with_output_types(static, graph),
+        frozen=frozen,
         module=module,
         inputs=input_specs(graph),
         outputs=outputs,

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import quote
 
 from toolchain.errors import UsageError
 
 LAYOUTS = ("auto", "packed", "NCHW", "NHWC")
 WINOGRADS = ("auto", "off")
+ARRAY_FILE = ".npy"
+"""Ending of a value that is read from a file."""
+
 DTYPES = ("float32", "float16")
 
 
@@ -28,6 +33,11 @@ class ModelOptions:
         First dimension of the inputs, where the file leaves it open; None leaves it to `shapes`.
     shapes
         Input name -> its whole static shape.
+    input_values
+        Name of an input that becomes a constant -> its value as typed: numbers between commas, or a `.npy`
+        file.
+    outputs
+        Where to cut the graph, as typed: each a tensor's name, or several between commas; empty: nowhere.
     weights_seed
         Seed of a zoo network's weights; without effect on files.
     """
@@ -38,6 +48,8 @@ class ModelOptions:
     batch: int | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     weights_seed: int = 0
+    input_values: Mapping[str, str] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
 
     @property
     def packed(self) -> bool:
@@ -48,6 +60,26 @@ class ModelOptions:
     def uses_winograd(self) -> bool:
         """Whether convolutions may be computed by winograd."""
         return self.winograd != "off"
+
+    @property
+    def value_files(self) -> list[Path]:
+        """The files that `input_values` name."""
+        return [Path(value) for value in self.input_values.values() if value.endswith(ARRAY_FILE)]
+
+    def typed(self) -> str:
+        """Return what gives these options on a command line, each with a blank before it."""
+        said = []
+        for name in ("layout", "winograd", "dtype", "batch"):
+            value = getattr(self, name)
+            if value != getattr(ModelOptions(), name):
+                said += [f"--{name}", str(value)]
+        for name, shape in self.shapes.items():
+            said += ["--shape", format_shape(name, shape)]
+        for name, value in self.input_values.items():
+            said += ["--input-value", f"{name}={value}"]
+        for names in self.outputs:
+            said += ["--outputs", names]
+        return "".join(f" {quote(word)}" for word in said)
 
     def __post_init__(self) -> None:
         _check_choice("--layout", self.layout, LAYOUTS)
@@ -98,6 +130,27 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
         if shapes.setdefault(name, shape) != shape:
             raise UsageError(f"--shape {text}: {name!r} was given another shape before")
     return shapes
+
+
+def parse_input_values(texts: Iterable[str]) -> dict[str, str]:
+    """Read all `--input-value NAME=V` options; the last `=` separates, as in `--shape`.
+
+    Raises
+    ------
+    UsageError
+        One has no name or no value, or an input is given two.
+    """
+    values: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = text.rpartition("=")
+        if not (separator and name and value.strip()):
+            raise UsageError(
+                f"--input-value {text}: not NAME=V",
+                "for example --input-value sr=16000, or --input-value mask=mask.npy",
+            )
+        if values.setdefault(name, value) != value:
+            raise UsageError(f"--input-value {text}: {name!r} was given another value before")
+    return values
 
 
 def format_shape(name: str, shape: Iterable[int | str]) -> str:

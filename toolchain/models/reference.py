@@ -60,7 +60,7 @@ def reference_outputs(model: Model, inputs: dict[str, np.ndarray]) -> dict[str, 
         session = onnxruntime.InferenceSession(
             also_giving(model.onnx, set(logits.values())), options, providers=["CPUExecutionProvider"]
         )
-        results = dict(zip(asked, session.run(asked, inputs), strict=True))
+        results = dict(zip(asked, session.run(asked, {**inputs, **model.frozen}), strict=True))
     except Exception as error:  # onnxruntime's errors have no common parent
         raise UsageError(
             f"{model.source}: onnxruntime, which gives the reference, cannot run it: {first_line(error)}"

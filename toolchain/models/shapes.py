@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import prod
+from shlex import quote
 
 import onnx
 from onnx import helper, shape_inference
@@ -64,7 +66,12 @@ def dtype_of(value: onnx.ValueInfoProto) -> str:
 
 
 def specialise(
-    proto: onnx.ModelProto, options: ModelOptions, origin: str, *, partly: bool = False
+    proto: onnx.ModelProto,
+    options: ModelOptions,
+    origin: str,
+    *,
+    frozen: Mapping[str, tuple[int, ...]] | None = None,
+    partly: bool = False,
 ) -> onnx.ModelProto:
     """Return a copy of `proto` whose inputs are the true ones, in the shapes that `options` ask for.
 
@@ -76,6 +83,8 @@ def specialise(
         Its `shapes` and `batch` are used.
     origin
         Where the model came from, for messages.
+    frozen
+        Shapes of the inputs that are constants.
     partly
         Leave open what the options don't say, instead of refusing.
 
@@ -92,10 +101,10 @@ def specialise(
         model.graph.input.extend(given)
         model.ir_version = max(model.ir_version, FIRST_IR_WITHOUT_STORED_INPUTS)
     inputs = list(model.graph.input)
-    _check_options(inputs, options, origin)
     bound: dict[str, int] = {}
     for value in inputs:
-        wanted = _wanted(value, options, origin)
+        held = (frozen or {}).get(value.name)
+        wanted = held if held is not None else wanted_shape(value, options, origin)
         if wanted is not None:
             _fill(value, wanted, bound, origin)
     for value in (*inputs, *model.graph.value_info, *model.graph.output):
@@ -103,8 +112,7 @@ def specialise(
             if dim.dim_param in bound:
                 dim.dim_value = bound[dim.dim_param]
     if not partly:
-        for value in inputs:
-            _check_static(value, origin)
+        _check_static(inputs, options, origin)
     return model
 
 
@@ -177,7 +185,15 @@ def _check_sizes(model: onnx.ModelProto, origin: str) -> None:
             )
 
 
-def _check_options(inputs: list[onnx.ValueInfoProto], options: ModelOptions, origin: str) -> None:
+def check_options(proto: onnx.ModelProto, options: ModelOptions, origin: str) -> None:
+    """Refuse `--shape` and `--batch` that fit no input of a model.
+
+    Raises
+    ------
+    UsageError
+        Repeats the option.
+    """
+    inputs = input_values(proto.graph)
     names = [value.name for value in inputs]
     for name, shape in options.shapes.items():
         if name not in names:
@@ -187,7 +203,7 @@ def _check_options(inputs: list[onnx.ValueInfoProto], options: ModelOptions, ori
             )
     if options.batch is None:
         return
-    wanted = [(value.name, _wanted(value, options, origin)) for value in inputs]
+    wanted = [(value.name, wanted_shape(value, options, origin)) for value in inputs]
     if all(shape is not None and shape[:1] != (options.batch,) for _, shape in wanted):
         shapes = "; ".join(format_shape(name, shape or ()) for name, shape in wanted)
         raise UsageError(
@@ -196,8 +212,14 @@ def _check_options(inputs: list[onnx.ValueInfoProto], options: ModelOptions, ori
         )
 
 
-def _wanted(value: onnx.ValueInfoProto, options: ModelOptions, origin: str) -> Shape | None:
-    """Return the shape asked for, checked against the declared one; None where nothing is known."""
+def wanted_shape(value: onnx.ValueInfoProto, options: ModelOptions, origin: str) -> Shape | None:
+    """Return the shape asked for, open dimensions by name; None where nothing is known.
+
+    Raises
+    ------
+    UsageError
+        It contradicts the declared one.
+    """
     declared = dimensions(value)
     if value.name not in options.shapes:
         if options.batch is not None and declared and isinstance(declared[0], str):
@@ -234,21 +256,43 @@ def _fill(value: onnx.ValueInfoProto, wanted: Shape, bound: dict[str, int], orig
         dim.dim_value = extent
 
 
-def _check_static(value: onnx.ValueInfoProto, origin: str) -> None:
-    shape = dimensions(value)
-    if dtype_of(value) in ("?", "string"):
-        raise UsageError(
-            f"{origin}: input {value.name!r} is no tensor of numbers", "export the network without it"
-        )
+def _check_static(inputs: list[onnx.ValueInfoProto], options: ModelOptions, origin: str) -> None:
+    """Refuse open dimensions: all of them at once, with what to type."""
+    for value in inputs:
+        if dtype_of(value) in ("?", "string"):
+            raise UsageError(
+                f"{origin}: input {value.name!r} is no tensor of numbers", "export the network without it"
+            )
+    shapes = {value.name: dimensions(value) for value in inputs}
+    unknown = {
+        name: shape
+        for name, shape in shapes.items()
+        if shape is None or any(isinstance(extent, str) for extent in shape)
+    }
+    if not unknown:
+        return
+    told = "; ".join(
+        format_shape(name, shape) if shape is not None else f"{name} (not even how many dimensions)"
+        for name, shape in unknown.items()
+    )
+    typed = "".join(
+        f" --shape {quote(format_shape(name, _example(shape)))}" for name, shape in unknown.items()
+    )
+    numbers = " with numbers for D" if "D" in "".join(map(str, map(_example, unknown.values()))) else ""
+    hint = f"toolchain demo {quote(origin)}{options.typed()}{typed}{numbers}, and the same for other commands"
+    if all(shape is not None and shape[1:] == sized(shape[1:]) for shape in unknown.values()):
+        hint += "; or --batch N"
+    raise UsageError(f"{origin} leaves open the shapes of its inputs: {told}", hint)
+
+
+def sized(shape: Shape) -> tuple[int, ...]:
+    """Return the known extents of a shape."""
+    return tuple(extent for extent in shape if isinstance(extent, int))
+
+
+def _example(shape: Shape | None) -> Sequence[int | str]:
+    """Return a shape to type: one row of a batch, and D for what only the user knows."""
     if shape is None:
-        raise UsageError(
-            f"{origin} says nothing about the shape of input {value.name!r}",
-            f"add --shape {value.name}=D,D,…",
-        )
-    unknown = [i for i, extent in enumerate(shape) if isinstance(extent, str)]
-    if unknown:
-        example = format_shape(value.name, ("D" if isinstance(extent, str) else extent for extent in shape))
-        hint = f"add --shape {example} with a number for each D"
-        if unknown == [0]:
-            hint += ", or --batch N"
-        raise UsageError(f"{origin} leaves open the shape of input {format_shape(value.name, shape)}", hint)
+        return ("D",) * 4
+    first = [1 if isinstance(extent, str) else extent for extent in shape[:1]] if len(shape) > 1 else ["D"]
+    return (*first, *("D" if isinstance(extent, str) else extent for extent in shape[1:]))

@@ -12,6 +12,11 @@ from toolchain.models.folding.scope import Scope
 from toolchain.models.folding.walk import Walk
 from toolchain.models.walk import all_nodes, input_values
 
+COUNTING = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
+"""Operators that make as many elements as the data say, whatever the shapes are."""
+
+DEPENDS = "makes a tensor whose shape depends on the data"
+
 
 def finished(walk: Walk, scope: Scope, frozen: Collection[str]) -> Folded:
     """Return the folded model.
@@ -56,11 +61,13 @@ def _problem(walk: Walk, index: int, needed: Collection[str]) -> Problem | None:
     node = walk.nodes[index]
     if index in walk.problems or node.domain not in ("", "ai.onnx"):
         return walk.problems.get(index)
+    if node.op_type in COUNTING:
+        return Problem(node, DEPENDS)
     if any(walk.shape(name) is None for name in node.input if name):
         return None
     if all(walk.shape(name) is not None for name in node.output if name in needed):
         return None
-    return Problem(node, "makes a tensor whose shape depends on the data")
+    return Problem(node, DEPENDS)
 
 
 def _outputs(walk: Walk, scope: Scope) -> list[onnx.ValueInfoProto]:

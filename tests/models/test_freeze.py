@@ -1,0 +1,128 @@
+"""Inputs that are parameters become constants; what they decide is gone, the reference is the file's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tests.models.graphs import Dimensions, graph_of, tensor_info
+from tests.models.rewrites.judge import assert_same, loaded
+from toolchain.errors import UsageError
+from toolchain.models.freeze import frozen_inputs
+from toolchain.models.options import ModelOptions, parse_input_values
+from toolchain.models.reference import reference_outputs, sample_inputs
+
+
+def by_rate(shape: Dimensions = ()) -> onnx.ModelProto:
+    """Return `x * 2` where the input `rate` is 16000, else `x + 1`; `x` is also sliced by `rate`."""
+    then = helper.make_graph(
+        [helper.make_node("Mul", ["x", "two"], ["r"])], "then", [], [tensor_info("r", ("n",))]
+    )
+    other = helper.make_graph(
+        [helper.make_node("Add", ["x", "one"], ["r"])], "else", [], [tensor_info("r", ("n",))]
+    )
+    nodes = [
+        helper.make_node("Equal", ["rate", "wide"], ["is_wide"]),
+        helper.make_node("Squeeze", ["is_wide"], ["flag"]),
+        helper.make_node("If", ["flag"], ["y"], "choice", then_branch=then, else_branch=other),
+    ]
+    weights = {"two": np.float32(2), "one": np.float32(1), "wide": np.array(16000)}
+    return graph_of(
+        nodes,
+        [tensor_info("x", (4,)), tensor_info("rate", shape, TensorProto.INT64)],
+        [tensor_info("y", (4,))],
+        weights,
+    )
+
+
+@pytest.mark.parametrize(("rate", "expected"), [("16000", [2, 4, 6, 8]), ("8000", [2, 3, 4, 5])])
+def test_a_frozen_input_decides(tmp_path: Path, rate: str, expected: list[float]) -> None:
+    model = loaded(by_rate(), tmp_path, input_values={"rate": rate})
+    assert [spec.name for spec in model.inputs] == ["x"] == list(sample_inputs(model))
+    assert [value.name for value in model.onnx.graph.input] == ["x", "rate"]
+    x = np.array([1, 2, 3, 4], np.float32)
+    np.testing.assert_array_equal(reference_outputs(model, {"x": x})["y"], expected)
+    assert_same(model)
+
+
+def test_what_is_not_frozen_is_refused_with_the_option(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"If \(node 'choice'\) takes a branch that depends on the data"
+    ) as no:
+        loaded(by_rate(), tmp_path)
+    assert "--input-value rate=V" in str(no.value.hint)
+
+
+def test_a_file_freezes_too(tmp_path: Path) -> None:
+    np.save(tmp_path / "rate.npy", np.array(16000))
+    model = loaded(by_rate(), tmp_path, input_values={"rate": str(tmp_path / "rate.npy")})
+    assert_same(model)
+    np.save(tmp_path / "rate.npy", np.array([16000.0]))
+    with pytest.raises(UsageError, match=r"rate.npy: dtype float64 where int64 is expected"):
+        loaded(by_rate(), tmp_path, input_values={"rate": str(tmp_path / "rate.npy")})
+    np.save(tmp_path / "rate.npy", np.array([16000, 1]))
+    with pytest.raises(UsageError, match=r"rate.npy: shape \[2\] where rate= is expected"):
+        loaded(by_rate(), tmp_path, input_values={"rate": str(tmp_path / "rate.npy")})
+
+
+@pytest.mark.parametrize(
+    ("declared", "shapes", "text", "shape"),
+    [
+        ((), {}, "5", ()),
+        ((1,), {}, "5", (1,)),
+        (("n",), {}, "5", (1,)),
+        (("n",), {}, "5,6,7", (3,)),
+        (("n",), {"rate": (4,)}, "5", (4,)),
+        ((2, "n"), {}, "1,2,3,4", (2, 2)),
+        ((None, None), {}, "5", (1, 1)),
+        ((2, 2), {}, "5", (2, 2)),
+        (None, {}, "5", ()),
+        (None, {}, "5,6", (2,)),
+        (None, {"rate": (1, 2)}, "5,6", (1, 2)),
+    ],
+)
+def test_the_shape_of_a_value(
+    declared: Dimensions, shapes: dict[str, tuple[int, ...]], text: str, shape: tuple[int, ...]
+) -> None:
+    options = ModelOptions(shapes=shapes, input_values={"rate": text})
+    assert frozen_inputs(by_rate(declared), options, "test")["rate"].shape == shape
+
+
+@pytest.mark.parametrize(
+    ("declared", "values", "message"),
+    [
+        ((), {"rat": "1"}, "--input-value rat=1: test has no input 'rat' .its inputs are: x, rate"),
+        ((), {"rate": "fast"}, "--input-value rate=fast: 'fast' is no int64"),
+        ((), {"rate": "0.5"}, "'0.5' is no int64"),
+        ((), {"rate": str(2**63)}, "is no int64: these go from"),
+        ((), {"rate": "1,"}, "'' is no int64"),
+        ((2,), {"rate": "1,2,3"}, "3 numbers for an input of the shape rate=2"),
+        (("n", "m"), {"rate": "1,2,3"}, "and its shape: --shape rate=D,D"),
+        ((), {"rate": "gone.npy"}, "gone.npy: no such file"),
+        ((), {"rate": "1", "x": "1"}, "--input-value makes constants of all inputs"),
+    ],
+)
+def test_a_value_that_does_not_fit(declared: Dimensions, values: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        frozen_inputs(by_rate(declared), ModelOptions(input_values=values), "test")
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["rate", "=1", "rate=", "rate= "])
+def test_a_malformed_value_is_repeated(text: str) -> None:
+    with pytest.raises(UsageError, match=f"--input-value {text}: not NAME=V"):
+        parse_input_values([text])
+    assert parse_input_values(["a=b:0=1,2", "c=x.npy"]) == {"a=b:0": "1,2", "c": "x.npy"}
+    with pytest.raises(UsageError, match="'a' was given another value before"):
+        parse_input_values(["a=1", "a=2"])
+
+
+def test_booleans_are_written_as_such() -> None:
+    graph = by_rate()
+    graph.graph.input[1].type.tensor_type.elem_type = TensorProto.BOOL
+    for text, truth in (("true", True), ("0", False)):
+        assert frozen_inputs(graph, ModelOptions(input_values={"rate": text}), "test")["rate"] == truth

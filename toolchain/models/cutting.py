@@ -1,0 +1,149 @@
+"""Cuts a graph at tensors that become its outputs, and finds where one can be cut."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
+from shlex import quote
+
+import onnx
+
+from toolchain.errors import UsageError
+from toolchain.foreign import printable
+from toolchain.models.walk import all_graphs, input_values
+
+
+def cut(model: onnx.ModelProto, outputs: Sequence[str], origin: str) -> onnx.ModelProto:
+    """Return a copy of `model` that computes `outputs` alone, and reads only the inputs that these need.
+
+    Parameters
+    ----------
+    model
+        As it came; left alone.
+    outputs
+        As `--outputs` gives them: each a tensor's name, or several between commas; none: the same model.
+    origin
+        Where it came from, for messages.
+
+    Raises
+    ------
+    UsageError
+        There is no such tensor, or it is no result of a node; says which names are close.
+    """
+    if not outputs:
+        return model
+    graph = model.graph
+    names = _named(graph, outputs, origin)
+    nodes = needed_nodes(graph, names)
+    read = {name for node in nodes for name in read_by(node)}
+    declared = {value.name: value for value in (*graph.value_info, *graph.output)}
+    part = onnx.ModelProto()
+    part.CopyFrom(model)
+    del part.graph.node[:], part.graph.output[:], part.graph.input[:], part.graph.initializer[:]
+    part.graph.node.extend(nodes)
+    part.graph.input.extend(value for value in graph.input if value.name in read)
+    part.graph.initializer.extend(tensor for tensor in graph.initializer if tensor.name in read)
+    part.graph.output.extend(declared.get(name, onnx.ValueInfoProto(name=name)) for name in names)
+    return part
+
+
+def with_output_types(model: onnx.ModelProto, folded: onnx.ModelProto) -> onnx.ModelProto:
+    """Write the types of outputs that the graph was cut at into `model`, as folding found them."""
+    known = {value.name: value for value in folded.graph.output}
+    for value in model.graph.output:
+        if not value.HasField("type"):
+            value.CopyFrom(known[value.name])
+    return model
+
+
+def needed_nodes(graph: onnx.GraphProto, outputs: Iterable[str]) -> list[onnx.NodeProto]:
+    """Return the nodes that `outputs` are computed from, in the order of the graph."""
+    needed = set(outputs)
+    kept = []
+    for node in reversed(graph.node):
+        if not needed.isdisjoint(name for name in node.output if name):
+            needed.update(read_by(node))
+            kept.append(node)
+    return kept[::-1]
+
+
+def read_by(node: onnx.NodeProto) -> set[str]:
+    """Return the names that a node reads, with those that graphs inside it may read from outside."""
+    names = {name for name in node.input if name}
+    for attribute in node.attribute:
+        for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            for graph in all_graphs(inner):
+                names.update(name for each in graph.node for name in each.input if name)
+                names.update(value.name for value in graph.output)
+    return names
+
+
+def cut_points(folded: onnx.GraphProto, bad: Collection[str], source: onnx.GraphProto) -> list[str]:
+    """Return the last tensors that can be computed before the nodes that cannot be compiled.
+
+    Parameters
+    ----------
+    folded
+        The graph after folding; no node in it is superfluous.
+    bad
+        The first outputs of the nodes that cannot be compiled.
+    source
+        The graph as it came, whose names count; those inside its nodes can't be named.
+
+    Returns
+    -------
+    list
+        In the order of the graph; with the outputs that do not depend on these nodes. Empty where nothing
+        is computed before them.
+    """
+    makers = {name: node for node in folded.node for name in node.output if name}
+    visible = {name for node in source.node for name in node.output if name}
+    behind: set[str] = set()
+    wanted: list[str] = []
+    for node in folded.node:
+        read = read_by(node)
+        if next(filter(None, node.output), "") in bad or not behind.isdisjoint(read):
+            behind.update(name for name in node.output if name)
+            wanted += sorted(read)
+    wanted += [value.name for value in folded.output]
+    found: dict[str, None] = {}
+    seen: set[str] = set()
+    while wanted:
+        name = wanted.pop(0)
+        if name in behind or name in seen or name not in makers:
+            continue
+        seen.add(name)
+        if name in visible:
+            found[name] = None
+        else:  # inside an `If` or a loop that was written flat: what it is made of, then
+            wanted += makers[name].input
+    order = {name: position for position, name in enumerate(makers)}
+    return sorted(found, key=lambda name: order[name])
+
+
+def outputs_option(names: Sequence[str]) -> str:
+    """Return the option that cuts at `names`, as it is typed."""
+    if any("," in name for name in names):
+        return " ".join(f"--outputs {quote(name)}" for name in names)
+    return f"--outputs {quote(','.join(names))}"
+
+
+def _named(graph: onnx.GraphProto, outputs: Sequence[str], origin: str) -> list[str]:
+    """Return the tensors that the option names: a name with commas is one name, if the graph has it."""
+    made = {name for node in graph.node for name in node.output if name}
+    inputs = {value.name for value in input_values(graph)}
+    names: dict[str, None] = {}
+    for text in outputs:
+        for name in [text] if text in made else [part.strip() for part in text.split(",")]:
+            if name in made:
+                names[name] = None
+                continue
+            said = f"--outputs {printable(name)}: {origin}"
+            if name in inputs:
+                raise UsageError(f"{said}: this is an input, and nothing is computed for it", "leave it out")
+            close = get_close_matches(name, made, 3, 0.5) or [value.name for value in graph.output]
+            raise UsageError(
+                f"{said} has no tensor of this name",
+                "there are: " + ", ".join(printable(each) for each in close),
+            )
+    return list(names)
