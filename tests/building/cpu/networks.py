@@ -142,6 +142,20 @@ REDUCTIONS = (
 NORMS = (
     Case("softmax channels", (op("Softmax", "a", axis=1),)),
     Case("softmax last", (op("Softmax", "a", axis=3),)),
+    Case("softmax of rows", (op("Softmax", "a", axis=3),), size=(9, 53)),
+    Case("log softmax of rows", (op("LogSoftmax", "a", axis=3),), size=(4, 75)),
+    Case(
+        "layer norm of rows",
+        (op("LayerNormalization", "a", "k", "b", axis=-1),),
+        {"k": _random(70), "b": _random(70)},
+        size=(9, 70),
+    ),
+    Case(
+        "instance norm of rows",
+        (op("InstanceNormalization", "a", "k", "b"),),
+        {"k": _random(20), "b": _random(20)},
+        size=(3, 37),
+    ),
     Case("log softmax", (op("LogSoftmax", "a", axis=1),), channels=32),
     Case(
         "softmax of 1000",

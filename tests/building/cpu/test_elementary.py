@@ -20,6 +20,7 @@ from tvm.tirx.script.builder import ir
 
 from benchmarks.arm.loops import hot_loops
 from tests.building.cpu.computed import CORES, computed, error, loaded
+from toolchain.building.cpu.elementary import exp_to_one
 from toolchain.building.cpu.emit import build
 from toolchain.building.export import export_objects
 from toolchain.models.reference import reference_outputs, sample_inputs
@@ -27,10 +28,22 @@ from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
 INF, NAN = float("inf"), float("nan")
+
+
+def _least(x: tirx.Expr) -> tirx.Expr:
+    zero = tirx.const(0, "float32")
+    return tirx.Select(x > zero, zero, x)
+
+
 COUNT = 1 << 12  # numbers at a time
 # name -> what TVM calls, what it is in float64, the largest error allowed in last places
 FUNCTIONS: dict[str, tuple[Callable[..., tirx.Call], Callable[[np.ndarray], np.ndarray], float]] = {
     "exp": (tirx.exp, np.exp, 1.1),
+    "exp to one": (
+        lambda x: exp_to_one(_least(x.astype("float32"))).astype(str(x.ty)),
+        lambda x: np.exp(np.minimum(x, 0)),
+        1.1,
+    ),
     "sigmoid": (tirx.sigmoid, special.expit, 2.5),
     "tanh": (tirx.tanh, np.tanh, 3),
     "erf": (tirx.erf, special.erf, 1.5),

@@ -74,7 +74,17 @@ _ERF_ONE = 4.0  # from here on erf is 1 in float32
 _ROUND = 12582912.0
 _ONE, _SIGN, _EXPONENT = 0x3F800000, 0x80000000, 23  # 1.0 and the sign as bits; where the exponent begins
 _SQRT_HALF = 0x3F3504F3  # sqrt(1/2) as bits
+_TO_ONE = "exp_to_one"
+_LEAST = -87.3  # e^x is no normal number soon below
 _LEAST_NORMAL, _TO_NORMAL = 2.0**-126, 23  # and by which power of 2 less numbers are made normal
+
+
+def exp_to_one(x: Expr) -> Expr:
+    """Return e^x of a float32 number that is not above 0; less than 2^-126 becomes 0.
+
+    It is for `in_arithmetic` to write out.
+    """
+    return tirx.call_pure_extern("float32", _TO_ONE, x)
 
 
 def in_arithmetic(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -132,6 +142,9 @@ class _Writer:
 
     def call(self, node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:
         name = getattr(node.op, "name", "")
+        own = name == "tirx.call_pure_extern"
+        if own:
+            name = node.args[0].value
         kind = str(node.ty)
         if name not in _WRITTEN or kind not in ("float16", "float32"):
             outer = self.before
@@ -145,7 +158,7 @@ class _Writer:
         self.depth -= 1
         if self.depth and self.before is None:
             return node
-        value = _WRITTEN[name](*(_cast("float32", each) for each in node.args))
+        value = _WRITTEN[name](*(_cast("float32", each) for each in node.args[own:]))
         if value is None:
             return node
         value = _cast(kind, value)
@@ -237,6 +250,18 @@ def _exp(argument: Expr) -> Expr:
 
     # beyond -104 e^x is less than half of the least number, 0; beyond 89 infinite
     return _named(argument, lambda x: _named(_within(x, -104, 89), lambda y: _parts(y, scaled)))
+
+
+def _exp_to_one(argument: Expr) -> Expr:
+    """What `exp_to_one` is: half of the instructions of `_exp`, without bounds, with one power of 2."""
+
+    def value(x: Expr) -> Expr:
+        def scaled(less: Expr, n: Expr) -> Expr:
+            return _named(_power(n), lambda scale: scale * less + scale)
+
+        return tirx.Select(x < _float(_LEAST), _float(0), _parts(x, scaled))
+
+    return _named(argument, value)
 
 
 def _sigmoid(argument: Expr) -> Expr:
@@ -336,6 +361,7 @@ def _pow(base: Expr, exponent: Expr) -> Expr | None:
 
 _WRITTEN: dict[str, Callable[..., Expr | None]] = {
     "tirx.exp": _exp,
+    _TO_ONE: _exp_to_one,
     "tirx.sigmoid": _sigmoid,
     "tirx.tanh": _tanh,
     "tirx.erf": _erf,

@@ -7,6 +7,8 @@ a plain one; the outer axes run in parallel.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tvm import tirx
 from tvm.sym import Analyzer
 
@@ -16,7 +18,8 @@ from toolchain.building.cpu.expressions import calls, inlined, substitute
 from toolchain.building.cpu.memory import Memory
 from toolchain.building.cpu.packed import Packed
 from toolchain.building.cpu.plain import plain
-from toolchain.building.cpu.read import Expr, Read, Stage, shape_of
+from toolchain.building.cpu.read import Expr, Read, Stage, UnreadableError, shape_of
+from toolchain.building.cpu.rowwise import rows_of, rowwise
 from toolchain.building.cpu.value import Value
 
 
@@ -30,6 +33,10 @@ def general(read: Read, layouts: Layouts, core: Core) -> tirx.PrimFunc:
     """
 
     kept = [stage for stage in read.stages if _kept(read, stage)]
+    rows = 0 if any(layouts) else rows_of(read, kept)
+    if rows:
+        with suppress(UnreadableError):
+            return rowwise(read, kept, rows, core)
     last = _lasts(read, kept)
 
     def body() -> None:

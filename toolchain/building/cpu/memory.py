@@ -16,8 +16,8 @@ from toolchain.building.cpu.layout import Layout, dense_layout
 from toolchain.building.cpu.read import Expr, Read, Stage, UnreadableError, Var, shape_of
 
 # Waking threads costs about 10 us, in which one core computes more elements than this.
-_SMALL = 1 << 14
-_CALL = 10  # an intrinsic such as exp costs about as much as so many plain operations
+SMALL = 1 << 14
+CALL = 10  # an intrinsic such as exp costs about as much as so many plain operations
 
 
 class Memory:
@@ -73,7 +73,7 @@ class Memory:
     @contextmanager
     def pieces(self, count: int, stage: Stage) -> Iterator[Var]:
         """Emit a loop over independent pieces of a stage; in parallel, unless there is little to do."""
-        cost = sum(1 + _CALL * calls(part.value) for part in stage.parts)
-        small = prod(stage.extents) * cost < _SMALL
+        cost = sum(1 + CALL * calls(part.value) for part in stage.parts)
+        small = prod(stage.extents) * cost < SMALL
         with (ir.serial if small else ir.parallel)(0, count) as piece:
             yield bind(self.analyzer, piece, count)
