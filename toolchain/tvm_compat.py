@@ -52,6 +52,9 @@ class _Importer(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
 
     converters: Mapping[str, Converter]
 
+    def _check_for_unsupported_ops(self, graph: Any) -> None:
+        """Ours are not in its table; `importer.check_supported` asks before."""
+
     def _parse_value_proto(self, value_proto: Any) -> Any:
         outputs = getattr(value_proto, "output", ())  # a node, then, and it may lack a name
         return super()._parse_value_proto(value_proto) or next(iter(outputs), "")

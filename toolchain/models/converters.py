@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import relax
 
+from toolchain.models.recurrent.convert import CELLS
 from toolchain.tvm_compat import Converter
 
 
@@ -22,6 +23,7 @@ def _mean(inputs: list[relax.Expr], _attributes: dict[str, Any]) -> relax.Expr:
 
 
 CONVERTERS: dict[str, Converter] = {
+    **CELLS,
     "Max": _pairwise(relax.op.maximum),
     "Mean": _mean,
     "Min": _pairwise(relax.op.minimum),

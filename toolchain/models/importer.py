@@ -32,12 +32,16 @@ HINT_ONE = "check the shapes with `toolchain model inspect`, or export the netwo
 def unsupported_operators(model: onnx.ModelProto) -> dict[str, list[onnx.NodeProto]]:
     """Return the nodes that cannot be imported, by operator, in model order."""
     from toolchain import tvm_compat
+    from toolchain.models.converters import CONVERTERS
 
     opset = opset_of(model)
     found: dict[str, list[onnx.NodeProto]] = {}
     for node in all_nodes(model.graph):
         if node.domain in DOMAINS and (
-            node.op_type in RULES or node.op_type in CONTROL or tvm_compat.onnx_converts(node.op_type, opset)
+            node.op_type in RULES
+            or node.op_type in CONTROL
+            or node.op_type in CONVERTERS
+            or tvm_compat.onnx_converts(node.op_type, opset)
         ):
             continue
         operator = node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"

@@ -8,6 +8,7 @@ from onnx import helper, inliner, numpy_helper, version_converter
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
+from toolchain.models.batchwise import steps_first
 from toolchain.models.walk import all_nodes, opset_of
 
 OLDEST_OPSET = 7
@@ -45,6 +46,7 @@ def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     for node in all_nodes(copy.graph):
         if node.op_type == "Constant":
             _spell_out(node)
+    steps_first(copy)
     return copy
 
 

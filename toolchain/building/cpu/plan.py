@@ -22,9 +22,11 @@ from toolchain.building.cpu.generators import GENERATORS, Generator
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.matmul import Matmul
 from toolchain.building.cpu.read import Read, shape_of
+from toolchain.building.cpu.recurrent import recurrence_of
 from toolchain.building.cpu.split import until
 from toolchain.building.cpu.transposed import Transposed
 from toolchain.building.cpu.work import Work
+from toolchain.models.recurrent.spec import Recurrence
 
 FLOATS = ("float32", "float16")
 # Name of a fused function and what it computes -> how; None: by the general rule. The name is None for
@@ -68,6 +70,13 @@ class Generated(Call):
     def argument(self, buffer: tirx.Buffer) -> relax.Expr:
         """Return what is handed over for a parameter."""
         return self.arguments[self.read.parameter(buffer)]
+
+
+@dataclass(frozen=True)
+class Recurrent(Call):
+    """The call of a recurrence."""
+
+    recurrence: Recurrence
 
 
 @dataclass
@@ -211,6 +220,9 @@ def _steps(functions: Functions, binding: relax.Binding, choose: Choose) -> list
     name = called(value)
     if name is None:
         return [Step(var, value)]
+    recurrence = recurrence_of(functions.fused[name])
+    if recurrence is not None:
+        return [Recurrent(var, value, name, recurrence)]
     function = functions[name]
     if function is None or not isinstance(value.ty, relax.TensorType):
         return [Call(var, value, name)]

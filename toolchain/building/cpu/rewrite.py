@@ -17,11 +17,23 @@ from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.general import general
 from toolchain.building.cpu.layout import Array, Layout, dense_layout
 from toolchain.building.cpu.matmul import Matmul
-from toolchain.building.cpu.plan import Call, Choose, Generated, Plan, Step, extents, packable, plan
+from toolchain.building.cpu.plan import (
+    Call,
+    Choose,
+    Generated,
+    Plan,
+    Recurrent,
+    Step,
+    extents,
+    packable,
+    plan,
+)
 from toolchain.building.cpu.read import shape_of
+from toolchain.building.cpu.recurrent import pack_weight, recurrent
 from toolchain.building.parameter import Parameter
 
 ROWS = "rows"  # the rule of functions that keep their default schedule
+RECURRENT = "recurrent"
 IN_PLACE = "in place"  # of concatenations whose operands are computed where they belong
 _OPAQUE = 8  # relax.OpPatternKind.OPAQUE: nothing is fused with generated code
 
@@ -92,6 +104,8 @@ class _Rewriter:
     def _step(self, step: Step) -> None:
         if isinstance(step, Generated):
             self._generated(step)
+        elif isinstance(step, Recurrent):
+            self._recurrent(step)
         elif isinstance(step, Call):
             self._rows(step)
         else:
@@ -104,11 +118,31 @@ class _Rewriter:
             self.functions[step.function] = self.builder.add_func(func, step.function)
             plain = [(None, argument) for argument in step.arguments]
             self.made[step.function] = Made(func, _parameters(step, plain))
-        arguments = [self._plain_expr(argument) for argument in step.arguments]
+        self._as_it_is(step, self.functions[step.function], step.arguments)
+
+    def _as_it_is(self, step: Call, function: tvm.ir.GlobalVar, arguments: Sequence[relax.Expr]) -> None:
+        """Call a function of plain values."""
         ty = step.value.ty
         outputs = list(ty.fields) if isinstance(ty, relax.TupleType) else ty
-        call = relax.call_tir(self.functions[step.function], arguments, outputs)
+        call = relax.call_tir(function, [self._plain_expr(argument) for argument in arguments], outputs)
         self.plain[step.var] = self.builder.emit(call)
+
+    def _recurrent(self, step: Recurrent) -> None:
+        of, arguments = step.recurrence, list(step.arguments)
+        place = list(of.parameters).index("r")
+        constant = isinstance(arguments[place], GenericConst)
+        if constant:
+            arguments[place] = _constant(pack_weight(arguments[place].value.numpy(), of, self.core))
+
+        def make() -> tirx.PrimFunc:
+            func = recurrent(of, self.core, constant=constant)
+            plain = [(None, argument) for argument in arguments]
+            self.made[step.function] = Made(func, _parameters(step, plain))
+            return func
+
+        function = self._once((step.function, constant), step.function, make)
+        self._as_it_is(step, function, arguments)
+        self.rules[step.function] = RECURRENT
 
     def _generated(self, step: Generated) -> None:
         if step.var in self.plan.concatenations:
@@ -127,7 +161,9 @@ class _Rewriter:
             self.made[step.function] = Made(func, _parameters(step, operands, out))
             return func
 
-        function = self._once((step.function, tuple(layouts), step.choice), step.function, make)
+        # One function may be called with a weight that is known, and with one that is not.
+        known = getattr(step.work, "weight", None) is not None
+        function = self._once((step.function, tuple(layouts), step.choice, known), step.function, make)
         shape = extents(step.var) if out is None else out.shape(extents(step.var))
         arguments = [value for _layout, value in operands]
         if packed and step.var in self.plan.places:

@@ -1,0 +1,1 @@
+"""LSTM, GRU and RNN: what a node computes, its Relax, and its definition in TensorIR."""

@@ -1,0 +1,141 @@
+"""What becomes of a unit's sums in one step: the equations of ONNX, one unit at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tvm import tirx
+
+from toolchain.models.recurrent.activations import Expr, activated
+from toolchain.models.recurrent.spec import Activation, Recurrence
+
+
+class Unit(Protocol):
+    """The values of one unit, by name.
+
+    `h` and `c`: its state; `next`: the next `h`; `update`, `reset`: kept within a step; `bias`;
+    `input`, `output`, `forget`: peepholes.
+    """
+
+    def load(self, name: str) -> Expr:
+        """Return a value."""
+
+    def store(self, name: str, value: Expr) -> None:
+        """Emit the store of a value."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a step that needs nothing of the same step from other units.
+
+    Attributes
+    ----------
+    gates
+        Those that are summed up.
+    state
+        What they are sums over: `h`, or `reset`, which the phase before stores.
+    finish
+        Emits the stores of a unit, from the gates' inputs and products in the order of `gates`.
+    """
+
+    gates: tuple[int, ...]
+    state: str
+    finish: Callable[[Recurrence, Sequence[Activation], Sequence[Expr], Sequence[Expr], Unit], None]
+
+
+def phases(of: Recurrence) -> list[Phase]:
+    """Return the phases of a step, in their order."""
+    if of.cell == "LSTM":
+        return [Phase((0, 1, 2, 3), "h", _lstm)]
+    if of.cell == "RNN":
+        return [Phase((0,), "h", _rnn)]
+    if of.reset_after:
+        return [Phase((0, 1, 2), "h", _gru_reset_after)]
+    return [Phase((0, 1), "h", _gru_gates), Phase((2,), "reset", _gru_hidden)]
+
+
+def buffers(of: Recurrence) -> list[str]:
+    """Return the names of the values that a step keeps for every unit."""
+    if of.cell == "LSTM":
+        return ["h", "next", "c"]
+    return ["h", "next", "update", "reset"] if of.cell == "GRU" else ["h", "next"]
+
+
+def _lstm(
+    of: Recurrence,
+    functions: Sequence[Activation],
+    inputs: Sequence[Expr],
+    products: Sequence[Expr],
+    unit: Unit,
+) -> None:
+    gate, candidate, last = functions
+    let_in, let_out, forget, cell = (x + y for x, y in zip(inputs, products, strict=True))
+    old = unit.load("c")
+    if of.peepholes:
+        let_in, forget = let_in + unit.load("input") * old, forget + unit.load("forget") * old
+    let_in = _activated(of, gate, let_in)
+    kept = tirx.const(1, "float32") - let_in if of.coupled else _activated(of, gate, forget)
+    unit.store("c", kept * old + let_in * _activated(of, candidate, cell))
+    new = unit.load("c")
+    if of.peepholes:
+        let_out = let_out + unit.load("output") * new
+    unit.store("next", _activated(of, gate, let_out) * activated(last, new))
+
+
+def _rnn(
+    of: Recurrence,
+    functions: Sequence[Activation],
+    inputs: Sequence[Expr],
+    products: Sequence[Expr],
+    unit: Unit,
+) -> None:
+    unit.store("next", _activated(of, functions[0], inputs[0] + products[0]))
+
+
+def _gru_reset_after(
+    of: Recurrence,
+    functions: Sequence[Activation],
+    inputs: Sequence[Expr],
+    products: Sequence[Expr],
+    unit: Unit,
+) -> None:
+    gate, last = functions
+    unit.store("update", _activated(of, gate, inputs[0] + products[0]))
+    unit.store("reset", _activated(of, gate, inputs[1] + products[1]))
+    hidden = inputs[2] + unit.load("reset") * (products[2] + unit.load("bias"))
+    _mix(unit, _activated(of, last, hidden))
+
+
+def _gru_gates(
+    of: Recurrence,
+    functions: Sequence[Activation],
+    inputs: Sequence[Expr],
+    products: Sequence[Expr],
+    unit: Unit,
+) -> None:
+    update, reset = (_activated(of, functions[0], x + y) for x, y in zip(inputs, products, strict=True))
+    unit.store("update", update)
+    unit.store("reset", reset * unit.load("h"))
+
+
+def _gru_hidden(
+    of: Recurrence,
+    functions: Sequence[Activation],
+    inputs: Sequence[Expr],
+    products: Sequence[Expr],
+    unit: Unit,
+) -> None:
+    _mix(unit, _activated(of, functions[1], inputs[0] + products[0]))
+
+
+def _mix(unit: Unit, hidden: Expr) -> None:
+    update = unit.load("update")
+    unit.store("next", (tirx.const(1, "float32") - update) * hidden + update * unit.load("h"))
+
+
+def _activated(of: Recurrence, activation: Activation, x: Expr) -> Expr:
+    if of.clip is not None:
+        x = tirx.max(tirx.min(x, tirx.const(of.clip, "float32")), tirx.const(-of.clip, "float32"))
+    return activated(activation, x)

@@ -1,0 +1,155 @@
+"""LSTM, GRU and RNN in Relax: one product of all inputs, and a function that goes through the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from toolchain.models.recurrent.activations import activations
+from toolchain.models.recurrent.definition import define
+from toolchain.models.recurrent.spec import GATES, Cell, Recurrence
+
+_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+_FUNCTIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+
+Inputs = Sequence[relax.Expr | None]
+
+
+class Convert:
+    """The converter of one cell."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+
+    def __call__(self, inputs: Inputs, attributes: dict[str, Any]) -> relax.Expr:
+        """Return the outputs, those that nothing reads included."""
+        x, weight, recurrent, bias, lengths, *states = [*inputs, *[None] * 8][:8]
+        peepholes = states[2]
+        of = self._read(x, recurrent, lengths, peepholes, attributes)
+        builder = relax.BlockBuilder.current()
+        gates = _input_products(of, x, weight, bias)
+        zeros = relax.const(np.zeros((of.directions, of.batch, of.hidden), np.float32))
+        arguments = [gates, _recurrent_weight(of, recurrent), states[0] if states[0] is not None else zeros]
+        if self.cell == "LSTM":
+            arguments.append(states[1] if states[1] is not None else zeros)
+        if peepholes is not None:
+            arguments.append(_padded(of, relax.op.reshape(peepholes, (of.directions, 3, of.hidden))))
+        if of.reset_after:
+            arguments.append(_hidden_bias(of, bias))
+        if of.lengths:
+            arguments.append(lengths)
+        arguments = [builder.emit(argument) for argument in arguments]
+        function = builder.add_func(define(of), self.cell.lower())
+        types = [relax.TensorType(shape, "float32") for shape in of.outputs.values()]
+        result = builder.emit(relax.call_tir(function, arguments, types))
+        return relax.Tuple(
+            [builder.emit(relax.TupleGetItem(result, place)) for place in range(len(of.outputs))]
+        )
+
+    def _read(
+        self,
+        x: relax.Expr,
+        recurrent: relax.Expr,
+        lengths: relax.Expr | None,
+        peepholes: relax.Expr | None,
+        attributes: dict[str, Any],
+    ) -> Recurrence:
+        """Return what the node says; ValueError where it cannot be compiled."""
+        if str(x.ty.dtype) != "float32":
+            raise ValueError(f"its type is {x.ty.dtype}; only float32 can be compiled")
+        if attributes.get("layout", 0):
+            raise ValueError("layout 1 is not brought to layout 0")
+        steps, batch, _size = _shape(x)
+        reverse = _DIRECTIONS[_text(attributes.get("direction", "forward"))]
+        functions = [_text(each) for each in attributes.get("activations", ())]
+        count = len(_FUNCTIONS[self.cell])
+        functions = functions or list(_FUNCTIONS[self.cell]) * len(reverse)
+        if len(functions) != count * len(reverse):
+            raise ValueError(f"{len(functions)} activations for {len(reverse)} directions")
+        alphas, betas = (attributes.get(f"activation_{name}", ()) for name in ("alpha", "beta"))
+        found = activations(functions, list(alphas), list(betas))
+        hidden = _shape(recurrent)[2]
+        if attributes.get("hidden_size", hidden) != hidden:
+            raise ValueError(f"its hidden_size is {attributes['hidden_size']}, but R is of {hidden}")
+        return Recurrence(
+            self.cell,
+            steps,
+            batch,
+            hidden,
+            reverse,
+            tuple(tuple(found[start : start + count]) for start in range(0, len(found), count)),
+            float(attributes["clip"]) if attributes.get("clip") else None,
+            bool(self.cell == "LSTM" and attributes.get("input_forget", 0)),
+            bool(self.cell == "GRU" and attributes.get("linear_before_reset", 0)),
+            peepholes is not None,
+            lengths is not None and not _full(lengths, steps),
+        )
+
+
+def _shape(value: relax.Expr) -> tuple[int, ...]:
+    return tuple(int(extent) for extent in value.ty.shape)
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _full(lengths: relax.Expr, steps: int) -> bool:
+    """Whether every sequence is known to be of all the steps."""
+    value = getattr(lengths, "value", None)
+    return value is not None and bool((value.numpy() == steps).all())
+
+
+def _padded(of: Recurrence, value: relax.Expr) -> relax.Expr:
+    """Return a value with zeros behind the units, its last axis."""
+    *before, hidden = _shape(relax.BlockBuilder.current().normalize(value))
+    if hidden == of.padded:
+        return value
+    zeros = relax.const(np.zeros((*before, of.padded - hidden), np.float32))
+    return relax.op.concat([value, zeros], -1)
+
+
+def _input_products(of: Recurrence, x: relax.Expr, weight: relax.Expr, bias: relax.Expr | None) -> relax.Expr:
+    """Return the products of all steps' inputs with W, (steps x batch, directions x gates x units)."""
+    *_, size = _shape(x)
+    wide = of.directions * of.gates * of.padded
+    split = relax.op.reshape(weight, (of.directions, of.gates, of.hidden, size))
+    columns = _padded(of, relax.op.permute_dims(split, (3, 0, 1, 2)))
+    rows = relax.op.reshape(x, (of.steps * of.batch, size))
+    product = relax.op.matmul(rows, relax.op.reshape(columns, (size, wide)))
+    if bias is None:
+        return product
+    own, theirs = _biases(of, bias)
+    if of.reset_after:  # the last gate's is added behind the reset
+        known = relax.op.strided_slice(theirs, [1], [0], [2])
+        none = relax.const(np.zeros((of.directions, 1, of.hidden), np.float32))
+        theirs = relax.op.concat([known, none], 1)
+    total = _padded(of, relax.op.add(own, theirs))
+    return relax.op.add(product, relax.op.reshape(total, (wide,)))
+
+
+def _biases(of: Recurrence, bias: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
+    """Return those of W and of R, (directions, gates, units)."""
+    wide = of.gates * of.hidden
+    halves = (relax.op.strided_slice(bias, [1], [start], [start + wide]) for start in (0, wide))
+    own, theirs = (relax.op.reshape(half, (of.directions, of.gates, of.hidden)) for half in halves)
+    return own, theirs
+
+
+def _hidden_bias(of: Recurrence, bias: relax.Expr | None) -> relax.Expr:
+    if bias is None:
+        return relax.const(np.zeros((of.directions, of.padded), np.float32))
+    last = relax.op.strided_slice(_biases(of, bias)[1], [1], [2], [3])
+    return _padded(of, relax.op.reshape(last, (of.directions, of.hidden)))
+
+
+def _recurrent_weight(of: Recurrence, recurrent: relax.Expr) -> relax.Expr:
+    split = relax.op.reshape(recurrent, (of.directions, of.gates, of.hidden, of.hidden))
+    return _padded(of, relax.op.permute_dims(split, (0, 3, 1, 2)))
+
+
+CELLS: dict[str, Convert] = {cell: Convert(cell) for cell in GATES}
+"""Converters by operator."""

@@ -1,0 +1,125 @@
+"""A recurrence in TensorIR, number by number: what it means, and how it runs where nothing generates it."""
+
+from __future__ import annotations
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script.builder import ir as build
+
+from toolchain.models.recurrent.activations import Expr
+from toolchain.models.recurrent.cell import Phase, buffers, phases
+from toolchain.models.recurrent.spec import ATTRIBUTE, Recurrence
+
+_OPAQUE = 8  # relax.OpPatternKind.OPAQUE: nothing is fused with it
+PEEPHOLES = ("input", "output", "forget")
+"""In the order of ONNX's P."""
+
+
+def define(of: Recurrence) -> tirx.PrimFunc:
+    """Return the function of a recurrence: its inputs, then its outputs."""
+    with IRBuilder() as builder, build.prim_func(s_tir=True):
+        build.func_name("main")
+        build.func_attr({ATTRIBUTE: of.to_json(), "op_pattern": _OPAQUE, "tirx.noalias": True})
+        named = {
+            name: build.arg(name, build.buffer(shape, dtype_of(name)))
+            for name, shape in {**of.parameters, **of.outputs}.items()
+        }
+        with build.sblock("root"), build.sblock(of.cell.lower()):
+            build.reads([_whole(named[name]) for name in of.parameters])
+            build.writes([_whole(named[name]) for name in of.outputs])
+            _Definition(of, named).emit()
+    return builder.get().without_attr("global_symbol")  # which must be one of its own in a module
+
+
+def _whole(buffer: tirx.Buffer) -> tirx.BufferRegion:
+    return buffer[tuple(slice(0, int(extent)) for extent in buffer.shape)]
+
+
+def dtype_of(name: str) -> str:
+    """Return the type of a parameter."""
+    return "int32" if name == "lengths" else "float32"
+
+
+def steps_of(of: Recurrence, lengths: tirx.Buffer | None, row: Expr) -> Expr:
+    """Return how many steps a sequence of the batch has."""
+    if lengths is None:
+        return tirx.IntImm("int32", of.steps)
+    return tirx.max(tirx.min(lengths[row], of.steps), 0)
+
+
+def time_of(of: Recurrence, direction: Expr, step: Expr, steps: Expr) -> Expr:
+    """Return which input a step of a direction reads, and where it writes."""
+    if not any(of.reverse):
+        return step
+    backwards = steps - 1 - step
+    return backwards if all(of.reverse) else tirx.Select(tirx.EQ(direction, 0), step, backwards)
+
+
+class _Definition:
+    def __init__(self, of: Recurrence, named: dict[str, tirx.Buffer]) -> None:
+        self.of, self.named = of, named
+
+    def emit(self) -> None:
+        of, named = self.of, self.named
+        for direction in range(of.directions):
+            with build.serial(0, of.batch) as row:
+                kept = {name: build.alloc_buffer((of.hidden,), "float32") for name in buffers(of)}
+                with build.serial(0, of.hidden) as unit:
+                    for name in self._states():
+                        build.buffer_store(kept[name], named[f"{name}0"][direction, row, unit], [unit])
+                steps = steps_of(of, named.get("lengths"), row)
+                with build.serial(0, steps) as step:
+                    time = time_of(of, tirx.IntImm("int32", direction), step, steps)
+                    for phase in phases(of):
+                        with build.serial(0, of.hidden) as unit:
+                            self._unit(kept, phase, direction, row, time, unit)
+                    with build.serial(0, of.hidden) as unit:
+                        build.buffer_store(kept["h"], kept["next"][unit], [unit])
+                        build.buffer_store(named["y"], kept["next"][unit], [time, direction, row, unit])
+                with build.serial(0, of.steps - steps) as rest, build.serial(0, of.hidden) as unit:
+                    zero = tirx.const(0, "float32")
+                    build.buffer_store(named["y"], zero, [steps + rest, direction, row, unit])
+                with build.serial(0, of.hidden) as unit:
+                    for name in self._states():
+                        build.buffer_store(named[name], kept[name][unit], [direction, row, unit])
+
+    def _states(self) -> list[str]:
+        return ["h", "c"] if self.of.cell == "LSTM" else ["h"]
+
+    def _unit(
+        self, kept: dict[str, tirx.Buffer], phase: Phase, direction: int, row: Expr, time: Expr, unit: Expr
+    ) -> None:
+        of = self.of
+        sums = build.alloc_buffer((len(phase.gates),), "float32")
+        for place, gate in enumerate(phase.gates):
+            build.buffer_store(sums, tirx.const(0, "float32"), [place])
+            with build.serial(0, of.hidden) as k:
+                product = kept[phase.state][k] * self.named["r"][direction, k, gate, unit]
+                build.buffer_store(sums, sums[place] + product, [place])
+        first = direction * of.gates
+        inputs = [
+            self.named["x"][time * of.batch + row, (first + gate) * of.padded + unit] for gate in phase.gates
+        ]
+        products = [sums[place] for place in range(len(phase.gates))]
+        phase.finish(
+            of, of.activations[direction], inputs, products, _Numbers(self.named, kept, direction, unit)
+        )
+
+
+class _Numbers:
+    """One unit of one direction."""
+
+    def __init__(
+        self, named: dict[str, tirx.Buffer], kept: dict[str, tirx.Buffer], direction: int, unit: Expr
+    ) -> None:
+        self.named, self.kept, self.direction, self.unit = named, kept, direction, unit
+
+    def load(self, name: str) -> Expr:
+        if name in PEEPHOLES:
+            return self.named["peepholes"][self.direction, PEEPHOLES.index(name), self.unit]
+        if name == "bias":
+            return self.named["bias"][self.direction, self.unit]
+        return self.kept[name][self.unit]
+
+    def store(self, name: str, value: Expr) -> None:
+        build.buffer_store(self.kept[name], value, [self.unit])

@@ -1,0 +1,119 @@
+"""What one LSTM, GRU or RNN computes, as the function that computes it says in an attribute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import TypeAdapter
+
+ATTRIBUTE = "toolchain.recurrence"
+"""Of a PrimFunc: its Recurrence."""
+
+Cell = Literal["LSTM", "GRU", "RNN"]
+
+GATES: dict[Cell, int] = {"LSTM": 4, "GRU": 3, "RNN": 1}
+"""Of a cell, in the order of ONNX: input, output, forget, cell; update, reset, hidden; one."""
+
+UNIT = 16
+"""Units are padded to a multiple of this: a whole vector on every core."""
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A function of the standard, by its name in small letters."""
+
+    name: str
+    alpha: float = 0.0
+    beta: float = 0.0
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """One node, its inputs' products with W apart.
+
+    Attributes
+    ----------
+    reverse
+        Per direction, whether it goes through the steps backwards.
+    activations
+        Per direction.
+    clip
+        Bound of what goes into an activation; None: none.
+    coupled
+        Of an LSTM: what is not let in is forgotten (`input_forget`).
+    reset_after
+        Of a GRU: the product is reset, not the state (`linear_before_reset`).
+    peepholes
+        Of an LSTM: gates see the cell's state.
+    lengths
+        Every sequence of the batch has its own number of steps.
+    """
+
+    cell: Cell
+    steps: int
+    batch: int
+    hidden: int
+    reverse: tuple[bool, ...]
+    activations: tuple[tuple[Activation, ...], ...]
+    clip: float | None = None
+    coupled: bool = False
+    reset_after: bool = False
+    peepholes: bool = False
+    lengths: bool = False
+
+    @property
+    def gates(self) -> int:
+        """Gates of a unit."""
+        return GATES[self.cell]
+
+    @property
+    def padded(self) -> int:
+        """Units, and those that fill the last vector."""
+        return -(-self.hidden // UNIT) * UNIT
+
+    @property
+    def directions(self) -> int:
+        """One or two."""
+        return len(self.reverse)
+
+    @property
+    def parameters(self) -> dict[str, tuple[int, ...]]:
+        """The function's inputs and their shapes, in their order.
+
+        `x`: products of the inputs of all steps, bias added; `r`: what the state is multiplied by.
+        """
+        state = (self.directions, self.batch, self.hidden)
+        shapes: dict[str, tuple[int, ...]] = {
+            "x": (self.steps * self.batch, self.directions * self.gates * self.padded),
+            "r": (self.directions, self.hidden, self.gates, self.padded),
+            "h0": state,
+        }
+        if self.cell == "LSTM":
+            shapes["c0"] = state
+        if self.peepholes:
+            shapes["peepholes"] = (self.directions, 3, self.padded)
+        if self.reset_after:
+            shapes["bias"] = (self.directions, self.padded)
+        if self.lengths:
+            shapes["lengths"] = (self.batch,)
+        return shapes
+
+    @property
+    def outputs(self) -> dict[str, tuple[int, ...]]:
+        """The function's outputs and their shapes, in their order."""
+        state = (self.directions, self.batch, self.hidden)
+        shapes = {"y": (self.steps, self.directions, self.batch, self.hidden), "h": state}
+        return {**shapes, "c": state} if self.cell == "LSTM" else shapes
+
+    def to_json(self) -> str:
+        """Return the attribute of a function."""
+        return _ADAPTER.dump_json(self).decode()
+
+
+_ADAPTER = TypeAdapter(Recurrence)
+
+
+def recurrence_from(attribute: str) -> Recurrence:
+    """Return what a function's attribute says."""
+    return _ADAPTER.validate_json(attribute)
