@@ -7,6 +7,7 @@ from tvm import relax
 
 from toolchain.building.comparisons import with_bounds_kept
 from toolchain.building.constants import fold_constants
+from toolchain.building.vectors import target_of_code
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.interrupts import uninterrupted
@@ -63,7 +64,11 @@ def compile_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.runtim
     lowered = _run(rest, with_bounds_kept(module, target), target)
     try:
         with uninterrupted():
-            return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential([]))
+            return tvm.compile(
+                lowered,
+                target=target_of_code(lowered, target),
+                relax_pipeline=tvm.transform.Sequential([]),
+            )
     except (ValueError, TypeError, RuntimeError) as error:  # TVM's own are RuntimeErrors
         raise ToolchainError(f"TVM cannot compile the network: {first_line(error)}") from error
 

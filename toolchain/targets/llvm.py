@@ -24,3 +24,12 @@ def cpu_features(triple: str, cpu: str) -> frozenset[str]:
     """Return the LLVM features that a cpu has."""
     listed = tvm.get_global_func("target.llvm_get_cpu_features")(_target(triple, cpu))
     return frozenset(str(name) for name in listed)
+
+
+def without_loop_vectors(target: tvm.target.Target) -> tvm.target.Target:
+    """Return a target whose code LLVM's loop vectoriser leaves as it is.
+
+    TVM sets the option for as long as it compiles for this target, and then back.
+    """
+    definition = {key: value for key, value in target.export().items() if key != "tag"}
+    return tvm.target.Target({**definition, "cl-opt": ["-vectorize-loops:bool=false"]})

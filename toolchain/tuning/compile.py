@@ -9,6 +9,7 @@ from pathlib import Path
 import tvm
 
 from toolchain.building.export import export_objects
+from toolchain.building.vectors import target_of_code
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.linking.choice import linker_named
@@ -39,7 +40,8 @@ def compile_candidate(module: str, target: str, profile: Profile, library: Path)
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         try:
             built_for = tvm.target.Target(target)
-            executable = tvm.compile(tvm.ir.load_json(module), target=built_for)
+            loaded = tvm.ir.load_json(module)
+            executable = tvm.compile(loaded, target=target_of_code(loaded, built_for))
             objects = export_objects(executable, Path(folder))
         except Exception as error:  # TVM raises anything from TypeError to its own kinds
             return Compiled(None, "build", first_line(error))

@@ -31,9 +31,7 @@ def conditions(value: Value, box: Box, lanes: int) -> int:
     lane = bind(analyzer, tirx.Var("lane", "int32"), lanes)
     index = [tirx.IntImm("int32", 0), block * lanes + lane, *spatial]
     steps = [free(0, extent) for extent in value.reduced]
-    totals = [tirx.const(0, str(part.buffer.dtype)) for part in value.stage.parts]
-    values = [value.at(part.value, index, steps, analyzer, totals) for part in value.stage.parts]
-    return sum(calls(each, "if_then_else") for each in values + value.result(totals, index, analyzer))
+    return sum(calls(each, "if_then_else") for each in value.values(index, steps, analyzer))
 
 
 def interior(value: Value, box: Box, lanes: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:

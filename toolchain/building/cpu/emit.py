@@ -17,6 +17,7 @@ from toolchain.building.cpu.expressions import bind, calls, epilogue
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.read import Expr, Read, Var, shape_of
 from toolchain.building.cpu.transposed import Transposed
+from toolchain.building.vectors import EXPLICIT
 
 # Per parameter of the unpacked function; None: as the network has it.
 Layouts = Sequence[Layout | None]
@@ -26,7 +27,7 @@ def build(body: Callable[[], None]) -> tirx.PrimFunc:
     """Return the function whose arguments and loops `body` emits; it needs no schedule."""
     with IRBuilder() as builder, ir.prim_func():
         ir.func_name("main")
-        ir.func_attr({"tirx.noalias": True, "tirx.is_scheduled": True})
+        ir.func_attr({"tirx.noalias": True, "tirx.is_scheduled": True, EXPLICIT: True})
         body()
     return in_arithmetic(builder.get())
 

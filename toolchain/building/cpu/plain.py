@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from math import prod
 
 from tvm import tirx
+from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
+from toolchain.building.cpu.breaks import breaks
 from toolchain.building.cpu.emit import grid, places
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.read import Expr, shape_of
 from toolchain.building.cpu.value import Combine, Value
 
 _JOBS = 8  # fewer parallel pieces than this are too few for the cores of today's boards
+_PARTS = 16  # into more parts an axis is not cut: each is code of its own
 _SPLIT = 1 << 16  # elements from which on even a reduction to one number is worth several cores
 
 
@@ -58,7 +61,12 @@ def _along(value: Value, outs: list[tirx.Buffer], axis: int) -> None:
     """Emit vectors along an axis of the output."""
     memory, shape = value.memory, shape_of(outs[0])
     outer, behind = shape[: max(axis, 0)], _constants(shape[axis + 1 :])
-    parts = _vectors(shape[axis] if shape else 1, memory.lanes)
+    ends = [*_cuts(value, shape, axis), shape[axis]] if shape else [1]
+    parts = [
+        (begin + start, many, size)
+        for begin, end in zip([0, *ends], ends, strict=False)
+        for start, many, size in _vectors(end - begin, memory.lanes)
+    ]
 
     def emit(before: list[Expr], vector: Expr, start: int, size: int) -> None:
         def index(_column: Expr, lane: Expr) -> list[Expr]:
@@ -83,6 +91,19 @@ def _along(value: Value, outs: list[tirx.Buffer], axis: int) -> None:
         with memory.pieces(prod(space), value.stage) as piece:
             *before, vector = places(piece, space, memory.analyzer)
             emit(before, vector, start, size)
+
+
+def _cuts(value: Value, shape: Sequence[int], axis: int) -> list[int]:
+    """Return where to cut an axis so that no vector has a condition that holds for some of its lanes only.
+
+    TVM would write each such vector as a loop over its lanes, with a branch in it.
+    """
+    analyzer = Analyzer()
+    index = [bind(analyzer, tirx.Var("i", "int32"), extent) for extent in shape]
+    steps = [bind(analyzer, tirx.Var("step", "int32"), extent) for extent in value.reduced]
+    values = value.values(index, steps, analyzer)
+    found, _all = breaks(values, index[axis], shape[axis], analyzer)
+    return found if len(found) < _PARTS else []
 
 
 def _vectors(extent: int, lanes: int) -> list[tuple[int, int, int]]:

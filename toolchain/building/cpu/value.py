@@ -113,14 +113,18 @@ class Value:
             count += bool(steps) and (any(steps[:-1]) or steps[-1] not in (0, 1))
         return count
 
+    def values(self, index: Sequence[Expr], reduced: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
+        """Return all that is computed for a logical index, the sums so far taken to be zero."""
+        totals: list[Expr] = [tirx.const(0, str(part.buffer.dtype)) for part in self.stage.parts]
+        values = [self.at(part.value, index, reduced, analyzer, totals) for part in self.stage.parts]
+        return values + self.result(totals, index, analyzer)
+
     def within(self, index: Sequence[Expr], analyzer: Analyzer) -> bool:
         """Whether every load for a logical index, be it one that is none, is within its buffer."""
         reduced = [bind(analyzer, tirx.Var("step", "int32"), extent) for extent in self.reduced]
-        totals: list[Expr] = [tirx.const(0, str(part.buffer.dtype)) for part in self.stage.parts]
-        values = [self.at(part.value, index, reduced, analyzer, totals) for part in self.stage.parts]
         return all(
             analyzer.can_prove(tirx.all(place >= 0, place < extent))
-            for value in values + self.result(totals, index, analyzer)
+            for value in self.values(index, reduced, analyzer)
             for load in loads(value)
             for place, extent in zip(load.indices, shape_of(load.source), strict=True)
         )
