@@ -30,6 +30,7 @@ LAYERS = (
     Layer(3, 32, (18, 16), kernel=2, stride=2, pad=0),
     Layer(32, 32, (9, 13), stride=2, groups=2),
     Layer(32, 48, (30, 30), kernel=5, pad=2),
+    Layer(24, 24, (9, 10), groups=3),  # the last block has one group of two
     Layer(32, 32, (9, 11), pad=4, dilation=4),
     Layer(3, 24, (13, 9), stride=2, pad=5, dilation=5),
     Layer(24, 24, (15, 15), groups=24),

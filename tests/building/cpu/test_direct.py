@@ -13,7 +13,7 @@ from tests.building.cpu.computed import CORES, named
 from tests.building.cpu.single import Case, Layer, spread, wrong
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.direct import pack_weight
+from toolchain.building.cpu.direct import pack_weight, weight_shape
 from toolchain.building.cpu.taps import halo
 from toolchain.building.cpu.tile import direct_tile
 
@@ -31,6 +31,7 @@ LAYERS = (
     Layer(64, 32, (9, 11), stride=2, groups=2),
     Layer(12, 24, (6, 7), groups=6),  # groups of fewer channels than a vector has
     Layer(9, 18, (5, 5), groups=3),  # and that no number of them fills
+    Layer(40, 40, (6, 9), groups=5),  # the last block of 16 has one group
     Layer(20, 20, (8, 5), kernel=1, pad=0, groups=2),
     *DILATED,
 )
@@ -68,6 +69,12 @@ def test_taps_that_meet_padding_alone_cost_no_weights_and_no_halo() -> None:
     assert conv.kernel == (3, 3)
     assert halo(conv, Choice("direct", 2, 8)) == (0, 4, 0, 4)  # rows of taps are skipped, parts of rows not
     assert halo(conv, Choice("direct", 2, 11, flat=True)) == (4, 4, 4, 4)
+
+
+def test_groups_that_fill_no_last_block_are_no_dense_convolution() -> None:
+    core = CORES[0]
+    _read, conv = Layer(440, 440, (7, 7), groups=55).read()
+    assert weight_shape(conv, direct_tile(conv, core), core.lanes, core.lanes) == (28, 1, 3, 3, 16, 16)
 
 
 def test_groups_are_packed_block_diagonally() -> None:

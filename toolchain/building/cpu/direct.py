@@ -53,15 +53,17 @@ def pack_weight(weight: Array, conv: Convolution, choice: Choice, lanes: int, in
 
 def _merge(weight: Array, conv: Convolution, lanes: int) -> Array:
     """Return the weight of the merged groups: block-diagonal, zeros elsewhere."""
-    groups, ci, _co = merged(conv, lanes)
-    many, own = conv.groups // groups, weight.shape[1]
+    groups, ci, co = merged(conv, lanes)
+    outputs, own = conv.co // conv.groups, weight.shape[1]
+    many = co // outputs
     if many == 1:
         return weight
-    wide = np.zeros((groups, many, conv.co // conv.groups, many, own, *conv.kernel), weight.dtype)
-    split = weight.reshape(groups, many, -1, own, *conv.kernel)
+    wide = np.zeros((groups, many, outputs, many, own, *conv.kernel), weight.dtype)
+    none = [(0, groups * many * outputs - conv.co), *((0, 0) for _ in weight.shape[1:])]
+    split = np.pad(weight, none).reshape(groups, many, outputs, own, *conv.kernel)
     for each in range(many):
         wide[:, each, :, each] = split[:, each]
-    return wide.reshape(conv.co, ci, *conv.kernel)
+    return wide.reshape(groups * co, ci, *conv.kernel)[: conv.co]
 
 
 def direct(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:

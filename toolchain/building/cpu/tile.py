@@ -47,8 +47,11 @@ def merged(conv: Convolution, lanes: int) -> tuple[int, int, int]:
     """
     ci, co = conv.ci // conv.groups, conv.co // conv.groups
     for many in range(1, conv.groups):
-        if conv.groups % many == 0 and many * ci % lanes == 0 and many * co % lanes == 0:
-            return conv.groups // many, many * ci, many * co
+        if many * ci % lanes or many * co % lanes:
+            continue
+        # The last may have groups that there are none where it has one block, of zeros beyond the channels.
+        if conv.groups % many == 0 or many * ci == many * co == lanes:
+            return -(-conv.groups // many), many * ci, many * co
     return 1, conv.ci, conv.co
 
 
