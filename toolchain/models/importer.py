@@ -29,14 +29,20 @@ CONTROL = frozenset({"If", "Loop", "Scan"})
 HINT_ONE = "check the shapes with `toolchain model inspect`, or export the network without this node"
 
 
-def unsupported_operators(model: onnx.ModelProto) -> dict[str, list[onnx.NodeProto]]:
-    """Return the nodes that cannot be imported, by operator, in model order."""
+def unsupported_operators(model: onnx.ModelProto, *, inside: bool = False) -> dict[str, list[onnx.NodeProto]]:
+    """Return the nodes that cannot be imported, by operator, in model order.
+
+    Parameters
+    ----------
+    inside
+        Also those in the graphs of `If`, `Loop` and `Scan`, which may never be needed.
+    """
     from toolchain import tvm_compat
     from toolchain.models.converters import CONVERTERS
 
     opset = opset_of(model)
     found: dict[str, list[onnx.NodeProto]] = {}
-    for node in all_nodes(model.graph):
+    for node in all_nodes(model.graph) if inside else model.graph.node:
         if node.domain in DOMAINS and (
             node.op_type in RULES
             or node.op_type in CONTROL

@@ -42,7 +42,7 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
     macs = count_macs(folded.model)
     inputs = input_values(folded.model.graph)
     is_open = any(isinstance(extent, str) for value in inputs for extent in dimensions(value) or ("?",))
-    unsupported = unsupported_operators(folded.model)
+    unsupported = unsupported_operators(folded.model, inside=True)
     return {
         "name": found.name,
         "source": found.origin,

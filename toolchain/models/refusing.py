@@ -50,11 +50,8 @@ def check_compiles(folded: Folded, source: onnx.ModelProto, origin: str) -> None
     if folded.problems:
         problem = folded.problems[0]
         name = printable(repr(node_name(problem.node)))
-        hint = _freeze(problem, folded) or "export the network without this node"
-        raise UsageError(
-            f"{origin}: {problem.node.op_type} (node {name}) {problem.reason}",
-            hint + _or_cut(folded, source),
-        )
+        hint = _freeze(problem, folded) or "export the network without this node" + _or_cut(folded, source)
+        raise UsageError(f"{origin}: {problem.node.op_type} (node {name}) {problem.reason}", hint)
 
 
 def ways_to_cut(folded: Folded, source: onnx.ModelProto) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from shlex import quote
 
@@ -275,10 +275,10 @@ def _check_static(inputs: list[onnx.ValueInfoProto], options: ModelOptions, orig
         format_shape(name, shape) if shape is not None else f"{name} (not even how many dimensions)"
         for name, shape in unknown.items()
     )
-    typed = "".join(
-        f" --shape {quote(format_shape(name, _example(shape)))}" for name, shape in unknown.items()
-    )
-    numbers = " with numbers for D" if "D" in "".join(map(str, map(_example, unknown.values()))) else ""
+    batches = {shape[0] for shape in unknown.values() if shape is not None and len(shape) > 1} - {"?"}
+    examples = {name: _example(shape, batches) for name, shape in unknown.items()}
+    typed = "".join(f" --shape {quote(format_shape(name, shape))}" for name, shape in examples.items())
+    numbers = " with numbers for D" if any("D" in shape for shape in examples.values()) else ""
     hint = f"toolchain demo {quote(origin)}{options.typed()}{typed}{numbers}, and the same for other commands"
     if all(shape is not None and shape[1:] == sized(shape[1:]) for shape in unknown.values()):
         hint += "; or --batch N"
@@ -290,9 +290,11 @@ def sized(shape: Shape) -> tuple[int, ...]:
     return tuple(extent for extent in shape if isinstance(extent, int))
 
 
-def _example(shape: Shape | None) -> Sequence[int | str]:
+def _example(shape: Shape | None, batches: Collection[Dimension]) -> Sequence[int | str]:
     """Return a shape to type: one row of a batch, and D for what only the user knows."""
     if shape is None:
         return ("D",) * 4
-    first = [1 if isinstance(extent, str) else extent for extent in shape[:1]] if len(shape) > 1 else ["D"]
-    return (*first, *("D" if isinstance(extent, str) else extent for extent in shape[1:]))
+    return [
+        extent if isinstance(extent, int) else 1 if extent in batches or (not axis and shape[1:]) else "D"
+        for axis, extent in enumerate(shape)
+    ]
