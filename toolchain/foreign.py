@@ -16,14 +16,18 @@ def first_line(error: BaseException) -> str:
     """
     lines = [line.strip() for line in str(error).splitlines()]
     lines = [line for line in lines if line and not line.endswith(_PREFACE)] or [type(error).__name__]
-    found = lines[-1] if lines[0].startswith("Traceback") else lines[0]
-    return printable(found if len(found) <= LONGEST else found[:LONGEST] + "…")
+    return shortened(lines[-1] if lines[0].startswith("Traceback") else lines[0])
 
 
 def last_line(output: bytes) -> str:
     """Return what a program said last, which is why it failed."""
     lines = output.decode(errors="replace").strip().splitlines()
     return printable(lines[-1].strip()[:LONGEST]) if lines else "it said nothing"
+
+
+def shortened(text: str) -> str:
+    """Return `text` without control characters, and its beginning alone where it is long."""
+    return printable(text if len(text) <= LONGEST else text[:LONGEST] + "…")
 
 
 def printable(text: str) -> str:

@@ -89,7 +89,7 @@ MODELS = [
     ("text.onnx", 2, ["text.onnx"]),
     ("empty.onnx", 2, ["empty.onnx"]),
     ("external.onnx", 2, ["external.onnx", "weights.bin"]),
-    ("program.pt2", 3, ["program.pt2", "edge-toolchain[torch]"]),
+    ("program.pt2", 2, ["program.pt2", "torch.onnx.export(torch.export.load("]),
     (".", 2, [". is a folder"]),
 ]
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from tests.models.graphs import classifier
-from toolchain.errors import MissingError, UsageError
+from toolchain.errors import UsageError
 from toolchain.models.inspect import inspect_model
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -24,10 +24,44 @@ def test_an_unknown_name_lists_the_zoo(name: str) -> None:
         load_model(name, OPTIONS)
 
 
-def test_torch_programs_come_later() -> None:
-    with pytest.raises(MissingError, match=r"edge-toolchain\[torch\]") as caught:
-        load_model("net.pt2", OPTIONS)
-    assert caught.value.exit_code == 3
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("a b.tflite", "python -m tf2onnx.convert --tflite '{path}' --output 'a b.onnx'"),
+        ("net.pb", "tf2onnx.convert --graphdef {path} --inputs NAME:0"),
+        ("net.pt", "torch.onnx.export(network, (example,), 'net.onnx', dynamo=True)"),
+        ("net.pth", "torch.onnx.export(network, (example,), 'net.onnx', dynamo=True)"),
+        ("net.pt2", "torch.onnx.export(torch.export.load('{path}'), (), 'net.onnx', dynamo=True)"),
+        ("net.safetensors", "build the network and load them; then in the program"),
+        ("net.h5", "keras.saving.load_model('{path}').export('net.onnx', format='onnx')"),
+        ("net.keras", "keras.saving.load_model('{path}').export('net.onnx', format='onnx')"),
+        ("net.pdmodel", "--model_filename net.pdmodel --params_filename net.pdiparams --save_file net.onnx"),
+    ],
+)
+def test_another_frameworks_file_says_how_to_make_an_onnx_file_of_it(
+    tmp_path: Path, name: str, says: str
+) -> None:
+    path = tmp_path / name
+    with pytest.raises(UsageError, match="there is no file"):
+        load_model(str(path), OPTIONS)
+    path.write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(UsageError, match="ONNX files are compiled") as caught:
+        load_model(str(path), OPTIONS)
+    assert caught.value.hint and says.format(path=path) in caught.value.hint
+    assert str(path) in caught.value.message and caught.value.exit_code == 2
+
+
+def test_an_onnx_file_may_be_called_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "net.pb"
+    path.write_bytes(classifier().SerializeToString())
+    assert load_model(str(path), OPTIONS).name == "net"
+
+
+def test_a_folder_of_tensorflow(tmp_path: Path) -> None:
+    (tmp_path / "saved_model.pb").write_bytes(bytes(100))
+    with pytest.raises(UsageError, match="a graph of TensorFlow") as caught:
+        load_model(str(tmp_path), OPTIONS)
+    assert f"--saved-model {tmp_path} --output" in str(caught.value.hint)
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
@@ -102,6 +136,33 @@ def test_truncated_external_data(external: Path) -> None:
     weights = external.with_name("weights.bin")
     weights.write_bytes(weights.read_bytes()[:-4])
     with pytest.raises(UsageError, match=r"external data weights.bin is truncated or foreign: tensor"):
+        load_model(str(external), OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("location", "says"),
+    [("we\0ights", "is no name of a file"), ("w" * 5000, "File name too long"), ("a/../../b", "outside")],
+)
+def test_external_data_with_a_name_that_no_file_has(external: Path, location: str, says: str) -> None:
+    model = onnx.load(external, load_external_data=False)
+    for tensor in model.graph.initializer:
+        tensor.external_data[0].value = location
+    external.write_bytes(model.SerializeToString())
+    with pytest.raises(UsageError, match=says) as caught:
+        load_model(str(external), OPTIONS)
+    assert len(str(caught.value)) < 1500 and str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(("offset", "length"), [("-4", None), ("99999999", None), ("0", "99"), ("x", None)])
+def test_external_data_with_wrong_places(external: Path, offset: str, length: str | None) -> None:
+    model = onnx.load(external, load_external_data=False)
+    tensor = model.graph.initializer[0]
+    del tensor.external_data[:]
+    for key, value in {"location": "weights.bin", "offset": offset, "length": length}.items():
+        if value is not None:
+            tensor.external_data.add(key=key, value=value)
+    external.write_bytes(model.SerializeToString())
+    with pytest.raises(UsageError, match=r"weights\.bin"):
         load_model(str(external), OPTIONS)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.export import export_model
 from toolchain.models.inspect import inspect_model
 from toolchain.models.load import Model, load_model
+from toolchain.models.modernise import NEWEST_OPSET
 from toolchain.models.options import ModelOptions
 from toolchain.models.reference import reference_outputs, sample_inputs
 
@@ -44,6 +48,78 @@ def test_old_and_new_operator_sets(tmp_path: Path, opset: int) -> None:
     inputs = sample_inputs(model)
     newest = reference_outputs(load(tmp_path, classifier()), inputs)["prob"]
     np.testing.assert_allclose(reference_outputs(model, inputs)["prob"], newest, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("versions", "says"),
+    [
+        ([27], "has operators of set 27; known are 1 to 26"),
+        ([2**40], "has operators of set 1099511627776"),
+        ([0], "has operators of set 0"),
+        ([-1], "has operators of set -1"),
+        ([], "declares no operator set"),
+        ([13, 17], r"declares more than one operator set \(13, 17\)"),
+        ([3], "cannot be brought to operator set 7"),
+    ],
+)
+def test_operator_sets_that_nobody_knows(tmp_path: Path, versions: list[int], says: str) -> None:
+    graph = classifier()
+    del graph.opset_import[:]
+    graph.opset_import.extend(helper.make_opsetid("", version) for version in versions)
+    with pytest.raises(UsageError, match=says) as caught:
+        load(tmp_path, graph)
+    assert caught.value.hint and caught.value.exit_code == 2
+
+
+def test_the_newest_operator_set_is_the_one_that_onnxruntime_loads(tmp_path: Path) -> None:
+    model = load(tmp_path, classifier(opset=NEWEST_OPSET))
+    assert reference_outputs(model, sample_inputs(model))
+    model.onnx.opset_import[0].version += 1
+    with pytest.raises(UsageError, match="onnxruntime, which gives the reference, cannot run it"):
+        reference_outputs(model, sample_inputs(model))
+
+
+def test_weights_that_are_no_numbers_are_told_as_such(tmp_path: Path) -> None:
+    graph = classifier()
+    weight = onnx.numpy_helper.to_array(graph.graph.initializer[0]).copy()
+    weight[1, 2, 0, 0] = np.nan
+    graph.graph.initializer[0].raw_data = weight.tobytes()
+    model = load(tmp_path, graph)
+    with pytest.raises(UsageError, match=r"its tensor 'conv.weight' holds NaN in 1 of 108 places"):
+        reference_outputs(model, sample_inputs(model))
+
+
+@pytest.mark.parametrize("where", ["input", "inside", "weight"])
+def test_a_tensor_of_two_thousand_dimensions(tmp_path: Path, where: str) -> None:
+    ones = [1] * 2000
+    graph = graph_of(
+        [helper.make_node("Reshape", ["x", "wide"], ["z"]), helper.make_node("Add", ["z", "w"], ["y"])],
+        [tensor_info("x", ones if where == "input" else (1,))],
+        [tensor_info("y", ones if where == "inside" else (1,))],
+        {"wide": np.ones(2000 if where == "inside" else 1, np.int64)},
+    )
+    graph.graph.initializer.add(
+        name="w", data_type=1, dims=ones if where == "weight" else [1], raw_data=np.float32(1).tobytes()
+    )
+    with pytest.raises(UsageError, match="2000"):
+        load(tmp_path, graph)
+    inspect_model(str(tmp_path / "net.onnx"), OPTIONS)
+
+
+@pytest.mark.slow
+def test_twenty_thousand_nodes_are_imported_in_bounded_time_and_memory(tmp_path: Path) -> None:
+    """On an idle machine 4 s and 130 MiB; quadratic work would take hours."""
+    names = ["x", *(f"y{number}" for number in range(20_000))]
+    nodes = [
+        helper.make_node("Relu" if number % 2 else "Neg", [before], [after])
+        for number, (before, after) in enumerate(pairwise(names))
+    ]
+    graph = graph_of(nodes, [tensor_info("x", (2, 3))], [tensor_info(names[-1], (2, 3))], {})
+    began, most = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    model = load(tmp_path, graph)
+    assert model.outputs[0].shape == (2, 3)
+    assert time.process_time() - began < 60
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most < 1 << 20, "KiB"
 
 
 def test_stored_tensors_listed_as_inputs_are_no_inputs(tmp_path: Path) -> None:

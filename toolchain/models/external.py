@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from toolchain.errors import UsageError
+from toolchain.foreign import shortened
 from toolchain.models.walk import all_tensors
 
 
@@ -43,18 +44,24 @@ def read_external_data(proto: onnx.ModelProto, path: Path) -> list[tuple[str, by
 
 def _read_beside(path: Path, location: str) -> bytes:
     folder = path.parent.resolve()
-    file = (folder / location).resolve()  # follows links: what counts is where the data lies
+    try:
+        file = (folder / location).resolve()  # follows links: what counts is where the data lies
+    except (ValueError, OSError) as error:  # a NUL in the name; a loop of links
+        raise UsageError(
+            f"{path}: its external data {shortened(location)!r} is no name of a file",
+            "export the network again, with external data beside it",
+        ) from error
     if not location or not file.is_relative_to(folder):
         raise UsageError(
-            f"{path}: its external data {location!r} lies outside the folder of the model",
+            f"{path}: its external data {shortened(location)!r} lies outside the folder of the model",
             "export the network again, with external data beside it",
         )
     try:
         return file.read_bytes()
     except OSError as error:
         raise UsageError(
-            f"{path}: its external data {file} cannot be read: {error.strerror}",
-            f"put {location} beside {path.name}",
+            f"{path}: its external data {shortened(str(file))} cannot be read: {error.strerror}",
+            f"put {shortened(location)} beside {path.name}",
         ) from error
 
 

@@ -76,8 +76,6 @@ def load_model(source: str, options: ModelOptions) -> Model:
     ------
     UsageError
         Nothing of this name, an unreadable or invalid file, an open shape, an unsupported operator.
-    MissingError
-        A kind of source that this installation lacks the means for.
     """
     found = read_source(source, options)
     static, frozen = prepared(found, options)

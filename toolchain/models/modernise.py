@@ -14,6 +14,9 @@ from toolchain.models.walk import all_nodes, opset_of
 OLDEST_OPSET = 7
 """onnxruntime runs operator set 7 and newer (its documentation, "Compatibility")."""
 
+NEWEST_OPSET = 26
+"""onnxruntime 1.31, which computes the reference, loads no newer one."""
+
 SHORT_CONSTANTS = {
     "value_int": np.int64,
     "value_ints": np.int64,
@@ -29,8 +32,9 @@ def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     Raises
     ------
     UsageError
-        onnx cannot do it.
+        onnx cannot do it, or nobody knows the operator set yet.
     """
+    _check_opset(model, origin)
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     try:
@@ -48,6 +52,23 @@ def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
             _spell_out(node)
     steps_first(copy)
     return copy
+
+
+def _check_opset(model: onnx.ModelProto, origin: str) -> None:
+    versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
+    if len(versions) != 1 and any(node.domain in ("", "ai.onnx") for node in model.graph.node):
+        told = (
+            "no operator set"
+            if not versions
+            else f"more than one operator set ({', '.join(map(str, versions))})"
+        )
+        raise UsageError(f"{origin} declares {told}, so that its operators mean nothing", "export it again")
+    if versions and not 1 <= versions[0] <= NEWEST_OPSET:
+        raise UsageError(
+            f"{origin} has operators of set {versions[0]}; known are 1 to {NEWEST_OPSET}",
+            f"export it again with an older one: opset_version={NEWEST_OPSET - 6} in torch.onnx.export, "
+            f"--opset {NEWEST_OPSET - 6} of tf2onnx",
+        )
 
 
 def _spell_out(constant: onnx.NodeProto) -> None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import onnxruntime
+from onnx import numpy_helper
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.models.sigmoid import also_giving, sigmoid, sigmoid_inputs
 from toolchain.models.spec import TensorSpec, check_inputs
+from toolchain.models.walk import all_tensors
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model
@@ -75,10 +77,24 @@ def reference_outputs(model: Model, inputs: dict[str, np.ndarray]) -> dict[str, 
 def _check_finite(model: Model, outputs: dict[str, np.ndarray]) -> None:
     for name, array in outputs.items():
         if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+            _check_weights(model)
             raise UsageError(
                 f"{model.source}: the sample input makes output {name!r} NaN or infinite in "
                 f"{np.count_nonzero(~np.isfinite(array))} of {array.size} places, so that nothing can be "
                 "verified with it",
                 "hand over inputs that the network is made for: "
                 + " ".join(f"--sample {spec.name}=FILE.npy" for spec in model.inputs),
+            )
+
+
+def _check_weights(model: Model) -> None:
+    """Refuse weights that are no numbers, if that is why an output is none."""
+    for tensor in all_tensors(model.onnx.graph):
+        array = numpy_helper.to_array(tensor)
+        count = np.count_nonzero(np.isnan(array)) if np.issubdtype(array.dtype, np.floating) else 0
+        if count:
+            raise UsageError(
+                f"{model.source}: its tensor {tensor.name!r} holds NaN in {count} of {array.size} places, "
+                "and so does an output",
+                "export the network again, from weights that are numbers",
             )

@@ -10,7 +10,7 @@ import onnx
 from onnx import helper, shape_inference
 
 from toolchain.errors import UsageError
-from toolchain.foreign import first_line
+from toolchain.foreign import first_line, shortened
 from toolchain.models.options import ModelOptions, format_shape
 from toolchain.models.walk import input_values
 
@@ -34,6 +34,9 @@ LARGE = 1 << 16
 
 MOST_ELEMENTS = 2**31 - 1
 """Of one tensor: compiled code indexes with 32 bits."""
+
+MOST_DIMENSIONS = 32
+"""Of one tensor: numpy's own limit before version 2, and far above what networks have."""
 
 _HINT = "`toolchain model inspect` shows the inputs; check the file, --shape and --batch"
 
@@ -177,6 +180,12 @@ def _check_sizes(model: onnx.ModelProto, origin: str) -> None:
     """Refuse tensors whose elements 32 bits cannot count, before anything asks for their memory."""
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        if len(shape) > MOST_DIMENSIONS:
+            raise UsageError(
+                f"{origin}: tensor {shortened(value.name)!r} has {len(shape)} dimensions; "
+                f"{MOST_DIMENSIONS} can be compiled",
+                _HINT,
+            )
         if prod(shape) > MOST_ELEMENTS:
             raise UsageError(
                 f"{origin}: {format_shape(value.name, shape)} has {prod(shape)} elements, "

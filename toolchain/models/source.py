@@ -9,7 +9,8 @@ from pathlib import Path
 
 import onnx
 
-from toolchain.errors import MissingError, UsageError
+from toolchain.errors import UsageError
+from toolchain.models.exporting import FOREIGN, SAVED_MODEL, foreign
 from toolchain.models.external import read_external_data
 from toolchain.models.options import ModelOptions, format_shape
 from toolchain.models.walk import all_names
@@ -49,23 +50,22 @@ def read_source(source: str, options: ModelOptions) -> Source:
     Raises
     ------
     UsageError
-        No such network; the file is missing, unreadable, no ONNX, truncated or lacks external data.
-    MissingError
-        A `.pt2` file: it needs an extra that this installation cannot use yet.
+        No such network; the file is missing, unreadable, no ONNX, truncated or lacks external data. Of
+        another framework's file, how to make an ONNX file of it.
     """
     if source.startswith(ZOO_PREFIX):
         return _from_zoo(source.removeprefix(ZOO_PREFIX), options)
     path = Path(source)
     if source in ZOO and not _exists(path):
         return _from_zoo(source, options)
-    if path.suffix == ".pt2":
-        raise MissingError(
-            f"{source}: programs of torch.export need the extra edge-toolchain[torch] and come later",
-            "export the network to ONNX and pass the .onnx file",
-        )
-    if path.suffix != ".onnx" and not _exists(path):
+    if path.suffix not in (".onnx", *FOREIGN) and not _exists(path):
         raise _unknown(source)
-    return _from_file(path)
+    try:
+        return _from_file(path)
+    except UsageError as error:
+        if path.suffix in FOREIGN and _exists(path):
+            raise foreign(path) from error
+        raise
 
 
 def _unknown(name: str) -> UsageError:
@@ -126,6 +126,8 @@ def _read(path: Path) -> bytes:
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
+            if _exists(path / SAVED_MODEL):
+                raise foreign(path / SAVED_MODEL)
             raise UsageError(f"{path} is a folder, not an .onnx file", f"name a file in it: {path}/FILE.onnx")
         if status.st_size == 0:
             raise UsageError(f"{path} is empty, not an ONNX file", "export or download it again")

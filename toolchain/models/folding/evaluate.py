@@ -48,7 +48,10 @@ class Evaluator:
         """Return what the node computes, None for an output that it leaves out; None where it cannot."""
         if any(each is not None and not _plain(each) for each in inputs):
             return None
-        arrays = [None if each is None else each.array for each in inputs]
+        try:
+            arrays = [None if each is None else each.array for each in inputs]
+        except ValueError:  # more dimensions than numpy has, or less data than it needs
+            return None
         session = self._session(node, arrays)
         if session is None:
             return None
