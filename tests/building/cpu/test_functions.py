@@ -70,6 +70,23 @@ def test_only_the_first_contraction_has_the_functions_name() -> None:
     assert [parameter.shape for parameter in made.parameters] == [(2, 5, 8), (2, 7, 8), (2, 5, 7)]
 
 
+def test_a_function_of_two_outputs_stands_alone_too() -> None:
+    """Such as a recurrent layer's: its tuner starts from it."""
+    x = te.placeholder((4, 8), name="x")
+    total = te.compute((4, 8), lambda i, j: x[i, j] + x[i, j], name="sum")
+    square = te.compute((4, 8), lambda i, j: x[i, j] * x[i, j], name="square")
+    func = te.create_prim_func([x, total, square]).without_attr("global_symbol")
+    ty = relax.TensorType((4, 8), "float32")
+    builder = relax.BlockBuilder()
+    given = relax.Var("given", ty)
+    with builder.function("main", [given]):
+        name = builder.add_func(func, "both")
+        builder.emit_func_output(builder.emit(relax.call_tir(name, [given], [ty, ty])))
+    call = builder.finalize()["main"].body.blocks[0].bindings[0].value
+    made = alone(func, call, CORE, lambda _name, _work: None, lambda _name: func)
+    assert [parameter.shape for parameter in made.parameters] == [(4, 8)] * 3
+
+
 def test_calls_and_variables_of_expressions() -> None:
     x, y = (relax.Var(name, relax.TensorType((2, 5, 8), "float32")) for name in "xy")
     call = relax.call_tir(tvm.ir.GlobalVar("f"), [x, y, x], relax.TensorType((2,), "float32"))

@@ -42,6 +42,7 @@ def _network(func: tirx.PrimFunc, call: relax.Call, name: str) -> tvm.IRModule:
     with builder.function("main", list(inputs.values())):
         with builder.dataflow():
             function = builder.add_func(func.without_attr("global_symbol"), name)
-            result = builder.emit_output(relax.call_tir(function, arguments, call.ty))
+            outputs = list(call.ty.fields) if isinstance(call.ty, relax.TupleType) else call.ty
+            result = builder.emit_output(relax.call_tir(function, arguments, outputs))
         builder.emit_func_output(result)
     return builder.finalize()
