@@ -13,13 +13,14 @@ from typing import Any, Literal, get_args
 
 from filelock import FileLock, Timeout
 
+from toolchain.building.kernels import store
 from toolchain.config import cache_dir
 from toolchain.errors import ToolchainError
 from toolchain.images import bootstrap, system, wheels
 from toolchain.images.catalogue import catalogue
 from toolchain.runtime import Arch, expected_fingerprint
 
-Kind = Literal["runtime", "stubs", "rootfs", "wheels", "images", "zig"]
+Kind = Literal["runtime", "objects", "stubs", "rootfs", "wheels", "images", "zig"]
 _ABANDONED_S = 24 * 3600.0  # no build lasts that long: what is left of one that was killed
 
 
@@ -30,8 +31,9 @@ class Entry:
     Attributes
     ----------
     kind
-        `runtime`: a compiled edge-rt; `stubs`: libraries of names to link against; `rootfs`: file
-        systems of boards and images; `wheels`, `images`: what images are made with; `zig`: zig's own.
+        `runtime`: a compiled edge-rt; `objects`: functions of networks, compiled; `stubs`: libraries of
+        names to link against; `rootfs`: file systems of boards and images; `wheels`, `images`: what
+        images are made with; `zig`: zig's own.
     current
         Whether this version of the toolchain may use it.
     """
@@ -110,6 +112,8 @@ def _is_current(kind: Kind, path: Path) -> bool:
         return time.time() - path.lstat().st_mtime < _ABANDONED_S
     if kind == "runtime":
         return path.name in {f"{expected_fingerprint()}-{arch}" for arch in get_args(Arch)}
+    if kind == "objects":
+        return path.name == store.fingerprint()
     if kind == "rootfs":
         systems = {system.cached_name(image) for image in catalogue().values() if image.system}
         return path.name in {*systems, bootstrap.cached_name()}

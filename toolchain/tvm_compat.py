@@ -11,6 +11,7 @@ from typing import Any
 import tvm
 from tvm import relax
 from tvm.relax import _ffi_api as relax_api
+from tvm.relax import vm_build
 from tvm.relax.frontend.onnx import onnx_frontend
 
 
@@ -109,3 +110,26 @@ def train_cost_model() -> float:
     model = XGBModel()
     model._train(features, scores / scores.max())
     return float(np.corrcoef(model._predict(features), scores)[0, 1])
+
+
+def compile_functions(module: tvm.IRModule, target: tvm.target.Target) -> tvm.runtime.Module:
+    """Compile TensorIR functions to an LLVM module, as `tvm.compile` does, without an entry point.
+
+    To TVM the one function of a module is its entry point, and gets a second symbol, `main`. Objects that
+    each have one could not be told apart.
+    """
+    passes, finalize, _device = tvm.tirx.get_default_tir_pipeline(target)
+    lowered = finalize()(passes(tvm.tirx.transform.BindTarget(target.with_host(target))(module)))
+    plain = {name: func.without_attr("tirx.is_entry_func") for name, func in lowered.functions.items()}
+    build = tvm.get_global_func("target.build.llvm")
+    return build(tvm.IRModule(plain, attrs=lowered.attrs), target)
+
+
+def link_executable(
+    module: tvm.IRModule, target: tvm.target.Target, library: tvm.runtime.Module
+) -> tvm.runtime.Executable:
+    """Make a Relax executable of lowered Relax functions; `library` has the functions that they call."""
+    builder = relax.ExecBuilder()
+    vm_build._vmcodegen(builder, module)
+    constants = dict((module.attrs or {}).get("const_name_to_constant", {}))
+    return tvm.runtime.Executable(vm_build._ffi_api.VMLink(builder, target, library, [], constants))

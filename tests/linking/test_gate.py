@@ -24,7 +24,8 @@ class Case:
         self.workshop = workshop
         self.objects = workshop.objects(*called)
         self.stubs = stub_libraries(workshop.arch, workshop.profile.glibc)
-        self.flags = flags_for(workshop.profile, self.objects)[1:]
+        # What is linked in is judged, be it used or not.
+        self.flags = (*flags_for(workshop.profile, self.objects)[1:], "--no-gc-sections")
 
     def with_text(self, text):
         self.objects.append(self.workshop.assemble(text, "more.o"))

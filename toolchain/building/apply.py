@@ -11,7 +11,7 @@ from tvm import tirx
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.policy import default_choice, recorded_choice
-from toolchain.building.cpu.rewrite import ROWS, rewrite
+from toolchain.building.cpu.rewrite import ROWS, Render, generated, rewrite
 from toolchain.building.cpu.work import Work
 from toolchain.building.defaults import default_schedule
 from toolchain.building.tasks import Task
@@ -86,6 +86,7 @@ def pack(
     find: Callable[[str], Hit | None],
     core: Core,
     winograd: bool,
+    render: Render = generated,
 ) -> tuple[tvm.IRModule, list[Decision]]:
     """Generate packed code for every function, by its record or by default.
 
@@ -95,6 +96,8 @@ def pack(
         Workload hash -> the record that applies.
     winograd
         Whether convolutions may be computed by winograd.
+    render
+        What stands in the network for a generated function.
 
     Returns
     -------
@@ -123,7 +126,7 @@ def pack(
             improved.add(workload)
         return choice
 
-    made = rewrite(fused, core, choose, lambda name: default_schedule(fused[name]))
+    made = rewrite(fused, core, choose, lambda name: default_schedule(fused[name]), render)
     decisions = [
         Decision(
             task,

@@ -17,11 +17,15 @@ from toolchain import atomic
 from toolchain.boards.inventory import BuildFor
 from toolchain.building.apply import Decision, pack, schedule
 from toolchain.building.cpu.core import core_of
-from toolchain.building.export import export_objects, write_object_tar
+from toolchain.building.export import write_object_tar
+from toolchain.building.kernels.compilers import Compilers
+from toolchain.building.kernels.network import Kernels
+from toolchain.building.kernels.store import ObjectStore
 from toolchain.building.manifest import manifest_of
-from toolchain.building.pipeline import compile_fused, fuse
+from toolchain.building.pipeline import fuse, lower_fused
 from toolchain.building.tasks import extract_tasks
 from toolchain.bundles.write import write_bundle
+from toolchain.config import settings
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.linking.choice import linker_named
 from toolchain.linking.gate import check_library
@@ -129,28 +133,11 @@ def build(
     made_for = target_for(target.profile, options.cluster, options.threads, model.options.dtype)
     progress("computing the reference output")  # first: a sample that is no use shows here
     expected = reference_outputs(model, dict(sample))
-    progress("lowering the network")
-    fused = fuse(model.module, made_for.target, model.options.layout)
-    tasks = extract_tasks(fused)
-    kinds = kinds_for(model)
-    find = _finder(store, made_for, target.record_class, kinds, options.shipped)
-    if model.options.packed:
-        scheduled, decisions = pack(fused, tasks, find, core_of(made_for), model.options.uses_winograd)
-    else:
-        scheduled, decisions = schedule(fused, tasks, find)
-    if not decisions:
-        raise UsageError(
-            f"{model.source}: nothing is computed from the inputs, so there is nothing to compile",
-            "hand over a network whose outputs depend on its inputs",
-        )
-    if options.require_tuned:
-        _require_tuned(decisions, model, target, options.cluster)
     stem = f"{model.name}-{target.board or target.profile.name}"
     library = out / f"{stem}.{options.format}"
     bundle = out / f"{stem}.bundle"
     with tempfile.TemporaryDirectory(prefix="toolchain-build-") as folder:
-        progress("compiling")
-        objects = export_objects(compile_fused(scheduled, made_for.target), Path(folder))
+        objects, decisions = _compiled(model, target, made_for, store, options, Path(folder), progress)
         progress("linking")
         linked = Path(folder) / "library.so"
         linker.link(objects, linked, target.profile)
@@ -172,6 +159,41 @@ def build(
         made_for,
         decisions,
     )
+
+
+def _compiled(
+    model: Model,
+    target: BuildFor,
+    made_for: BoardTarget,
+    store: RecordStore | None,
+    options: BuildOptions,
+    folder: Path,
+    progress: Callable[[str], None],
+) -> tuple[tuple[Path, ...], list[Decision]]:
+    """Write the objects of a network into `folder`; return them, and what decided how they are computed."""
+    progress("lowering the network")
+    fused = fuse(model.module, made_for.target, model.options.layout)
+    tasks = extract_tasks(fused)
+    find = _finder(store, made_for, target.record_class, kinds_for(model), options.shipped)
+    kept = ObjectStore()
+    with Compilers(settings().jobs, str(made_for.target)) as compilers:
+        kernels = Kernels(made_for.target, compilers, kept, progress)
+        if model.options.packed:
+            core, winograd = core_of(made_for), model.options.uses_winograd
+            scheduled, decisions = pack(fused, tasks, find, core, winograd, kernels.stand_in)
+        else:
+            scheduled, decisions = schedule(fused, tasks, find)
+        if not decisions:
+            raise UsageError(
+                f"{model.source}: nothing is computed from the inputs, so there is nothing to compile",
+                "hand over a network whose outputs depend on its inputs",
+            )
+        if options.require_tuned:
+            _require_tuned(decisions, model, target, options.cluster)
+        objects = kernels.export(lower_fused(scheduled, made_for.target), folder)
+    if kept.refused:
+        progress(f"warning: what was compiled cannot be kept for the next build: {kept.refused}")
+    return objects, decisions
 
 
 def record_key(workload: str, made_for: BoardTarget, record_class: str) -> RecordKey:

@@ -47,8 +47,8 @@ def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "auto") 
     return _run(passes, module, target)
 
 
-def compile_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.runtime.Executable:
-    """Compile what `fuse` returned, its functions scheduled by now, to a Relax executable."""
+def lower_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
+    """Lower what `fuse` returned, its functions scheduled by now, to what TVM's virtual machine runs."""
     rest = [
         relax.transform.ToNonDataflow(),
         relax.transform.RemovePurityChecking(),
@@ -61,7 +61,12 @@ def compile_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.runtim
         relax.transform.VMShapeLower(),
         relax.transform.AttachGlobalSymbol(),
     ]
-    lowered = _run(rest, with_bounds_kept(module, target), target)
+    return _run(rest, module, target)
+
+
+def compile_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.runtime.Executable:
+    """Compile what `fuse` returned, its functions scheduled by now, in one piece: to run it here."""
+    lowered = with_bounds_kept(lower_fused(module, target), target)
     try:
         with uninterrupted():
             return tvm.compile(

@@ -19,6 +19,7 @@ from toolchain.cli.options import (
     named_inputs,
 )
 from toolchain.cli.output import emit, note, output_options
+from toolchain.cli.progress import step_progress
 
 if TYPE_CHECKING:
     from toolchain.building.build import BuildResult
@@ -101,8 +102,8 @@ def command(
         format=file_format,
         sample=sample,
     )
-    with user_store() as store:
-        result = build(loaded, target, store, output, how, note)
+    with user_store() as store, step_progress() as progress:
+        result = build(loaded, target, store, output, how, progress)
     emit(result.to_json(), lambda: show(result))
     return None
 

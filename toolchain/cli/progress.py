@@ -1,9 +1,11 @@
-"""The trials of a tuning run as they come: a bar on a terminal, lines elsewhere. On stderr."""
+"""What a command is at: a line that changes on a terminal, lines elsewhere. On stderr."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,50 @@ from toolchain.cli.output import note
 
 if TYPE_CHECKING:
     from toolchain.tuning.events import Event, Listener, Trial
+
+
+_COUNT = re.compile(r" (\d+)/(\d+) ")
+_BETWEEN_S = 5.0  # lines that count
+
+
+@contextmanager
+def step_progress() -> Iterator[Callable[[str], None]]:
+    """Yield what is told each step of a build; steps may count what they are at: `compiling 3/7 …`."""
+    if not sys.stderr.isatty():
+        yield _counted(note)
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status("") as status:
+
+        def tell(text: str) -> None:
+            status.update(text)
+            if not _COUNT.search(text) or _is_last(text):
+                console.print(text, markup=False, highlight=False)
+
+        yield tell
+
+
+def _counted(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Leave out steps that only count on, but for some and the last."""
+    said = -_BETWEEN_S
+
+    def tell(text: str) -> None:
+        nonlocal said
+        if _COUNT.search(text):
+            now = time.monotonic()
+            if now - said < _BETWEEN_S and not _is_last(text):
+                return
+            said = now
+        say(text)
+
+    return tell
+
+
+def _is_last(text: str) -> bool:
+    found = _COUNT.search(text)
+    return found is not None and found[1] == found[2]
 
 
 @contextmanager

@@ -21,6 +21,7 @@ DEADLINE_S = 120.0  # 0.02 s is usual; libraries with 100 MB of constants on a b
 # Bound at once: a symbol that the board lacks shows when the library is loaded, not in mid-inference.
 _FLAGS = (
     *("-shared", "-s", "--as-needed", "--build-id=none", "--hash-style=gnu", "--eh-frame-hdr"),
+    "--gc-sections",  # of functions that every object brings along, one is enough
     *("-z", "now", "-z", "relro", "-z", "noexecstack"),
 )
 

@@ -12,7 +12,7 @@ from toolchain.boards.board import Board
 from toolchain.errors import ToolchainError
 from toolchain.rpc.client import TrackerClient
 from toolchain.rpc.lab import Lab
-from toolchain.tuning.worker import Worker
+from toolchain.worker import Worker
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0

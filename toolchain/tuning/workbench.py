@@ -28,7 +28,7 @@ from toolchain.tuning.events import Listener, Notice
 from toolchain.tuning.measure import Measured, Request, measure, ready
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.stations import BoardLostError, Station, Stations
-from toolchain.tuning.worker import Worker, WorkerDiedError
+from toolchain.worker import Worker, WorkerDiedError
 
 # One function compiles in 0.1 to 3 s; unrolled ones take LLVM longer on a busy machine.
 _COMPILE_S = 60.0

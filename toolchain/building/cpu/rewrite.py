@@ -12,9 +12,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
-from toolchain.building.cpu.convert import copy_function
 from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.general import general
 from toolchain.building.cpu.layout import Array, Layout, dense_layout
 from toolchain.building.cpu.matmul import Matmul
 from toolchain.building.cpu.plan import (
@@ -29,13 +27,23 @@ from toolchain.building.cpu.plan import (
     plan,
 )
 from toolchain.building.cpu.read import shape_of
-from toolchain.building.cpu.recurrent import pack_weight, recurrent
+from toolchain.building.cpu.recipe import Computed, Moved, Recipe, Recurring
+from toolchain.building.cpu.recurrent import pack_weight
 from toolchain.building.parameter import Parameter
 
 ROWS = "rows"  # the rule of functions that keep their default schedule
 RECURRENT = "recurrent"
 IN_PLACE = "in place"  # of concatenations whose operands are computed where they belong
 _OPAQUE = 8  # relax.OpPatternKind.OPAQUE: nothing is fused with generated code
+
+
+# What stands in the network for what a recipe makes: the function itself, or a name for it.
+Render = Callable[[Recipe], tirx.PrimFunc]
+
+
+def generated(recipe: Recipe) -> tirx.PrimFunc:
+    """Return the function itself."""
+    return recipe.function()
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,7 @@ def rewrite(
     core: Core,
     choose: Choose,
     fallback: Callable[[str], tirx.PrimFunc],
+    render: Render = generated,
 ) -> Rewritten:
     """Return the network in packed layouts.
 
@@ -75,13 +84,17 @@ def rewrite(
         How a convolution is computed.
     fallback
         Name of a function that no rule knows -> the function, scheduled.
+    render
+        What stands for a generated function.
     """
-    return _Rewriter(core, plan(fused, core, choose), fallback).run(fused["main"])
+    return _Rewriter(core, plan(fused, core, choose), fallback, render).run(fused["main"])
 
 
 class _Rewriter:
-    def __init__(self, core: Core, planned: Plan, fallback: Callable[[str], tirx.PrimFunc]) -> None:
-        self.core, self.plan, self.fallback = core, planned, fallback
+    def __init__(
+        self, core: Core, planned: Plan, fallback: Callable[[str], tirx.PrimFunc], render: Render
+    ) -> None:
+        self.core, self.plan, self.fallback, self.render = core, planned, fallback, render
         self.builder = relax.BlockBuilder()
         self.plain: dict[relax.Var, relax.Expr] = {}
         self.packed: dict[relax.Var, relax.Expr] = {}
@@ -135,7 +148,7 @@ class _Rewriter:
             arguments[place] = _constant(pack_weight(arguments[place].value.numpy(), of, self.core))
 
         def make() -> tirx.PrimFunc:
-            func = recurrent(of, self.core, constant=constant)
+            func = self.render(Recurring(of, self.core, constant, len(arguments) + _outputs(step)))
             plain = [(None, argument) for argument in arguments]
             self.made[step.function] = Made(func, _parameters(step, plain))
             return func
@@ -154,16 +167,16 @@ class _Rewriter:
         ]
         packed = step.var in self.plan.packed
         out = self.plan.layout(step.var) if packed else None
-        layouts = [*(layout for layout, _value in operands), out]
+        layouts = (*(layout for layout, _value in operands), out)
 
         def make() -> tirx.PrimFunc:
-            func = self._function(step, layouts)
+            func = self.render(Computed(step.read, layouts, self.core, step.choice, step.work))
             self.made[step.function] = Made(func, _parameters(step, operands, out))
             return func
 
         # One function may be called with a weight that is known, and with one that is not.
         known = getattr(step.work, "weight", None) is not None
-        function = self._once((step.function, tuple(layouts), step.choice, known), step.function, make)
+        function = self._once((step.function, layouts, step.choice, known), step.function, make)
         shape = extents(step.var) if out is None else out.shape(extents(step.var))
         arguments = [value for _layout, value in operands]
         if packed and step.var in self.plan.places:
@@ -195,11 +208,6 @@ class _Rewriter:
             operand = self.packed[value] if source is not None else self._plain(value)
             self._into(step.var, self._mover("copy", value, source, target), [operand])
         self.rules[step.function] = IN_PLACE
-
-    def _function(self, step: Generated, layouts: list[Layout | None]) -> tirx.PrimFunc:
-        if step.generator is None:
-            return general(step.read, layouts, self.core)
-        return step.generator.function(step.read, step.work, step.choice, layouts, self.core)
 
     def _operand(
         self, step: Generated, param: tirx.Buffer, argument: relax.Expr
@@ -263,8 +271,8 @@ class _Rewriter:
         self, name: str, value: relax.Var, source: Layout | None, target: Layout | None
     ) -> tvm.ir.GlobalVar:
         """Return the function that brings a value from one layout to another."""
-        what = (extents(value), str(value.ty.dtype), source, target)
-        return self._once((name, *what), name, lambda: copy_function(*what, self.core))
+        moved = Moved(extents(value), str(value.ty.dtype), source, target, self.core)
+        return self._once((name, moved), name, lambda: self.render(moved))
 
     def _once(self, key: Any, name: str, make: Callable[[], tirx.PrimFunc]) -> tvm.ir.GlobalVar:
         """Return the function that `key` stands for, which is made where it is wanted first."""
@@ -280,6 +288,10 @@ class _Rewriter:
         self, function: tvm.ir.GlobalVar, arguments: list[relax.Expr], shape: tuple[int, ...], dtype: str
     ) -> relax.Expr:
         return self.builder.emit(relax.call_tir(function, arguments, relax.TensorType(shape, dtype)))
+
+
+def _outputs(step: Call) -> int:
+    return len(step.var.ty.fields) if isinstance(step.var.ty, relax.TupleType) else 1
 
 
 def _parameters(

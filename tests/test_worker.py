@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from toolchain.tuning.worker import Worker, WorkerDiedError
+from toolchain.worker import Worker, WorkerDiedError
 
 
 def _add(a: int, b: int) -> int:
@@ -88,10 +88,9 @@ def test_a_parent_that_lets_go_in_the_middle_hears_nothing(
     """As when a signal ends the parent between request and answer."""
     worker.call(20, _add, 1, 1)
     process, connection = worker._process, worker._connection
-    assert connection is not None
+    assert connection is not None and process is not None
     connection.send((_add, (1, 1)))
     time.sleep(0.3)  # the answer lies in the pipe, unread: closing resets the connection
     connection.close()
-    process.join(10)
-    assert process.exitcode == 0
+    assert process.wait(10) == 0
     assert capfd.readouterr().err == ""

@@ -6,12 +6,13 @@ native code that never returns also holds the lock that the worker's clock needs
 
 from __future__ import annotations
 
-import signal
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, Pipe
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -27,7 +28,7 @@ class Worker:
     """One process, started at its first call and again after it was given up."""
 
     def __init__(self) -> None:
-        self._process: Any = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
 
     def call(self, deadline_s: float, function: Callable[..., Result], *arguments: Any) -> Result:
@@ -42,9 +43,11 @@ class Worker:
         Exception
             What the function raised.
         """
-        connection = self._connection or self._start()
+        connection, process = self._connection, self._process
+        if connection is None or process is None:
+            connection, process = self._start()
         try:
-            with _killed_after(deadline_s, self._process) as late:
+            with _killed_after(deadline_s, process) as late:
                 connection.send((function, arguments))
                 failed, value = connection.recv()
         except (EOFError, OSError) as error:
@@ -62,30 +65,45 @@ class Worker:
         result: Result = value
         return result
 
+    def kill(self) -> None:
+        """End the process, from another thread than the one that calls: that one raises WorkerDiedError."""
+        if (process := self._process) is not None:
+            process.kill()
+
     def close(self) -> int | None:
         """End the process; return the exit code it already had, a negative signal number included."""
         connection, process = self._connection, self._process
         self._connection = self._process = None
-        if connection is None:
+        if connection is None or process is None:
             return None
         connection.close()
-        process.join(_SETTLE_S)  # one that died by itself shows its own code
-        code: int | None = process.exitcode
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_SETTLE_S)  # one that died by itself shows its own code
+        code = process.poll()
         process.kill()
-        process.join(_END_S)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
         return code
 
-    def _start(self) -> Connection:
-        context = get_context("spawn")  # never fork a process that runs TVM's threads
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self._process.start()
-        theirs.close()
-        return self._connection
+    def _start(self) -> tuple[Connection, subprocess.Popen[bytes]]:
+        # No fork: this process runs TVM's threads. Nor multiprocessing's spawn, which runs the caller's own
+        # program once more in the child. In a session of its own no Ctrl-C reaches it: that is the parent's.
+        ours, theirs = Pipe()
+        with theirs:
+            place = theirs.fileno()
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", f"from toolchain.worker import serve; serve({place})"],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[place],
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            )
+        self._connection, self._process = ours, process
+        return ours, process
 
 
 @contextmanager
-def _killed_after(seconds: float, process: Any) -> Iterator[threading.Event]:
+def _killed_after(seconds: float, process: subprocess.Popen[bytes]) -> Iterator[threading.Event]:
     """Kill a process unless the block ends in time; yield what says whether that was done.
 
     Its end frees whoever talks to it, also in the middle of a message, where a `poll` does not help.
@@ -105,8 +123,9 @@ def _killed_after(seconds: float, process: Any) -> Iterator[threading.Event]:
         clock.join()
 
 
-def _serve(connection: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+def serve(descriptor: int) -> None:
+    """Answer calls until the parent lets go; what the process does."""
+    connection = Connection(descriptor)
     while True:
         try:
             function, arguments = connection.recv()

@@ -1,0 +1,50 @@
+"""One function, from its recipe to an object; runs in a worker process."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import tvm
+
+from toolchain import tvm_compat
+from toolchain.building.armv7 import form_multiply_accumulate
+from toolchain.building.comparisons import with_bounds_kept
+from toolchain.building.kernels.packing import unpacked
+from toolchain.errors import ToolchainError
+from toolchain.foreign import first_line
+
+
+def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
+    """Return the object of a function, an ELF file.
+
+    Parameters
+    ----------
+    recipe
+        From `packed`.
+    target
+        As its own text.
+    symbol
+        What the function is called.
+
+    Raises
+    ------
+    ToolchainError
+        TVM cannot compile it.
+    """
+    try:
+        built_for = tvm.target.Target(target)
+        func = unpacked(recipe).function().with_attr("global_symbol", symbol)
+        module = with_bounds_kept(tvm.IRModule({symbol: func}), built_for)
+        built = tvm.runtime.Executable(tvm_compat.compile_functions(module, built_for))
+        with tempfile.TemporaryDirectory(prefix="toolchain-kernel-") as folder:
+            made = form_multiply_accumulate(built, Path(folder))
+            out = Path(folder) / "kernel.o"
+            made.mod.write_to_file(str(out))
+            return out.read_bytes()
+    except (ValueError, TypeError, RuntimeError) as error:  # TVM's own are RuntimeErrors
+        raise ToolchainError(f"TVM cannot compile the network: {first_line(error)}") from error
+
+
+def ready() -> None:
+    """Do nothing: a worker that answers has imported TVM."""
