@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from tests.cli.conftest import Toolchain
 from tests.images.small_image import small_image
 from toolchain.config import configuration
+from toolchain.errors import UsageError
 from toolchain.images import choose, listing
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import connect
@@ -165,3 +168,22 @@ def test_a_lab_that_was_joined_outside_is_taken_as_it_is(
     with joined([]) as lab:
         assert (lab.host, lab.port) == ("127.0.0.1", 4711)
     assert not state.exists()
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize("command", ["build", "tune"])
+def test_files_that_freeze_inputs_are_seen_inside(
+    command: str, invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "values.npy").touch()
+    seen: list[Path] = []
+
+    def container_for(_engine: str, _profile: object, reads: Iterable[Path], *_: object) -> NoReturn:
+        seen.extend(reads)
+        raise UsageError("enough")
+
+    monkeypatch.setattr(importlib.import_module(f"toolchain.cli.{command}"), "container_for", container_for)
+    output = ["-o", "out"] if command == "build" else []
+    values = ["--input-value", "mask=values.npy", "--input-value", "rate=3", "--input-value", "gone=gone.npy"]
+    assert "enough" in invoke(command, "zoo:mobilenet", "--board", "local", *values, *output).err
+    assert seen == [Path("values.npy")]
