@@ -13,6 +13,7 @@ from toolchain.building.cpu.emit import build, pieces, tiles
 from toolchain.building.cpu.general import general
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.read import Read, read
+from toolchain.building.cpu.transposing import applies, transposing
 
 
 def copy_function(
@@ -21,6 +22,9 @@ def copy_function(
     """Return the function that brings a value of a logical shape from one layout to another; None: plain."""
     if source is None and target is not None and target.lanes == 1 and not target.whole:
         return _with_halo(shape, dtype, target, core)
+    layout = target if source is None else source if target is None else None
+    if layout is not None and applies(shape, layout):
+        return transposing(shape, dtype, layout, core, pack=source is None)
     return general(_identity(shape, dtype), [source, target], core)
 
 
