@@ -112,8 +112,8 @@ def train_cost_model() -> float:
     return float(np.corrcoef(model._predict(features), scores)[0, 1])
 
 
-def compile_functions(module: tvm.IRModule, target: tvm.target.Target) -> tvm.runtime.Module:
-    """Compile TensorIR functions to an LLVM module, as `tvm.compile` does, without an entry point.
+def lower_functions(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
+    """Lower TensorIR functions to what LLVM code is made of, as `tvm.compile` does, without an entry point.
 
     To TVM the one function of a module is its entry point, and gets a second symbol, `main`. Objects that
     each have one could not be told apart.
@@ -121,8 +121,7 @@ def compile_functions(module: tvm.IRModule, target: tvm.target.Target) -> tvm.ru
     passes, finalize, _device = tvm.tirx.get_default_tir_pipeline(target)
     lowered = finalize()(passes(tvm.tirx.transform.BindTarget(target.with_host(target))(module)))
     plain = {name: func.without_attr("tirx.is_entry_func") for name, func in lowered.functions.items()}
-    build = tvm.get_global_func("target.build.llvm")
-    return build(tvm.IRModule(plain, attrs=lowered.attrs), target)
+    return tvm.IRModule(plain, attrs=lowered.attrs)
 
 
 def link_executable(

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import tvm
 
-from toolchain import tvm_compat
 from toolchain.building.armv7 import form_multiply_accumulate
 from toolchain.building.comparisons import with_bounds_kept
+from toolchain.building.kernels.lowering import lowered
 from toolchain.building.kernels.packing import unpacked
+from toolchain.building.vectors import target_of_code
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 
@@ -36,9 +37,10 @@ def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
         built_for = tvm.target.Target(target)
         func = unpacked(recipe).function().with_attr("global_symbol", symbol)
         module = with_bounds_kept(tvm.IRModule({symbol: func}), built_for)
-        built = tvm.runtime.Executable(tvm_compat.compile_functions(module, built_for))
+        best = target_of_code(module, built_for)
+        code = tvm.get_global_func("target.build.llvm")(lowered(module, best), best)
         with tempfile.TemporaryDirectory(prefix="toolchain-kernel-") as folder:
-            made = form_multiply_accumulate(built, Path(folder))
+            made = form_multiply_accumulate(tvm.runtime.Executable(code), Path(folder))
             out = Path(folder) / "kernel.o"
             made.mod.write_to_file(str(out))
             return out.read_bytes()

@@ -1,0 +1,51 @@
+"""One function, compiled alone: lowered as by all of TVM's passes, without LLVM's vectors if generated."""
+
+from __future__ import annotations
+
+import pytest
+import tvm
+import tvm_ffi
+
+from tests.building.cpu.computed import loaded
+from tests.building.cpu.drawn import Conv, Network, Pointwise, Window, merged
+from tests.building.kernels.test_packing import computed, convolution, function
+from toolchain import tvm_compat
+from toolchain.building.apply import pack
+from toolchain.building.cpu.core import core_of
+from toolchain.building.cpu.recipe import Scheduled
+from toolchain.building.defaults import default_schedule
+from toolchain.building.kernels import compile as compiling
+from toolchain.building.kernels.lowering import lowered
+from toolchain.building.kernels.packing import packed
+from toolchain.building.pipeline import fuse
+from toolchain.building.tasks import extract_tasks
+from toolchain.profiles import load_profile
+from toolchain.targets.target import target_for
+
+
+def test_llvm_makes_no_vectors_of_generated_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    targets: list[str] = []
+
+    def recorded(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
+        targets.append(str(target))
+        return lowered(module, target)
+
+    monkeypatch.setattr(compiling, "lowered", recorded)
+    target = str(target_for(load_profile("rk3399")).target)
+    for recipe in (computed(), Scheduled(default_schedule(function()))):
+        assert compiling.compile_kernel(packed(recipe), target, "kernel")[:4] == b"\x7fELF"
+    assert ["vectorize-loops:bool=false" in each for each in targets] == [True, False]
+
+
+@pytest.mark.parametrize("board", ["x86_64", "pynq"])
+def test_the_passes_that_are_left_out_change_nothing(board: str) -> None:
+    made = target_for(load_profile(board))
+    same = Window((3,) * 3, pads=((1, 1),) * 3)
+    network = loaded(merged([Network((1, 20, 7, 24), (Conv(24, same), Pointwise("silu"), Conv(9, same)))]))
+    fused = fuse(network.module, made.target)
+    scheduled, _decisions = pack(fused, extract_tasks(fused), lambda _workload: None, core_of(made), True)
+    functions = [each for each in scheduled.functions.values() if isinstance(each, tvm.tirx.PrimFunc)]
+    for func in (*functions, convolution().function()):
+        module = tvm.IRModule({"kernel": func.with_attr("global_symbol", "kernel")})
+        one, other = lowered(module, made.target), tvm_compat.lower_functions(module, made.target)
+        assert tvm_ffi.structural_equal(one, other)

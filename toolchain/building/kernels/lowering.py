@@ -1,0 +1,66 @@
+"""TVM's passes from TensorIR to what LLVM code is made of, for functions that are generated.
+
+TVM's own list serves every kind of device and schedule. What the generators write has no blocks of threads,
+no shared memory, no copies that overlap with work and no annotations of tensor units: the passes for those
+change nothing, and take half of the time. A test compares with the whole list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+
+from toolchain import tvm_compat
+from toolchain.building.vectors import EXPLICIT
+
+
+def lowered(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
+    """Return a module of one function as TVM's own list of passes does, sooner if it is generated."""
+    (func,) = module.functions.values()
+    if func.attrs is None or EXPLICIT not in func.attrs:
+        return tvm_compat.lower_functions(module, target)
+    bound = tirx.transform.BindTarget(target.with_host(target))(module)
+    return tvm.transform.Sequential([*_passes(func)])(bound)
+
+
+def _passes(func: tirx.PrimFunc) -> Iterator[tvm.transform.Pass]:
+    yield from (
+        s_tir.transform.CanonicalizeLoop(),
+        s_tir.transform.LowerInitBlock(),
+        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+        s_tir.transform.ConvertBlocksToOpaque(),
+        s_tir.transform.CompactBufferAllocation(),
+        s_tir.transform.LowerMatchBuffer(),
+        s_tir.transform.StmtSimplify(),
+        s_tir.transform.LowerOpaqueBlock(),
+        tirx.transform.FlattenBuffer(),
+        tirx.transform.NarrowDataType(32),
+        s_tir.transform.LoopPartition(),
+        tirx.transform.VectorizeLoop(True),
+        tirx.transform.StorageRewrite(),
+    )
+    if _has(func, tirx.IfThenElse):
+        yield s_tir.transform.HoistIfThenElse()
+    yield tirx.transform.UnrollLoop()
+    if _has(func, tirx.FloorDiv) or _has(func, tirx.FloorMod):
+        yield s_tir.transform.RenormalizeSplitPattern()
+    yield from (
+        tirx.transform.StmtSimplify(),
+        tirx.transform.RemoveNoOp(),
+        s_tir.transform.RewriteUnsafeSelect(),
+        tirx.transform.CommonSubexprElim(),
+        tirx.transform.VerifyMemory(),
+        tirx.transform.SplitHostDevice(),
+        tirx.transform.MakePackedAPI(),
+        tirx.transform.LowerTVMBuiltin(),
+        tirx.transform.LowerIntrin(),
+    )
+
+
+def _has(func: tirx.PrimFunc, kind: type) -> bool:
+    found: list[object] = []
+    tvm_ffi.structural_walk(func.body, [(kind, found.append)])
+    return bool(found)
