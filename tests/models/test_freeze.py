@@ -49,6 +49,19 @@ def test_a_frozen_input_decides(tmp_path: Path, rate: str, expected: list[float]
     assert_same(model)
 
 
+def test_the_branch_that_is_not_taken_may_not_fit_the_shapes(tmp_path: Path) -> None:
+    """As in networks for two sample rates: with static inputs onnxruntime would not even load such a file."""
+    graph = by_rate()
+    graph.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "length"
+    other = next(each.g for each in graph.graph.node[2].attribute if each.name == "else_branch")
+    other.node[0].CopyFrom(helper.make_node("MatMul", ["x", "square"], ["r"]))
+    graph.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(7, dtype=np.float32), "square"))
+    assert_same(loaded(graph, tmp_path, shapes={"x": (4,)}, input_values={"rate": "16000"}))
+    assert_same(loaded(graph, tmp_path, shapes={"x": (7,)}, input_values={"rate": "8000"}))
+    with pytest.raises(UsageError, match="the shapes don't fit together"):
+        loaded(graph, tmp_path, shapes={"x": (4,)}, input_values={"rate": "8000"})
+
+
 def test_what_is_not_frozen_is_refused_with_the_option(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"If \(node 'choice'\) takes a branch that depends on the data"

@@ -36,7 +36,7 @@ def export_model(source: str, options: ModelOptions, path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"-o {path} is a folder", f"name a file in it: -o {path}/model.onnx")
     found = read_source(source, options)
-    model, frozen = prepared(found, options)
+    _, model, frozen = prepared(found, options)
     check_valid(model, found.origin)
     with_output_types(model, fold(model, found.origin, frozen).model)
     _store(model.graph, frozen)

@@ -37,7 +37,7 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
         The source cannot be read, or the options contradict it.
     """
     found = read_source(source, options)
-    model, frozen = prepared(found, options, partly=True)
+    _, model, frozen = prepared(found, options, partly=True)
     folded = fold(model, found.origin, frozen, strict=False)
     macs = count_macs(folded.model)
     inputs = input_values(folded.model.graph)

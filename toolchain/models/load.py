@@ -41,7 +41,8 @@ class Model:
     source
         `zoo:NAME` or the file's absolute path.
     onnx
-        The graph as it came, which the expected output is computed from: inputs static, weights inside.
+        The graph as it came, which the expected output is computed from: weights inside, its outputs alone
+        those that were asked for.
     frozen
         Inputs of that graph which are constants here, with their values.
     module
@@ -78,7 +79,7 @@ def load_model(source: str, options: ModelOptions) -> Model:
         Nothing of this name, an unreadable or invalid file, an open shape, an unsupported operator.
     """
     found = read_source(source, options)
-    static, frozen = prepared(found, options)
+    source_graph, static, frozen = prepared(found, options)
     check_valid(static, found.origin)
     folded = fold(static, found.origin, frozen)
     check_compiles(folded, static, found.origin)
@@ -92,7 +93,7 @@ def load_model(source: str, options: ModelOptions) -> Model:
     return Model(
         name=found.name,
         source=found.origin,
-        onnx=with_output_types(static, graph),
+        onnx=with_output_types(source_graph, graph),
         frozen=frozen,
         module=module,
         inputs=input_specs(graph),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import onnx
 
 from toolchain.models.cutting import cut
@@ -12,12 +14,26 @@ from toolchain.models.shapes import check_options, specialise
 from toolchain.models.source import Source
 
 
-def prepared(
-    found: Source, options: ModelOptions, *, partly: bool = False
-) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """Return the graph with the shapes and the outputs of `options`, and the values of constant inputs.
+class Prepared(NamedTuple):
+    """A graph in three views, whose nodes are those of the file: nothing is folded or rewritten.
 
-    Its nodes are those of the file: nothing is folded or rewritten, and constant inputs are inputs still.
+    Attributes
+    ----------
+    source
+        With the outputs that were asked for, its inputs as the file declares them.
+    static
+        The same with the shapes that were asked for.
+    frozen
+        Values of the inputs that become constants; both graphs have them as inputs.
+    """
+
+    source: onnx.ModelProto
+    static: onnx.ModelProto
+    frozen: dict[str, Array]
+
+
+def prepared(found: Source, options: ModelOptions, *, partly: bool = False) -> Prepared:
+    """Return the graph with the shapes, the outputs and the constant inputs of `options`.
 
     Parameters
     ----------
@@ -36,4 +52,4 @@ def prepared(
     shapes = {name: array.shape for name, array in frozen.items()}
     model = specialise(part, options, found.origin, frozen=shapes, partly=partly)
     read = {value.name for value in model.graph.input}
-    return model, {name: array for name, array in frozen.items() if name in read}
+    return Prepared(part, model, {name: array for name, array in frozen.items() if name in read})
