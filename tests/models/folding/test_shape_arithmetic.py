@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded
@@ -112,6 +112,22 @@ def test_outputs_keep_their_names_whatever_they_are(tmp_path: Path) -> None:
     model = loaded(graph, tmp_path)
     assert [spec.name for spec in model.outputs] == ["same", "through", "extents", "r"]
     assert_same(model)
+
+
+def test_a_constant_output_that_is_read_too_is_made_by_a_node_of_its_own(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Add", ["one", "one"], ["two"]),
+        helper.make_node("Mul", ["x", "two"], ["y"]),
+    ]
+    outputs = [tensor_info("two", (1,)), tensor_info("y", (2, 3))]
+    graph = helper.make_graph(nodes, "net", [tensor_info("x", (2, 3))], outputs, [
+        numpy_helper.from_array(np.ones(1, np.float32), "one")
+    ])  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    folded = fold(model, "test").model
+    onnx.checker.check_model(folded)
+    assert not any(node.input[0] == node.output[0] for node in folded.graph.node)
+    assert_same(loaded(model, tmp_path))
 
 
 def test_shapes_that_do_not_fit_name_the_node() -> None:

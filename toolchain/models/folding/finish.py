@@ -56,6 +56,21 @@ def finished(walk: Walk, scope: Scope, frozen: Collection[str]) -> Folded:
     return Folded(model, problems)
 
 
+def _renamed(walk: Walk, name: str) -> str:
+    """Give a constant that is an output another name: a node has to make the output."""
+    fresh = f"{name}.value"
+    while fresh in walk.values or fresh in walk.types:
+        fresh += "_"
+    walk.values[fresh] = walk.values.pop(name)
+    if name in walk.types:
+        walk.types[fresh] = walk.types[name]
+    for node in walk.nodes:
+        for place, read in enumerate(node.input):
+            if read == name:
+                node.input[place] = fresh
+    return fresh
+
+
 def _problem(walk: Walk, index: int, needed: Collection[str]) -> Problem | None:
     """Return what is wrong with a node: all that it reads has a shape, and what it makes has none."""
     node = walk.nodes[index]
@@ -75,7 +90,9 @@ def _outputs(walk: Walk, scope: Scope) -> list[onnx.ValueInfoProto]:
     outputs = []
     for value in walk.model.graph.output:
         source = scope.find(value.name)
-        if source != value.name or source in walk.values:
+        if source == value.name and source in walk.values:
+            source = _renamed(walk, source)
+        if source != value.name:
             walk.nodes.append(helper.make_node("Identity", [source], [value.name], value.name))
         output = onnx.ValueInfoProto(name=value.name)
         output.type.CopyFrom(walk.types.get(source, value.type))
