@@ -12,7 +12,7 @@ from toolchain.foreign import first_line, printable
 from toolchain.models.fold import fold_batch_norms
 from toolchain.models.padding import with_explicit_pads
 from toolchain.models.resizing import with_new_resizes
-from toolchain.models.rewrites import RULES
+from toolchain.models.rewrites import RULES, operator_of
 from toolchain.models.shapes import dtype_of
 from toolchain.models.spec import TensorSpec
 from toolchain.models.walk import all_nodes, all_tensors, input_values, opset_of
@@ -43,9 +43,10 @@ def unsupported_operators(model: onnx.ModelProto, *, inside: bool = False) -> di
     opset = opset_of(model)
     found: dict[str, list[onnx.NodeProto]] = {}
     for node in all_nodes(model.graph) if inside else model.graph.node:
+        if operator_of(node) in RULES:
+            continue
         if node.domain in DOMAINS and (
-            node.op_type in RULES
-            or node.op_type in CONTROL
+            node.op_type in CONTROL
             or node.op_type in CONVERTERS
             or tvm_compat.onnx_converts(node.op_type, opset)
         ):

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import onnx
 
+from toolchain.models.rewrites import sklearn
 from toolchain.models.rewrites.dropout import without_dropout
-from toolchain.models.rewrites.graph import Rule, rewritten
+from toolchain.models.rewrites.graph import Rule, operator_of, rewritten
+
+__all__ = ["RULES", "Rule", "operator_of", "rewrite"]
 
 RULES: dict[str, Rule] = {
     "Dropout": without_dropout,
+    **sklearn.RULES,
 }
 """By the type of operator that they replace."""
 

@@ -106,6 +106,11 @@ def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
     return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
 
 
+def operator_of(node: onnx.NodeProto) -> str:
+    """Return the type of a node, with its domain where that is not the standard one."""
+    return str(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}")
+
+
 def rewritten(model: onnx.ModelProto, rules: dict[str, Rule], origin: str) -> onnx.ModelProto:
     """Return `model` with every node that a rule replaces replaced; the same object where none is.
 
@@ -114,13 +119,13 @@ def rewritten(model: onnx.ModelProto, rules: dict[str, Rule], origin: str) -> on
     model
         With inferred shapes; what is written has none, infer them again.
     rules
-        By the type of the operators, those of the standard domain.
+        By the type of the operators, as `operator_of` names it.
     """
     graph = Graph(model, origin)
     nodes: list[onnx.NodeProto] = []
     replaced = False
     for node in model.graph.node:
-        rule = rules.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        rule = rules.get(operator_of(node))
         graph.emitted = []
         if rule is not None and rule(node, graph):
             nodes += graph.emitted

@@ -1,0 +1,138 @@
+"""Operators of ai.onnx.ml that compute with tensors: scikit-learn's pipelines, trees aside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from toolchain.models.rewrites.graph import Graph, Rule, attributes_of
+
+FLOAT = onnx.TensorProto.FLOAT
+_DOMAIN = "ai.onnx.ml."
+
+
+def scaler(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`Scaler`: (x - offset) * scale."""
+    own = attributes_of(node)
+    x = graph.emit("Cast", [node.input[0]], to=FLOAT)
+    if own.get("offset"):
+        x = graph.emit("Sub", [x, _floats(graph, own["offset"])])
+    graph.emit("Mul", [x, _floats(graph, own.get("scale") or [1.0])], node.output)
+    return True
+
+
+def normalizer(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`Normalizer`: each row divided by its norm; a row of norm 0 stays as it is."""
+    kind = attributes_of(node).get("norm", b"MAX").decode()
+    operator = {"MAX": "ReduceMax", "L1": "ReduceL1", "L2": "ReduceL2"}.get(kind)
+    if operator is None:
+        return False
+    x = graph.emit("Cast", [node.input[0]], to=FLOAT)
+    last = [-1]
+    if graph.opset >= 18:
+        norm = graph.emit(operator, [x, graph.constant(np.array(last))], keepdims=1)
+    else:
+        norm = graph.emit(operator, [x], axes=last, keepdims=1)
+    nothing = graph.emit("Equal", [norm, graph.constant(np.float32(0))])
+    divisor = graph.emit("Where", [nothing, graph.constant(np.float32(1)), norm])
+    graph.emit("Div", [x, divisor], node.output)
+    return True
+
+
+def imputer(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`Imputer` of floats: values that are missing, by default NaN, replaced by their column's."""
+    own = attributes_of(node)
+    values, missing = own.get("imputed_value_floats"), own.get("replaced_value_float", float("nan"))
+    if not values:
+        return False
+    x = node.input[0]
+    if np.isnan(missing):
+        absent = graph.emit("IsNaN", [x])
+    else:
+        absent = graph.emit("Equal", [x, graph.constant(np.float32(missing))])
+    graph.emit("Where", [absent, _floats(graph, values), x], node.output)
+    return True
+
+
+def binarizer(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`Binarizer`: 1 above a threshold, else 0."""
+    x = graph.emit("Cast", [node.input[0]], to=FLOAT)
+    threshold = graph.constant(np.float32(attributes_of(node).get("threshold", 0.0)))
+    graph.emit("Cast", [graph.emit("Greater", [x, threshold])], node.output, to=FLOAT)
+    return True
+
+
+def linear_regressor(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`LinearRegressor`: a dense layer."""
+    own = attributes_of(node)
+    if own.get("post_transform", b"NONE") != b"NONE":
+        return False
+    _dense(node, graph, own, own.get("targets", 1), node.output)
+    return True
+
+
+def linear_classifier(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`LinearClassifier` with a score for each label: a dense layer, and the label of the largest score.
+
+    Labels that are words are no tensors that can be computed; they may be left unread (`--outputs`).
+    """
+    own = attributes_of(node)
+    labels = own.get("classlabels_ints")
+    classes = len(labels or own.get("classlabels_strings", ()))
+    label, scores = node.output
+    finish = {b"NONE": "Identity", b"SOFTMAX": "Softmax", b"LOGISTIC": "Sigmoid"}
+    operator = finish.get(own.get("post_transform", b"NONE"))
+    read = label in graph.readers
+    if classes < 2 or len(own.get("intercepts", ())) not in (0, classes) or operator is None:
+        return False
+    if read and labels is None:
+        return False
+    raw = _dense(node, graph, own, classes, None)
+    axis = {"axis": 1} if operator == "Softmax" else {}
+    graph.emit(operator, [raw], [scores], **axis)
+    if read:
+        largest = graph.emit("ArgMax", [raw], axis=1, keepdims=0)
+        graph.emit("Gather", [graph.constant(np.array(labels, np.int64)), largest], [label], axis=0)
+    return True
+
+
+def array_feature_extractor(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`ArrayFeatureExtractor`: places along the last axis; of one axis two are made."""
+    x, places = node.input
+    shape = graph.shape(x)
+    if shape is None:
+        return False
+    if len(shape) == 1:
+        x = graph.emit("Reshape", [x, graph.constant(np.array([1, -1]))])
+    flat = graph.emit("Reshape", [places, graph.constant(np.array([-1]))])
+    graph.emit("Gather", [x, flat], node.output, axis=max(1, len(shape) - 1))
+    return True
+
+
+RULES: dict[str, Rule] = {
+    f"{_DOMAIN}ArrayFeatureExtractor": array_feature_extractor,
+    f"{_DOMAIN}Binarizer": binarizer,
+    f"{_DOMAIN}Imputer": imputer,
+    f"{_DOMAIN}LinearClassifier": linear_classifier,
+    f"{_DOMAIN}LinearRegressor": linear_regressor,
+    f"{_DOMAIN}Normalizer": normalizer,
+    f"{_DOMAIN}Scaler": scaler,
+}
+"""By domain and type of the operator that they replace."""
+
+
+def _dense(node: onnx.NodeProto, graph: Graph, own: dict[str, Any], units: int, outputs: Any) -> str:
+    """Write the product with the coefficients, a row for each unit, and add the intercepts."""
+    weight = np.array(own["coefficients"], np.float32).reshape(units, -1).T
+    x = graph.emit("Cast", [node.input[0]], to=FLOAT)
+    intercepts = own.get("intercepts")
+    if not intercepts:
+        return graph.emit("MatMul", [x, graph.constant(weight)], outputs)
+    product = graph.emit("MatMul", [x, graph.constant(weight)])
+    return graph.emit("Add", [product, _floats(graph, intercepts)], outputs)
+
+
+def _floats(graph: Graph, values: Any) -> str:
+    return graph.constant(np.array(values, np.float32))
