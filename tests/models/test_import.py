@@ -195,12 +195,12 @@ def test_an_operator_used_in_an_unsupported_way_is_named(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     extra = [
-        helper.make_node("Resize", ["c", "", "scales"], ["big"], "grow", mode="cubic", exclude_outside=1)
+        helper.make_node("ReduceSum", ["prob"], ["sum"], keepdims=0),
+        helper.make_node("Cast", ["sum"], ["axis"], to=TensorProto.INT64),
+        helper.make_node("CumSum", ["prob", "axis"], ["big"], "grow"),  # along which axis, the data say
     ]
-    extra[0].input[0] = "scales"  # a vector: Resize here takes images
-    extra.insert(0, helper.make_node("Constant", [], ["scales"], value_floats=[2.0]))
-    graph = classifier(extra=extra, extra_outputs=[tensor_info("big", (2,))])
-    with pytest.raises(UsageError, match=r"net.onnx: unsupported use of Resize \(node 'grow'\)"):
+    graph = classifier(extra=extra, extra_outputs=[tensor_info("big", (1, 5))])
+    with pytest.raises(UsageError, match=r"net.onnx: unsupported use of CumSum \(node 'grow'\)"):
         load(tmp_path, graph)
     assert capfd.readouterr() == ("", "")
 

@@ -137,7 +137,7 @@ def build(
     library = out / f"{stem}.{options.format}"
     bundle = out / f"{stem}.bundle"
     with tempfile.TemporaryDirectory(prefix="toolchain-build-") as folder:
-        objects, decisions = _compiled(model, target, made_for, store, options, Path(folder), progress)
+        objects, decisions = compile_network(model, target, made_for, store, options, Path(folder), progress)
         progress("linking")
         linked = Path(folder) / "library.so"
         linker.link(objects, linked, target.profile)
@@ -161,7 +161,7 @@ def build(
     )
 
 
-def _compiled(
+def compile_network(
     model: Model,
     target: BuildFor,
     made_for: BoardTarget,
@@ -170,7 +170,15 @@ def _compiled(
     folder: Path,
     progress: Callable[[str], None],
 ) -> tuple[tuple[Path, ...], list[Decision]]:
-    """Write the objects of a network into `folder`; return them, and what decided how they are computed."""
+    """Write the objects of a network into `folder`; return them, and what decided how they are computed.
+
+    Raises
+    ------
+    UsageError
+        The network computes nothing.
+    ToolchainError
+        `options.require_tuned` and a task has no record, or TVM failed.
+    """
     progress("lowering the network")
     fused = fuse(model.module, made_for.target, model.options.layout)
     tasks = extract_tasks(fused)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import relax
 
+from toolchain.models.arithmetic import ARITHMETIC
 from toolchain.models.recurrent.convert import CELLS
 from toolchain.tvm_compat import Converter
 
@@ -23,6 +24,7 @@ def _mean(inputs: list[relax.Expr], _attributes: dict[str, Any]) -> relax.Expr:
 
 
 CONVERTERS: dict[str, Converter] = {
+    **ARITHMETIC,
     **CELLS,
     "Max": _pairwise(relax.op.maximum),
     "Mean": _mean,

@@ -99,7 +99,7 @@ class _Halved:
             with self.builder.dataflow():
                 for binding in bindings:
                     self._binding(binding.var, binding.value)
-                result = self.builder.emit_output(self._as(main.body.body, FULL))
+                result = self.builder.emit_output(self._result(main.body.body))
             self.builder.emit_func_output(result)
         if self.largest:  # only here, for TVM's builder does not like to be left
             raise UsageError(
@@ -107,6 +107,12 @@ class _Halved:
                 "use --dtype float32",
             )
         return self.builder.finalize()
+
+    def _result(self, value: relax.Expr) -> relax.Expr:
+        """Return what the network returns, of the types that it had."""
+        if isinstance(value, relax.Tuple):
+            return relax.Tuple([self._result(each) for each in value.fields])
+        return self._as(value, HALF if _dtype(value) == HALF else FULL)
 
     def _binding(self, var: relax.Var, value: relax.Expr) -> None:
         name = getattr(value.op, "name", "") if isinstance(value, relax.Call) else ""

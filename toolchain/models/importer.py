@@ -43,13 +43,12 @@ def unsupported_operators(model: onnx.ModelProto, *, inside: bool = False) -> di
     opset = opset_of(model)
     found: dict[str, list[onnx.NodeProto]] = {}
     for node in all_nodes(model.graph) if inside else model.graph.node:
-        if operator_of(node) in RULES:
-            continue
-        if node.domain in DOMAINS and (
+        converted = node.domain in DOMAINS and (
             node.op_type in CONTROL
             or node.op_type in CONVERTERS
             or tvm_compat.onnx_converts(node.op_type, opset)
-        ):
+        )
+        if converted or operator_of(node) in RULES:
             continue
         operator = node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
         found.setdefault(operator, []).append(node)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import onnx
 
 from toolchain.models.cutting import with_output_types
+from toolchain.models.float16 import as_float32
 from toolchain.models.folding.fold import fold
 from toolchain.models.freeze import Array
 from toolchain.models.importer import (
@@ -24,7 +25,7 @@ from toolchain.models.rewrites import rewrite
 from toolchain.models.shapes import inferred
 from toolchain.models.softmax import softmax_outputs
 from toolchain.models.source import read_source
-from toolchain.models.spec import TensorSpec
+from toolchain.models.spec import TensorSpec, check_types
 
 if TYPE_CHECKING:
     import tvm
@@ -81,11 +82,15 @@ def load_model(source: str, options: ModelOptions) -> Model:
     found = read_source(source, options)
     source_graph, static, frozen = prepared(found, options)
     check_valid(static, found.origin)
-    folded = fold(static, found.origin, frozen)
+    folded = rewrite(fold(static, found.origin, frozen), found.origin)
     check_compiles(folded, static, found.origin)
     graph = inferred(folded.model, found.origin)
-    module = import_module(inferred(rewrite(graph, found.origin), found.origin), found.origin)
+    inputs = input_specs(graph)
+    check_types(inputs, found.origin)
+    full = as_float32(graph)
+    module = import_module(graph if full is graph else inferred(full, found.origin), found.origin)
     outputs = output_specs(graph, module, found.origin)
+    check_types(outputs, found.origin)
     if options.dtype == "float16":
         from toolchain.models.half import halved
 
@@ -96,7 +101,7 @@ def load_model(source: str, options: ModelOptions) -> Model:
         onnx=with_output_types(source_graph, graph),
         frozen=frozen,
         module=module,
-        inputs=input_specs(graph),
+        inputs=inputs,
         outputs=outputs,
         sha256=found.sha256,
         softmax_outputs=softmax_outputs(graph),

@@ -40,7 +40,11 @@ def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     try:
         if copy.functions:
             copy = inliner.inline_local_functions(copy)
-        if opset_of(copy) < OLDEST_OPSET:
+        if (
+            any(each.domain in ("", "ai.onnx") for each in copy.opset_import)
+            and opset_of(copy) < OLDEST_OPSET
+        ):
+            _list_stored(copy.graph)
             copy = version_converter.convert_version(copy, OLDEST_OPSET)
     except Exception as error:  # their C++ side has no error class of its own
         raise UsageError(
@@ -49,7 +53,7 @@ def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
         ) from error
     for node in all_nodes(copy.graph):
         if node.op_type == "Constant":
-            _spell_out(node)
+            spell_out(node)
     steps_first(copy)
     return copy
 
@@ -71,7 +75,16 @@ def _check_opset(model: onnx.ModelProto, origin: str) -> None:
         )
 
 
-def _spell_out(constant: onnx.NodeProto) -> None:
+def _list_stored(graph: onnx.GraphProto) -> None:
+    """Declare the stored tensors as inputs too, as old files do and onnx's converter needs it."""
+    there = {value.name for value in graph.input}
+    for tensor in graph.initializer:
+        if tensor.name not in there:
+            graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+
+
+def spell_out(constant: onnx.NodeProto) -> None:
+    """Write the value of a `Constant` as a tensor, whichever attribute gives it."""
     for attribute in constant.attribute:
         if attribute.name in SHORT_CONSTANTS:
             values = np.asarray(helper.get_attribute_value(attribute), SHORT_CONSTANTS[attribute.name])

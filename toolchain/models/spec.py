@@ -24,6 +24,28 @@ class TensorSpec:
         return f"{self.name} {list(self.shape)} {self.dtype}"
 
 
+NUMBERS = frozenset({"bool", "float16", "float32", "float64"}) | {
+    f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+"""Types of tensors that a program can hand over and read."""
+
+
+def check_types(specs: Sequence[TensorSpec], origin: str) -> None:
+    """Check that inputs or outputs are of types that a program can handle.
+
+    Raises
+    ------
+    UsageError
+        One is of another type, such as bfloat16.
+    """
+    for spec in specs:
+        if spec.dtype not in NUMBERS:
+            raise UsageError(
+                f"{origin}: {spec.name!r} is of {spec.dtype}, which no program can hand over or read",
+                "export the network with inputs and outputs of float32",
+            )
+
+
 def check_inputs(
     specs: Sequence[TensorSpec], arrays: Mapping[str, np.ndarray], option: str = "--input"
 ) -> None:

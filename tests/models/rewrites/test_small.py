@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded
+from toolchain.errors import UsageError
 
 SHAPE = (2, 3, 4)
 
@@ -45,11 +46,12 @@ def test_dropout_is_its_input(opset: int, mask: bool, tmp_path: Path) -> None:
     assert_same(model)
 
 
-def test_dropout_in_training_mode_is_no_copy(tmp_path: Path) -> None:
+def test_dropout_in_training_mode_is_refused(tmp_path: Path) -> None:
     graph = graph_of(
         [helper.make_node("Dropout", ["x", "r", "t"], ["y"])],
         [tensor_info("x", SHAPE)],
         [tensor_info("y", SHAPE)],
         {"r": np.float32(0.5), "t": np.bool_(True)},
     )
-    assert "dropout" in str(loaded(graph, tmp_path).module)
+    with pytest.raises(UsageError, match=r"Dropout.*'y'.*training mode"):
+        loaded(graph, tmp_path)

@@ -11,6 +11,7 @@ import onnxruntime
 from onnx import helper
 
 from toolchain.models.folding.constants import Array, Constant
+from toolchain.models.opsets import for_onnxruntime
 
 KEPT = 256
 """Sessions kept for nodes of the same kind: making one takes a thousand times as long as running it."""
@@ -121,7 +122,9 @@ class Evaluator:
         stored: list[onnx.TensorProto],
     ) -> onnxruntime.InferenceSession | None:
         graph = helper.make_graph(nodes, "node", inputs, outputs, stored)
-        model = helper.make_model(graph, opset_imports=self._opsets, ir_version=self._ir)
+        model = helper.make_model(
+            graph, opset_imports=for_onnxruntime(self._opsets, nodes), ir_version=self._ir
+        )
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1

@@ -6,27 +6,24 @@ the expected output from is never rewritten.
 
 from __future__ import annotations
 
-import onnx
-
-from toolchain.models.rewrites import sklearn
-from toolchain.models.rewrites.dropout import without_dropout
+from toolchain.models.folding.fold import fold
+from toolchain.models.folding.result import Folded
 from toolchain.models.rewrites.graph import Rule, operator_of, rewritten
+from toolchain.models.rewrites.table import RULES
 
 __all__ = ["RULES", "Rule", "operator_of", "rewrite"]
 
-RULES: dict[str, Rule] = {
-    "Dropout": without_dropout,
-    **sklearn.RULES,
-}
-"""By the type of operator that they replace."""
 
+def rewrite(folded: Folded, origin: str) -> Folded:
+    """Return a folded graph with what the rules replace replaced, and folded again.
 
-def rewrite(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
-    """Return `model` (static, with inferred shapes) with what the rules replace replaced.
+    What a rule writes may be replaced in its turn.
 
     Raises
     ------
     UsageError
         A node is used in a way that cannot be compiled; names it.
     """
-    return rewritten(model, RULES, origin)
+    while (done := rewritten(folded.model, RULES, origin)) is not folded.model:
+        folded = fold(done, origin)
+    return folded

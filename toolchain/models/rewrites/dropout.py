@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from toolchain.errors import UsageError
 from toolchain.models.rewrites.graph import Graph
+from toolchain.models.walk import node_name
 
 
 def without_dropout(node: onnx.NodeProto, graph: Graph) -> bool:
@@ -14,9 +16,7 @@ def without_dropout(node: onnx.NodeProto, graph: Graph) -> bool:
     Else TVM's function has two outputs, and what is fused with it no rule of its own.
     """
     if len(node.input) > 2 and node.input[2]:
-        training = graph.value(node.input[2])
-        if training is None or training.any():
-            return False
+        _check_inference(node, graph)
     if len(node.output) > 1 and node.output[1] in graph.readers:
         shape = graph.shape(node.input[0])
         if shape is None:
@@ -27,3 +27,16 @@ def without_dropout(node: onnx.NodeProto, graph: Graph) -> bool:
         graph.emit("Identity", [mask], [node.output[1]])
     graph.emit("Identity", [node.input[0]], [node.output[0]])
     return True
+
+
+def _check_inference(node: onnx.NodeProto, graph: Graph) -> None:
+    training = graph.value(node.input[2])
+    ratio = graph.value(node.input[1]) if node.input[1] else np.float32(0.5)
+    never = training is not None and not training.any()
+    if never or (ratio is not None and not np.any(ratio)):
+        return
+    raise UsageError(
+        f"{graph.origin}: unsupported use of Dropout (node {node_name(node)!r}): in training mode it drops "
+        "values at random",
+        "export the network for inference, after model.eval() in PyTorch",
+    )

@@ -32,7 +32,9 @@ class Graph:
         self.opset = opset_of(model)
         self._stored = {tensor.name: tensor for tensor in graph.initializer}
         self._values: dict[str, tuple[tuple[int, ...] | None, str]] = {}
+        self._types: dict[str, onnx.TypeProto] = {}
         for value in (*graph.input, *graph.value_info, *graph.output):
+            self._types[value.name] = value.type
             shape = dimensions(value)
             known = None if shape is None else tuple(each for each in shape if isinstance(each, int))
             self._values[value.name] = (known if known == shape else None, dtype_of(value))
@@ -63,9 +65,15 @@ class Graph:
             return str(helper.tensor_dtype_to_np_dtype(self._stored[name].data_type).name)
         return self._values[name][1] if name in self._values else "?"
 
+    def type(self, name: str) -> onnx.TypeProto:
+        """Return the type of a tensor; an empty one where it is not known."""
+        if name in self._stored:
+            return helper.make_tensor_type_proto(self._stored[name].data_type, self._stored[name].dims)
+        return self._types.get(name, onnx.TypeProto())
+
     def constant(self, array: Any, like: str = "constant") -> str:
         """Store an array in the graph; return its name, made from `like`."""
-        tensor = numpy_helper.from_array(np.asarray(array), self._free(like))
+        tensor = numpy_helper.from_array(np.asarray(array), self.free(like))
         self.added.append(tensor)
         self._stored[tensor.name] = tensor
         return str(tensor.name)
@@ -82,12 +90,57 @@ class Graph:
         attributes
             None leaves one out.
         """
-        names: list[str] = list(outputs) if outputs is not None else [self._free(operator.lower())]
+        names: list[str] = list(outputs) if outputs is not None else [self.free(operator.lower())]
         set_ones = {name: value for name, value in attributes.items() if value is not None}
         self.emitted.append(helper.make_node(operator, list(inputs), names, **set_ones))
         return names[0]
 
-    def _free(self, like: str) -> str:
+    def reshape(self, x: str, shape: Sequence[int], outputs: Sequence[str] | None = None) -> str:
+        """Write a Reshape to a constant shape; return the name of its output."""
+        return self.emit("Reshape", [x, self.constant(np.asarray(shape, np.int64))], outputs)
+
+    def reduced(
+        self,
+        operator: str,
+        x: str,
+        axes: Sequence[int],
+        *,
+        keep: bool = True,
+        outputs: Sequence[str] | None = None,
+    ) -> str:
+        """Write a reduction along `axes`, as the graph's operator set spells it."""
+        if self.opset >= (13 if operator == "ReduceSum" else 18):
+            along = self.constant(np.asarray(axes, np.int64))
+            return self.emit(operator, [x, along], outputs, keepdims=int(keep))
+        return self.emit(operator, [x], outputs, axes=list(axes), keepdims=int(keep))
+
+    def padded(self, x: str, ends: Sequence[int], value: Array, outputs: Sequence[str] | None = None) -> str:
+        """Write a Pad with a constant value; `ends`: all beginnings, then all ends."""
+        if self.opset < 11:
+            return self.emit("Pad", [x], outputs, pads=list(ends), value=float(value))
+        pads = self.constant(np.asarray(ends, np.int64))
+        return self.emit("Pad", [x, pads, self.constant(value)], outputs)
+
+    def sliced(
+        self,
+        x: str,
+        starts: Sequence[int],
+        stops: Sequence[int],
+        axes: Sequence[int],
+        steps: Sequence[int] | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> str:
+        """Write a Slice; steps need operator set 10."""
+        parts = [starts, stops, list(axes), steps if steps is not None else [1] * len(list(axes))]
+        if self.opset < 10:
+            begin, end, along = ([int(each) for each in part] for part in parts[:3])
+            return self.emit("Slice", [x], outputs, starts=begin, ends=end, axes=along)
+        return self.emit(
+            "Slice", [x, *(self.constant(np.asarray(part, np.int64)) for part in parts)], outputs
+        )
+
+    def free(self, like: str) -> str:
+        """Return a name that nothing has, made from `like`, and take it."""
         name, number = like, 0
         while name in self._taken:
             number += 1

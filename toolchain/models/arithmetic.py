@@ -1,0 +1,149 @@
+"""Arithmetic on numbers of every type, imported as ONNX means it where TVM's importer does otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx import helper
+from tvm import relax, te, tirx
+from tvm.ir.expr import GenericConst
+
+from toolchain.tvm_compat import Converter
+
+Attributes = dict[str, Any]
+
+
+def _dtype(value: relax.Expr) -> str:
+    return str(value.ty.dtype)
+
+
+def _elu(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+    """In the type of its input; TVM's constants are of float32 whatever that is."""
+    x, dtype = inputs[0], _dtype(inputs[0])
+    below = relax.op.nn.relu(relax.op.subtract(relax.const(1.0, dtype), relax.op.exp(x)))
+    scaled = relax.op.multiply(relax.const(-float(attributes.get("alpha", 1.0)), dtype), below)
+    return relax.op.add(scaled, relax.op.nn.relu(x))
+
+
+def _power(inputs: list[relax.Expr], _attributes: Attributes) -> relax.Expr:
+    """The result has the type of the base, whatever the exponent's is."""
+    base, exponent = inputs
+    dtype, other = _dtype(base), _dtype(exponent)
+    if "float" in dtype:
+        return relax.op.power(base, exponent if dtype == other else relax.op.astype(exponent, dtype))
+    wide = [relax.op.astype(each, "float64") for each in inputs]  # TVM's power knows floats alone
+    return relax.op.astype(relax.op.power(*wide), dtype)
+
+
+def _modulo(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+    """With the sign of the divisor, or with `fmod` that of the dividend; also where one is infinite."""
+    x, y = inputs
+    if attributes.get("fmod", 0):
+        return relax.op.mod(x, y)
+    if "float" not in _dtype(x):
+        return relax.op.floor_mod(x, y)
+    zero = relax.const(0.0, _dtype(x))
+    rest = relax.op.mod(x, y)
+    signs = relax.op.logical_xor(relax.op.less(rest, zero), relax.op.less(y, zero))
+    wrong = relax.op.logical_and(relax.op.not_equal(rest, zero), signs)
+    return relax.op.where(wrong, relax.op.add(rest, y), rest)
+
+
+def _shift(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+    """By any count: one beyond the type's bits, or below zero, pushes all of them out."""
+    x, count = inputs
+    dtype = _dtype(x)
+    signed, bits = not dtype.startswith("u"), np.dtype(dtype).itemsize * 8
+    last, none = relax.const(bits - 1, dtype), relax.const(0, dtype)
+    outside = relax.op.greater(count, last)
+    if signed:
+        outside = relax.op.logical_or(outside, relax.op.less(count, none))
+    safe = relax.op.where(outside, last, count)
+    if attributes.get("direction", b"LEFT") == b"LEFT":
+        return relax.op.where(outside, none, relax.op.left_shift(x, safe))
+    moved = relax.op.right_shift(x, safe)
+    return moved if signed else relax.op.where(outside, none, moved)
+
+
+def _cumulated_product(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+    data, axis = inputs
+    if not isinstance(axis, GenericConst):
+        raise ValueError("the axis must be a constant")
+    along = int(axis.value.numpy().reshape(-1)[0])
+    backwards = bool(attributes.get("reverse", 0))
+    if backwards:
+        data = relax.op.flip(data, along)
+    result = relax.op.cumprod(data, along, exclusive=bool(attributes.get("exclusive", 0)))
+    return relax.op.flip(result, along) if backwards else result
+
+
+def _bit_cast(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+    dtype = helper.tensor_dtype_to_np_dtype(attributes["to"]).name
+    if "bool" in (dtype, _dtype(inputs[0])):  # of one byte, which holds 0 or 1
+        return relax.op.astype(inputs[0], dtype)
+
+    def reinterpreted(x: te.Tensor) -> te.Tensor:
+        return te.compute(x.shape, lambda *index: tirx.reinterpret(dtype, x(*index)), name="bit_cast")
+
+    return relax.BlockBuilder.current().call_te(reinterpreted, inputs[0])
+
+
+def _extreme(largest: bool) -> Converter:
+    """Start from infinity: TVM starts from the largest finite number, and never answers infinity."""
+    limit = float("-inf") if largest else float("inf")
+    pick = tirx.max if largest else tirx.min
+    plain = relax.op.max if largest else relax.op.min
+    reducer = te.comm_reducer(
+        lambda x, y: pick(x, y), lambda dtype: tirx.const(limit, dtype), name="max" if largest else "min"
+    )
+
+    def converted(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+        x = inputs[0]
+        rank, dtype = x.ty.ndim, _dtype(x)
+        axes = attributes.get("axes")
+        if len(inputs) > 1 and inputs[1] is not None:
+            if not isinstance(inputs[1], GenericConst):
+                raise ValueError("the axes must be constants")
+            axes = inputs[1].value.numpy().tolist()
+        if not axes and attributes.get("noop_with_empty_axes", 0):
+            return x
+        along = sorted(int(axis) % rank for axis in axes or range(rank))
+        keep = bool(attributes.get("keepdims", 1))
+        if dtype == "bool":
+            return relax.op.astype(plain(relax.op.astype(x, "int8"), along, keep), "bool")
+        if "float" not in dtype:
+            return plain(x, along, keep)
+
+        def reduced(data: te.Tensor) -> te.Tensor:
+            over = {axis: te.reduce_axis((0, data.shape[axis]), f"k{axis}") for axis in along}
+            shape = [
+                1 if axis in over else data.shape[axis] for axis in range(rank) if keep or axis not in over
+            ]
+
+            def value(*index: Any) -> Any:
+                left = iter(index)
+                places = []
+                for axis in range(rank):
+                    place = next(left) if keep or axis not in over else None
+                    places.append(over.get(axis, place))
+                return reducer(data(*places), axis=list(over.values()))
+
+            return te.compute(shape, value, name="extreme")
+
+        return relax.BlockBuilder.current().call_te(reduced, x)
+
+    return converted
+
+
+ARITHMETIC: dict[str, Converter] = {
+    "BitCast": _bit_cast,
+    "BitShift": _shift,
+    "CumProd": _cumulated_product,
+    "Elu": _elu,
+    "Mod": _modulo,
+    "Pow": _power,
+    "ReduceMax": _extreme(True),
+    "ReduceMin": _extreme(False),
+}
+"""By operator."""

@@ -1,0 +1,34 @@
+"""Graphs of newer operator sets than onnxruntime knows, for onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx
+from onnx import defs
+
+NEWEST = 26
+"""The newest set that the pinned onnxruntime takes; it refuses a file of a newer one, whatever is in it."""
+
+MORE_TYPES = frozenset({"Cast", "Celu", "Range"})
+"""Operators whose newer versions take more types, and else are what they were."""
+
+
+def for_onnxruntime(
+    opsets: Iterable[onnx.OperatorSetIdProto], nodes: Iterable[onnx.NodeProto]
+) -> list[onnx.OperatorSetIdProto]:
+    """Return the operator sets under which onnxruntime takes these nodes to be what they are."""
+    sets = list(opsets)
+    standard = next((each for each in sets if each.domain in ("", "ai.onnx")), None)
+    if standard is None or standard.version <= NEWEST:
+        return sets
+    for node in nodes:
+        if node.domain in ("", "ai.onnx") and node.op_type not in MORE_TYPES:
+            try:
+                since = defs.get_schema(node.op_type, standard.version).since_version
+            except defs.SchemaError:
+                return sets
+            if since > NEWEST:
+                return sets
+    lowered = onnx.OperatorSetIdProto(domain=standard.domain, version=NEWEST)
+    return [lowered if each is standard else each for each in sets]

@@ -1,0 +1,130 @@
+"""Operators that pick or place values by indices, by the ones that the importer knows."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from toolchain.models.rewrites.graph import Graph, attributes_of
+
+INT64 = onnx.TensorProto.INT64
+
+
+def one_hot(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`OneHot` of a constant depth: indices compared with 0, 1, …; negative ones count from the end."""
+    indices, depth, values = node.input
+    shape, stored = graph.shape(indices), graph.value(depth)
+    if shape is None or stored is None:
+        return False
+    count = int(np.asarray(stored).reshape(-1)[0])
+    axis = attributes_of(node).get("axis", -1) % (len(shape) + 1)
+    whole = graph.emit("Cast", [indices], to=INT64)
+    negative = graph.emit("Less", [whole, graph.constant(np.int64(0))])
+    wrapped = graph.emit("Add", [whole, graph.constant(np.int64(count))])
+    index = graph.emit("Where", [negative, wrapped, whole])
+    apart = graph.reshape(index, [*shape[:axis], 1, *shape[axis:]])
+    places = graph.constant(np.arange(count).reshape([-1, *[1] * (len(shape) - axis)]))
+    off, on = (graph.emit("Gather", [values, graph.constant(np.int64(place))], axis=0) for place in (0, 1))
+    graph.emit("Where", [graph.emit("Equal", [apart, places]), on, off], node.output)
+    return True
+
+
+def compress(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`Compress` by a constant condition: the values at these places."""
+    kept = graph.value(node.input[1])
+    if kept is None:
+        return False
+    axis, x = attributes_of(node).get("axis"), node.input[0]
+    places = graph.constant(np.flatnonzero(kept).astype(np.int64))
+    if axis is None:
+        x, axis = graph.reshape(x, [-1]), 0
+    graph.emit("Gather", [x, places], node.output, axis=axis)
+    return True
+
+
+def reversed_sequence(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`ReverseSequence`: the first values of each sequence of a batch, back to front."""
+    x, lengths = node.input
+    own, shape = attributes_of(node), graph.shape(node.input[0])
+    if shape is None:
+        return False
+    batch, time = own.get("batch_axis", 1), own.get("time_axis", 0)
+    ones = [1] * len(shape)
+    ends = graph.reshape(lengths, [-1 if axis == batch else 1 for axis in range(len(shape))])
+    steps = graph.constant(np.arange(shape[time]).reshape([-1 if a == time else 1 for a in range(len(ones))]))
+    last = graph.emit("Sub", [ends, graph.constant(np.int64(1))])
+    mirrored = graph.emit("Sub", [last, steps])
+    index = graph.emit("Where", [graph.emit("Less", [steps, ends]), mirrored, steps])
+    everywhere = graph.emit("Expand", [index, graph.constant(np.asarray(shape, np.int64))])
+    graph.emit("GatherElements", [x, everywhere], node.output, axis=time)
+    return True
+
+
+def scattered_cache(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`TensorScatter`: a cache whose values from an index on, of each batch, are new ones."""
+    cache, update, *begin = node.input
+    own = attributes_of(node)
+    shape, new = graph.shape(cache), graph.shape(update)
+    if shape is None or new is None:
+        return False
+    axis = own.get("axis", -2) % len(shape)
+    steps = graph.constant(
+        np.arange(shape[axis]).reshape([-1 if a == axis else 1 for a in range(len(shape))])
+    )
+    first = graph.constant(np.zeros([1] * len(shape), np.int64))
+    if begin and begin[0]:
+        first = graph.reshape(begin[0], [-1, *[1] * (len(shape) - 1)])
+    place = graph.emit("Sub", [steps, first])
+    zero, extent = graph.constant(np.int64(0)), graph.constant(np.int64(shape[axis]))
+    if own.get("mode", b"linear") == b"circular":
+        behind = graph.emit("Add", [place, extent])
+        place = graph.emit("Where", [graph.emit("Less", [place, zero]), behind, place])
+    last = graph.constant(np.int64(new[axis] - 1))
+    inside = graph.emit(
+        "And", [graph.emit("GreaterOrEqual", [place, zero]), graph.emit("LessOrEqual", [place, last])]
+    )
+    safe = graph.emit("Where", [inside, place, zero])
+    everywhere = graph.emit("Expand", [safe, graph.constant(np.asarray(shape, np.int64))])
+    fresh = graph.emit("GatherElements", [update, everywhere], axis=axis)
+    graph.emit("Where", [inside, fresh, cache], node.output)
+    return True
+
+
+def eye_like(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`EyeLike`: a constant, for its input's shape is known."""
+    shape, own = graph.shape(node.input[0]), attributes_of(node)
+    if shape is None:
+        return False
+    kind = (
+        onnx.helper.tensor_dtype_to_np_dtype(own["dtype"]) if "dtype" in own else graph.dtype(node.input[0])
+    )
+    eye = np.eye(shape[0], shape[1], k=own.get("k", 0)).astype(kind)
+    graph.emit("Identity", [graph.constant(eye)], node.output)
+    return True
+
+
+def determinant(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`Det` of matrices up to three rows, written out."""
+    shape = graph.shape(node.input[0])
+    if shape is None or not 1 <= shape[-1] <= 3:
+        return False
+    size = shape[-1]
+
+    def minor(rows: tuple[int, ...], columns: tuple[int, ...]) -> str:
+        cells = [_cell(graph, node.input[0], rows[0], column) for column in columns]
+        if len(rows) == 1:
+            return cells[0]
+        total = ""
+        for place, cell in enumerate(cells):
+            rest = minor(rows[1:], columns[:place] + columns[place + 1 :])
+            term = graph.emit("Mul", [cell, rest])
+            total = graph.emit("Sub" if place % 2 else "Add", [total, term]) if total else term
+        return total
+
+    graph.emit("Identity", [minor(tuple(range(size)), tuple(range(size)))], node.output)
+    return True
+
+
+def _cell(graph: Graph, x: str, row: int, column: int) -> str:
+    line = graph.emit("Gather", [x, graph.constant(np.int64(column))], axis=-1)
+    return graph.emit("Gather", [line, graph.constant(np.int64(row))], axis=-1)

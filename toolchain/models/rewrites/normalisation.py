@@ -1,0 +1,71 @@
+"""Norms along an axis, and batch norms that are asked for the statistics of their input."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from toolchain.models.rewrites.functions import with_its_body
+from toolchain.models.rewrites.graph import Graph, attributes_of
+
+
+def lp_normalisation(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`LpNormalization`: the input by its norm along an axis; zeros, where that is zero."""
+    own = attributes_of(node)
+    x = node.input[0]
+    norm = graph.reduced("ReduceL1" if own.get("p", 2) == 1 else "ReduceL2", x, [own.get("axis", -1)])
+    zero, one = (graph.constant(np.asarray(value, graph.dtype(x))) for value in (0, 1))
+    safe = graph.emit("Where", [graph.emit("Equal", [norm, zero]), one, norm])
+    graph.emit("Div", [x, safe], node.output)
+    return True
+
+
+def lp_pool(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`LpPool`: the p-th root of a window's sum of p-th powers."""
+    own = attributes_of(node)
+    x, p = node.input[0], own.pop("p", 2)
+    kind = graph.dtype(x)
+    powers = graph.emit("Abs", [x])
+    if p != 1:
+        powers = graph.emit("Pow", [powers, graph.constant(np.asarray(p, kind))])
+    mean = graph.emit("AveragePool", [powers], count_include_pad=1, **own)
+    count = graph.constant(np.asarray(np.prod(own["kernel_shape"]), kind))
+    total = graph.emit("Mul", [mean, count], node.output if p == 1 else None)
+    if p != 1:
+        graph.emit("Pow", [total, graph.constant(np.asarray(1 / p, kind))], node.output)
+    return True
+
+
+def layer_norm_with_statistics(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`LayerNormalization` that is asked for mean and deviation: as the standard defines it."""
+    asked = any(name in graph.readers for name in node.output[1:] if name)
+    return asked and with_its_body(node, graph)
+
+
+def batch_norm_in_training(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`BatchNormalization` with `training_mode`: by the statistics of its input, which it also returns."""
+    own = attributes_of(node)
+    x, scale, shift, mean, variance = node.input
+    shape = graph.shape(x)
+    if not own.get("training_mode") or shape is None:
+        return False
+    axes = [0, *range(2, len(shape))]
+    along = (1, -1, *[1] * (len(shape) - 2))
+    kind = graph.dtype(x)
+    middle = graph.reduced("ReduceMean", x, axes)
+    apart = graph.emit("Sub", [x, middle])
+    spread = graph.reduced("ReduceMean", graph.emit("Mul", [apart, apart]), axes)
+    epsilon = graph.constant(np.asarray(own.get("epsilon", 1e-5), kind))
+    unit = graph.emit("Div", [apart, graph.emit("Sqrt", [graph.emit("Add", [spread, epsilon])])])
+    scaled = graph.emit("Mul", [unit, graph.reshape(scale, along)])
+    graph.emit("Add", [scaled, graph.reshape(shift, along)], node.output[:1])
+    momentum = own.get("momentum", 0.9)
+    for name, before, now in zip(node.output[1:], (mean, variance), (middle, spread), strict=False):
+        if name:
+            kind = graph.dtype(before)
+            old = graph.emit("Mul", [before, graph.constant(np.asarray(momentum, kind))])
+            new = graph.emit(
+                "Mul", [graph.reshape(now, [-1]), graph.constant(np.asarray(1 - momentum, kind))]
+            )
+            graph.emit("Add", [old, new], [name])
+    return True

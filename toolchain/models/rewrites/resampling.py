@@ -1,0 +1,196 @@
+"""`Resize` as weighted values picked along each axis: every mode of the standard, by its own formulas.
+
+What TVM's resize computes as the standard says stays a resize, for which there is faster code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from toolchain.errors import UsageError
+from toolchain.models.rewrites.graph import Array, Graph, attributes_of
+from toolchain.models.walk import node_name
+
+OWN = {
+    "mode": b"nearest",
+    "coordinate_transformation_mode": b"half_pixel",
+    "nearest_mode": b"round_prefer_floor",
+    "cubic_coeff_a": -0.75,
+    "exclude_outside": 0,
+    "extrapolation_value": 0.0,
+    "antialias": 0,
+    "keep_aspect_ratio_policy": b"stretch",
+}
+MOST_TAPS = 64
+
+
+def resized(node: onnx.NodeProto, graph: Graph) -> bool:
+    """Write `Resize` (set 11 and newer) axis by axis."""
+    x = node.input[0]
+    shape = graph.shape(x)
+    own: dict[str, Any] = OWN | attributes_of(node)
+    region, scales, sizes = ([*node.input[1:], "", "", ""])[:3]
+    stored = {name: graph.value(name) for name in (region, scales, sizes) if name}
+    if shape is None or graph.opset < 11 or any(value is None for value in stored.values()):
+        return False
+    axes = [axis % len(shape) for axis in own.get("axes", range(len(shape)))]
+    given = _numbers(stored.get(scales)), _numbers(stored.get(sizes))
+    plan = _plan([shape[axis] for axis in axes], *given, own["keep_aspect_ratio_policy"])
+    corners = _numbers(stored.get(region))
+    if _as_tvm_does(own, axes, shape, plan):
+        return False
+    result, kind = x, graph.dtype(x)
+    outside: list[tuple[int, Array]] = []
+    for place, (axis, (scale, extent)) in enumerate(zip(axes, plan, strict=True)):
+        crop = (0.0, 1.0)
+        if own["coordinate_transformation_mode"] == b"tf_crop_and_resize" and corners is not None:
+            crop = (corners[place], corners[place + len(axes)])
+        elif extent == shape[axis] and scale == 1:
+            continue
+        where = _coordinates(own["coordinate_transformation_mode"], shape[axis], extent, scale, crop)
+        index, weight = _taps(own, where, shape[axis], scale)
+        if index.shape[1] > MOST_TAPS:
+            raise UsageError(
+                f"{graph.origin}: unsupported use of Resize (node {node_name(node)!r}): "
+                f"{index.shape[1]} values make one",
+                "shrink it in several steps",
+            )
+        result = _picked(graph, result, axis, len(shape), index, weight.astype(kind))
+        if own["coordinate_transformation_mode"] == b"tf_crop_and_resize":
+            outside.append((axis, (where < 0) | (where > shape[axis] - 1)))
+    if any(mask.any() for _, mask in outside):
+        result = _filled(graph, result, [*shape], axes, plan, outside, own["extrapolation_value"], kind)
+    graph.emit("Identity", [result], node.output)
+    return True
+
+
+def _numbers(array: Array | None) -> list[float] | None:
+    return [float(value) for value in array] if array is not None and array.size else None
+
+
+def _plan(
+    given: list[int], scales: list[float] | None, sizes: list[float] | None, policy: bytes
+) -> list[tuple[float, int]]:
+    """Return the scale and the new extent of each axis."""
+    if scales is not None:
+        return [(scale, int(np.floor(extent * scale))) for extent, scale in zip(given, scales, strict=True)]
+    wanted = [int(size) for size in sizes or given]
+    ratios = [new / old for new, old in zip(wanted, given, strict=True)]
+    if policy == b"stretch":
+        return list(zip(ratios, wanted, strict=True))
+    ratio = min(ratios) if policy == b"not_larger" else max(ratios)
+    return [(ratio, int(np.floor(ratio * extent + 0.5))) for extent in given]
+
+
+def _as_tvm_does(
+    own: dict[str, Any], axes: list[int], shape: tuple[int, ...], plan: list[tuple[float, int]]
+) -> bool:
+    spatial = [(shape[axis], *made) for axis, made in zip(axes, plan, strict=True) if axis > 1]
+    others = [(shape[axis], made[1]) for axis, made in zip(axes, plan, strict=True) if axis < 2]
+    mode, at = own["mode"], own["coordinate_transformation_mode"]
+    exact = all(abs(old * scale - new) < 1e-6 for old, scale, new in spatial)
+    usual = at in (b"half_pixel", b"align_corners", b"asymmetric")
+    return bool(
+        "axes" not in own
+        and len(axes) == len(shape) == 4
+        and all(old == new for old, new in others)
+        and exact
+        and not own["antialias"]
+        and own["keep_aspect_ratio_policy"] == b"stretch"
+        and (
+            (mode == b"linear" and usual)
+            or (mode == b"nearest" and at == b"asymmetric" and own["nearest_mode"] == b"floor")
+            or (mode == b"nearest" and all(new % old == 0 for old, _, new in spatial) and at == b"half_pixel")
+        )
+    )
+
+
+def _coordinates(mode: bytes, old: int, new: int, scale: float, crop: tuple[float, float]) -> Array:
+    """Return where in the input each value of the output lies."""
+    place = np.arange(new, dtype=np.float64)
+    if mode == b"asymmetric":
+        return np.asarray(place / scale)
+    if mode == b"align_corners":
+        return np.asarray(place * (old - 1) / (new - 1) if new > 1 else place * 0)
+    if mode == b"tf_crop_and_resize":
+        begin, end = crop
+        if new == 1:
+            return np.asarray(place + 0.5 * (begin + end) * (old - 1))
+        return np.asarray(begin * (old - 1) + place * (end - begin) * (old - 1) / (new - 1))
+    if mode == b"pytorch_half_pixel":
+        return np.asarray((place + 0.5) / scale - 0.5 if new > 1 else place * 0 - 0.5 + 0.5 / 1 * 0)
+    middle = 0.0
+    if mode == b"half_pixel_symmetric":
+        middle = old / 2 * (1 - new / (scale * old))
+    return np.asarray(middle + (place + 0.5) / scale - 0.5)
+
+
+def _taps(own: dict[str, Any], where: Array, old: int, scale: float) -> tuple[Array, Array]:
+    """Return [out, taps]: which values of the input each one of the output takes, and how much of each."""
+    if own["mode"] == b"nearest":
+        return np.clip(_nearest(own["nearest_mode"], where), 0, old - 1)[:, None], np.ones((len(where), 1))
+    linear = own["mode"] == b"linear"
+    stretch = max(1.0, 1 / scale) if own["antialias"] else 1.0
+    reach = (1 if linear else 2) * stretch
+    first = np.floor(where - reach).astype(int) + 1
+    index = first[:, None] + np.arange(int(np.ceil(2 * reach)) + (1 if stretch > 1 else 0))
+    distance = np.abs(where[:, None] - index) / stretch
+    weight = np.maximum(0, 1 - distance) if linear else _cubic(distance, float(str(own["cubic_coeff_a"])))
+    if own["exclude_outside"] or (own["antialias"] and linear):
+        inside = (index >= 0) & (index < old)
+        weight = np.where(inside, weight, 0) if own["exclude_outside"] else weight
+    weight = weight / weight.sum(1, keepdims=True)
+    return np.clip(index, 0, old - 1), weight
+
+
+def _nearest(mode: object, where: Array) -> Array:
+    if mode == b"round_prefer_floor":
+        found = np.ceil(where - 0.5)
+    elif mode == b"round_prefer_ceil":
+        found = np.floor(where + 0.5)
+    else:
+        found = np.floor(where) if mode == b"floor" else np.ceil(where)
+    return np.asarray(found, np.int64)
+
+
+def _cubic(distance: Array, a: float) -> Array:
+    near = (a + 2) * distance**3 - (a + 3) * distance**2 + 1
+    far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
+    return np.asarray(np.where(distance <= 1, near, np.where(distance < 2, far, 0.0)))
+
+
+def _picked(graph: Graph, x: str, axis: int, rank: int, index: Array, weight: Array) -> str:
+    """Write the sum over taps of the values picked along an axis times their weights."""
+    along = [-1 if each == axis else 1 for each in range(rank)]
+    total = ""
+    for tap in range(index.shape[1]):
+        if not weight[:, tap].any():
+            continue
+        term = graph.emit("Gather", [x, graph.constant(index[:, tap].astype(np.int64))], axis=axis)
+        if not (weight[:, tap] == 1).all():
+            term = graph.emit("Mul", [term, graph.constant(weight[:, tap].reshape(along))])
+        total = graph.emit("Add", [total, term]) if total else term
+    return total
+
+
+def _filled(
+    graph: Graph,
+    x: str,
+    shape: list[int],
+    axes: list[int],
+    plan: list[tuple[float, int]],
+    outside: list[tuple[int, Array]],
+    value: object,
+    kind: str,
+) -> str:
+    """Write a constant where a coordinate is outside of the input."""
+    for axis, (_, extent) in zip(axes, plan, strict=True):
+        shape[axis] = extent
+    mask = np.zeros([1] * len(shape), bool)
+    for axis, found in outside:
+        mask = mask | found.reshape([-1 if each == axis else 1 for each in range(len(shape))])
+    fill = graph.constant(np.asarray(value, kind))
+    return graph.emit("Where", [graph.constant(mask), fill, x])
