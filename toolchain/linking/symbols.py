@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ HELPER_PREFIX = "__aeabi_"
 # x86-64 objects name the first, which the linker makes. armv7 objects name the others, readers of
 # their unwinding tables, without a relocation that anything would look up: nothing is unwound there.
 _NO_CALLS = frozenset({"_GLOBAL_OFFSET_TABLE_", *(f"__aeabi_unwind_cpp_pr{n}" for n in range(3))})
+_STB_LOCAL = 0
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,8 @@ def object_symbols(objects: Sequence[Path]) -> Symbols:
     undefined: frozenset[str] = frozenset()
     for path in objects:
         try:
-            with path.open("rb") as file:
-                table = ELFFile(file).get_section_by_name(".symtab")
-                found = split_symbols(table.iter_symbols() if table else ())
+            status = path.stat()
+            found = _symbols_of(path, status.st_ino, status.st_mtime_ns, status.st_size)
         except OSError as error:
             raise ToolchainError(
                 f"cannot read the object {path}: {error.strerror}", "build it again"
@@ -63,3 +65,24 @@ def object_symbols(objects: Sequence[Path]) -> Symbols:
         defined |= found.defined
         undefined |= found.undefined
     return Symbols(defined, undefined - defined)
+
+
+@lru_cache(maxsize=4096)
+def _symbols_of(path: Path, *_version: int) -> Symbols:
+    """Return an object's symbols; a network has a hundred objects, and every step of a link asks for them."""
+    with path.open("rb") as file:
+        elf = ELFFile(file)
+        table = next(elf.iter_sections("SHT_SYMTAB"), None)
+        if table is None:
+            return Symbols(frozenset(), frozenset())
+        names, symbols = elf.get_section(table["sh_link"]).data(), table.data()
+    defined: set[str] = set()
+    undefined: set[str] = set()
+    order = "<" if elf.little_endian else ">"
+    # Elf64_Sym: name, info, other, section, value, size; Elf32_Sym: name, value, size, info, other, section.
+    for symbol in struct.iter_unpack(order + ("IBBHQQ" if elf.elfclass == 64 else "IIIBBH"), symbols):
+        info, section = (symbol[1], symbol[3]) if elf.elfclass == 64 else (symbol[3], symbol[5])
+        name = names[symbol[0] : names.index(b"\0", symbol[0])].decode()
+        if name and info >> 4 != _STB_LOCAL:
+            (defined if section else undefined).add(name)
+    return Symbols(frozenset(defined), frozenset(undefined - defined - _NO_CALLS))
