@@ -35,7 +35,7 @@ class Settings(BaseModel):
     )
     cache_dir: Path = Field(
         Path(platformdirs.user_cache_dir("edge-toolchain")),
-        description="Compiled runtimes and zig's cache; `toolchain cache prune` empties it.",
+        description="Compiled runtimes and functions, and zig's cache; `toolchain cache prune` empties it.",
     )
     data_dir: Path = Field(
         Path(platformdirs.user_data_dir("edge-toolchain")),
