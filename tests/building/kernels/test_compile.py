@@ -5,14 +5,17 @@ from __future__ import annotations
 import pytest
 import tvm
 import tvm_ffi
+from tvm import te
 
 from tests.building.cpu.computed import loaded
 from tests.building.cpu.drawn import Conv, Network, Pointwise, Window, merged
-from tests.building.kernels.test_packing import computed, convolution, function
+from tests.building.kernels.test_packing import CORE, computed, convolution, function
 from toolchain import tvm_compat
 from toolchain.building.apply import pack
 from toolchain.building.cpu.core import core_of
-from toolchain.building.cpu.recipe import Scheduled
+from toolchain.building.cpu.layout import Layout
+from toolchain.building.cpu.read import read
+from toolchain.building.cpu.recipe import Computed, Scheduled
 from toolchain.building.defaults import default_schedule
 from toolchain.building.kernels import compile as compiling
 from toolchain.building.kernels.lowering import lowered
@@ -21,6 +24,13 @@ from toolchain.building.pipeline import fuse
 from toolchain.building.tasks import extract_tasks
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
+
+
+def flattened() -> Computed:
+    """Return what brings a packed value into a row: its indices are remainders of quotients of remainders."""
+    x = te.placeholder((1, 16, 10, 10), "float32", name="x")
+    y = te.compute((1, 1600), lambda n, i: x[n, i // 100, i % 100 // 10, i % 10] + 1.0)
+    return Computed(read(te.create_prim_func([x, y])), (Layout(8, (0, 0, 0, 0)), None), CORE)
 
 
 def test_llvm_makes_no_vectors_of_generated_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +55,7 @@ def test_the_passes_that_are_left_out_change_nothing(board: str) -> None:
     fused = fuse(network.module, made.target)
     scheduled, _decisions = pack(fused, extract_tasks(fused), lambda _workload: None, core_of(made), True)
     functions = [each for each in scheduled.functions.values() if isinstance(each, tvm.tirx.PrimFunc)]
-    for func in (*functions, convolution().function()):
+    for func in (*functions, convolution().function(), flattened().function()):
         module = tvm.IRModule({"kernel": func.with_attr("global_symbol", "kernel")})
         one, other = lowered(module, made.target), tvm_compat.lower_functions(module, made.target)
         assert tvm_ffi.structural_equal(one, other)

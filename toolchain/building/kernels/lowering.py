@@ -8,6 +8,7 @@ change nothing, and take half of the time. A test compares with the whole list.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import tvm
 import tvm_ffi
@@ -15,6 +16,8 @@ from tvm import s_tir, tirx
 
 from toolchain import tvm_compat
 from toolchain.building.vectors import EXPLICIT
+
+_DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 
 
 def lowered(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
@@ -42,10 +45,11 @@ def _passes(func: tirx.PrimFunc) -> Iterator[tvm.transform.Pass]:
         tirx.transform.VectorizeLoop(True),
         tirx.transform.StorageRewrite(),
     )
-    if _has(func, tirx.IfThenElse):
+    if _found(func.body, tirx.IfThenElse):
         yield s_tir.transform.HoistIfThenElse()
     yield tirx.transform.UnrollLoop()
-    if _has(func, tirx.FloorDiv) or _has(func, tirx.FloorMod):
+    # It is about divisions of divisions; the search for them costs more than all before it.
+    if any(_found(each.a, *_DIVISIONS) for each in _found(func.body, *_DIVISIONS)):
         yield s_tir.transform.RenormalizeSplitPattern()
     yield from (
         tirx.transform.StmtSimplify(),
@@ -60,7 +64,7 @@ def _passes(func: tirx.PrimFunc) -> Iterator[tvm.transform.Pass]:
     )
 
 
-def _has(func: tirx.PrimFunc, kind: type) -> bool:
-    found: list[object] = []
-    tvm_ffi.structural_walk(func.body, [(kind, found.append)])
-    return bool(found)
+def _found(within: tirx.Stmt | tvm.ir.Expr, *kinds: type) -> list[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(within, [(kind, found.append) for kind in kinds])
+    return found
