@@ -13,6 +13,7 @@ from tests.models.graphs import Dimensions, graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.errors import UsageError
 from toolchain.models.freeze import frozen_inputs
+from toolchain.models.inspect import inspect_model
 from toolchain.models.options import ModelOptions, parse_input_values
 from toolchain.models.reference import reference_outputs, sample_inputs
 
@@ -67,7 +68,10 @@ def test_what_is_not_frozen_is_refused_with_the_option(tmp_path: Path) -> None:
         UsageError, match=r"If \(node 'choice'\) takes a branch that depends on the data"
     ) as no:
         loaded(by_rate(), tmp_path)
-    assert "--input-value rate=V" in str(no.value.hint)
+    assert no.value.hint == "if 'rate' never changes, make it a constant: --input-value rate=V"
+    found = inspect_model(str(tmp_path / "network.onnx"), ModelOptions())
+    assert found["freeze"] == ["rate"] and found["cut"] == []
+    assert found["data_dependent"][0]["node"] == "choice"
 
 
 def test_a_file_freezes_too(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -67,6 +68,9 @@ def _show(found: dict[str, Any]) -> None:
         click.echo(f"cannot be compiled: {unsupported['op']} in {', '.join(unsupported['nodes'])}")
     for problem in found["data_dependent"]:
         click.echo(f"cannot be compiled: {problem['op']} (node {problem['node']!r}) {problem['reason']}")
+    if found["freeze"]:
+        values = " ".join(f"--input-value {quote(name)}=V" for name in found["freeze"])
+        click.echo(f"can be compiled if these inputs never change: {values}")
     if found["cut"]:
         from toolchain.models.cutting import outputs_option
 

@@ -10,10 +10,11 @@ import onnx
 
 from toolchain.models.costs import count_macs, count_parameters
 from toolchain.models.folding.fold import fold
+from toolchain.models.folding.result import Folded
 from toolchain.models.importer import CONTROL, unsupported_operators
 from toolchain.models.options import ModelOptions
 from toolchain.models.prepare import prepared
-from toolchain.models.refusing import ways_to_cut
+from toolchain.models.refusing import inputs_to_freeze, ways_to_cut
 from toolchain.models.shapes import dimensions, dtype_of
 from toolchain.models.source import read_source
 from toolchain.models.walk import all_nodes, input_values, node_name, opset_of
@@ -28,7 +29,8 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
         For JSON: name, source, sha256, opset, inputs and outputs (open dimensions by name, shape null
         where the rank is unknown), operators (type -> count), unsupported ([{op, nodes}]), data_dependent
         ([{op, node, reason}]: nodes whose result cannot be compiled because it depends on the data), cut
-        (tensors for `--outputs`, before what cannot be compiled), parameters, macs and flops (two per
+        (tensors for `--outputs`, before what cannot be compiled), freeze (inputs for `--input-value` that
+        decide what the first of these nodes does), parameters, macs and flops (two per
         multiply-accumulate of convolutions, products and recurrent layers; null where shapes are open).
 
     Raises
@@ -41,8 +43,12 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
     folded = fold(model, found.origin, frozen, strict=False)
     macs = count_macs(folded.model)
     inputs = input_values(folded.model.graph)
-    is_open = any(isinstance(extent, str) for value in inputs for extent in dimensions(value) or ("?",))
+    shapes = [dimensions(value) for value in inputs]
+    is_open = any(shape is None or any(isinstance(extent, str) for extent in shape) for shape in shapes)
     unsupported = unsupported_operators(folded.model, inside=True)
+    if is_open:  # the shapes may decide what an `If` or a loop does
+        judged = [problem for problem in folded.problems if problem.node.op_type not in CONTROL]
+        folded = Folded(folded.model, judged)
     return {
         "name": found.name,
         "source": found.origin,
@@ -58,8 +64,8 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
         "data_dependent": [
             {"op": problem.node.op_type, "node": node_name(problem.node), "reason": problem.reason}
             for problem in folded.problems
-            if not (is_open and problem.node.op_type in CONTROL)  # shapes may decide what they do
         ],
+        "freeze": inputs_to_freeze(folded),
         "cut": ways_to_cut(folded, model),
         "parameters": count_parameters(model),
         "macs": macs,

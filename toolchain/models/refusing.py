@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from shlex import quote
 
 import onnx
 
@@ -10,7 +11,7 @@ from toolchain.errors import UsageError
 from toolchain.foreign import printable
 from toolchain.models.cutting import cut_points, outputs_option, read_by
 from toolchain.models.folding.finish import COUNTING
-from toolchain.models.folding.result import Folded, Problem
+from toolchain.models.folding.result import Folded
 from toolchain.models.importer import unsupported_operators
 from toolchain.models.shapes import dimensions
 from toolchain.models.walk import node_name
@@ -50,12 +51,18 @@ def check_compiles(folded: Folded, source: onnx.ModelProto, origin: str) -> None
     if folded.problems:
         problem = folded.problems[0]
         name = printable(repr(node_name(problem.node)))
-        hint = _freeze(problem, folded) or "export the network without this node" + _or_cut(folded, source)
+        if freeze := inputs_to_freeze(folded):
+            values = " ".join(f"--input-value {quote(input_)}=V" for input_ in freeze)
+            hint = f"if {' and '.join(map(repr, freeze))} never changes, make it a constant: {values}"
+        else:
+            hint = "export the network without this node" + _or_cut(folded, source)
         raise UsageError(f"{origin}: {problem.node.op_type} (node {name}) {problem.reason}", hint)
 
 
 def ways_to_cut(folded: Folded, source: onnx.ModelProto) -> list[str]:
-    """Return the last tensors before what cannot be compiled; empty where there is none, or no need."""
+    """Return the last tensors before what cannot be compiled; empty where there is none, or a better way."""
+    if not unsupported_operators(folded.model) and inputs_to_freeze(folded):
+        return []
     nodes = [problem.node for problem in folded.problems]
     for unsupported in unsupported_operators(folded.model).values():
         nodes += unsupported
@@ -70,11 +77,11 @@ def _or_cut(folded: Folded, source: onnx.ModelProto) -> str:
     return f"; or build what comes before, and do the rest in your own program: {outputs_option(names)}"
 
 
-def _freeze(problem: Problem, folded: Folded) -> str:
-    """Return the options that make what a node depends on constant, if that is a few small inputs alone."""
-    node = problem.node
-    if node.op_type in COUNTING:
-        return ""
+def inputs_to_freeze(folded: Folded) -> list[str]:
+    """Return the inputs that decide what the first such node does, if these are a few small ones alone."""
+    if not folded.problems or folded.problems[0].node.op_type in COUNTING:
+        return []
+    node = folded.problems[0].node
     makers = {name: each for each in folded.model.graph.node for name in each.output if name}
     inputs = {value.name: value for value in folded.model.graph.input}
     wanted = [name for name in node.input[_DECIDING.get(node.op_type, slice(1, None))] if name]
@@ -85,10 +92,8 @@ def _freeze(problem: Problem, folded: Folded) -> str:
             wanted += read_by(makers[name])
         seen.add(name)
     found = [name for name in inputs if name in seen]
-    if not found or len(found) == len(inputs) or not all(_is_small(inputs[name]) for name in found):
-        return ""
-    values = " ".join(f"--input-value {name}=V" for name in found)
-    return f"if {' and '.join(map(repr, found))} never changes, make it a constant: {values}"
+    small = all(_is_small(inputs[name]) for name in found)
+    return found if small and len(found) < len(inputs) else []
 
 
 def _is_small(value: onnx.ValueInfoProto) -> bool:

@@ -169,3 +169,33 @@ def test_each_node_is_seen_once(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert nodes_of(graph) == ["Reshape"] * 300
     assert seen == len(nodes)
+
+
+@pytest.mark.parametrize("places", [[0, 4, 5], [[0, 0], [1, 1], [1, 2]]], ids=["flat", "by axis"])
+def test_sparse_weights_are_stored_with_their_zeros(places: list[Any], tmp_path: Path) -> None:
+    graph = graph_of(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        [tensor_info("x", (2, 3))],
+        [tensor_info("y", (2, 3))],
+        {},
+    )
+    values = helper.make_tensor("w", TensorProto.FLOAT, [3], [1.0, 2.0, 3.0])
+    indices = numpy_helper.from_array(np.array(places, np.int64), "w_indices")
+    graph.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [3, 3]))
+    model = loaded(graph, tmp_path)
+    assert [spec.name for spec in model.inputs] == ["x"]
+    assert_same(model)
+
+
+def test_a_sequence_is_no_tensor(tmp_path: Path) -> None:
+    graph = graph_of(
+        [
+            helper.make_node("SplitToSequence", ["x"], ["s"], "parts", axis=0),
+            helper.make_node("SequenceAt", ["s", "first"], ["y"]),
+        ],
+        [tensor_info("x", (2, 3))],
+        [tensor_info("y", (1, 3))],
+        {"first": np.array(0)},
+    )
+    with pytest.raises(UsageError, match=r"SplitToSequence \(node 'parts'\) makes no tensor"):
+        loaded(graph, tmp_path)

@@ -82,7 +82,8 @@ def _problem(walk: Walk, index: int, needed: Collection[str]) -> Problem | None:
         return None
     if all(walk.shape(name) is not None for name in node.output if name in needed):
         return None
-    return Problem(node, DEPENDS)
+    kinds = {walk.types[name].WhichOneof("value") for name in node.output if name in walk.types}
+    return Problem(node, "makes no tensor" if kinds & {"sequence_type", "optional_type"} else DEPENDS)
 
 
 def _outputs(walk: Walk, scope: Scope) -> list[onnx.ValueInfoProto]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
@@ -73,6 +73,8 @@ class Walk:
         graph = self.model.graph
         for value in (*graph.input, *graph.output, *graph.initializer):
             self.names.take(value.name)
+        for sparse in graph.sparse_initializer:
+            self.names.take(sparse.values.name)
         for node in graph.node:
             for name in node.output:
                 self.names.take(name)
@@ -97,6 +99,9 @@ class Walk:
             for tensor in graph.initializer:
                 names[tensor.name] = self._made(tensor.name, scope)
                 self._know(names[tensor.name], Constant(tensor))
+            for sparse in graph.sparse_initializer:
+                names[sparse.values.name] = self._made(sparse.values.name, scope)
+                self._know(names[sparse.values.name], Constant(_dense(sparse)))
             for node in graph.node:
                 tensor = _constant(node)
                 if tensor is not None:
@@ -207,6 +212,14 @@ class Walk:
                 self._know(name, Constant(array))
         self._budget -= wanted
         return True
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> Array:
+    """Return a sparse tensor with its zeros; its indices are positions, or rows of one for each axis."""
+    values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    array = np.zeros(tuple(sparse.dims), values.dtype)
+    array[np.unravel_index(indices, array.shape) if indices.ndim == 1 else tuple(indices.T)] = values
+    return array
 
 
 def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
