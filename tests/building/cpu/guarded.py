@@ -1,7 +1,8 @@
 """Run generated functions on buffers between two pages that must not be touched.
 
 Every case runs at the end and at the start of its pages. A read or a write outside of a buffer ends this
-process by SIGSEGV. Run with `python -m tests.building.cpu.guarded [convolutions] [products]`.
+process by SIGSEGV. Run with `python -m tests.building.cpu.guarded [convolutions] [products]
+[recurrences]`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from tests.building.cpu.contractions import CASES
 from tests.building.cpu.single import Case, Layer, ready
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.recurrent import pack_weight, recurrent
 from toolchain.building.cpu.tile import depthwise_tile, direct_tile
+from toolchain.models.recurrent.activations import activations
+from toolchain.models.recurrent.definition import define
+from toolchain.models.recurrent.spec import Recurrence
+
+PLAIN = {
+    "LSTM": tuple(activations(["Sigmoid", "Tanh", "Tanh"], [], [])),
+    "GRU": tuple(activations(["Sigmoid", "Tanh"], [], [])),
+}
 
 # Vectors as long as a cache line: whatever lies packed ends where a page can end.
 CORE = Core(16, 32, "broadcast", 2)
@@ -110,8 +120,38 @@ def products() -> None:
                 np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=f"{case} {core}")
 
 
+RECURRENCES = (
+    Recurrence("LSTM", 3, 1, 16, (False, True), (PLAIN["LSTM"],) * 2),
+    Recurrence("LSTM", 2, 7, 21, (True,), (PLAIN["LSTM"],), peepholes=True),
+    Recurrence("GRU", 2, 5, 33, (False, True), (PLAIN["GRU"],) * 2, reset_after=True),
+    Recurrence("GRU", 3, 2, 5, (False,), (PLAIN["GRU"],), lengths=True),
+)
+
+
+def recurrences() -> None:
+    """Run LSTM and GRU, against their definition."""
+    random = np.random.default_rng(0)
+    for of in RECURRENCES:
+        inputs = {name: random.standard_normal(shape).astype("f4") for name, shape in of.parameters.items()}
+        inputs["r"][..., of.hidden :] = 0
+        if of.lengths:
+            inputs["lengths"] = np.arange(of.batch, dtype=np.int32) + 2
+        given = [*inputs.values(), *(np.zeros(shape, "f4") for shape in of.outputs.values())]
+        defined = tvm.compile(tvm.IRModule({"main": define(of).with_attr("global_symbol", "main")}), "llvm")
+        tensors = [tvm.runtime.tensor(array) for array in given]
+        defined["main"](*tensors)
+        expected = [tensor.numpy() for tensor in tensors[len(inputs) :]]
+        for core in (CORE, ARM):
+            made = recurrent(of, core, constant=True)
+            library = tvm.compile(tvm.IRModule({"main": made}), target="llvm")
+            packed = {**inputs, "r": pack_weight(inputs["r"], of, core)}
+            for at_end in (True, False):
+                found = run(library["main"], [*packed.values(), *map(np.zeros_like, expected)], at_end)
+                np.testing.assert_allclose(found, expected[-1], rtol=1e-4, atol=1e-5, err_msg=f"{of} {core}")
+
+
 if __name__ == "__main__":
-    runs = {each.__name__: each for each in (convolutions, products)}
+    runs = {each.__name__: each for each in (convolutions, products, recurrences)}
     for name in sys.argv[1:] or runs:
         runs[name]()
     print("within its buffers")

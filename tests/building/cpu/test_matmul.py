@@ -9,7 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
-from tvm import te
+from tvm import te, tirx
+from tvm.sym import Analyzer
 
 from tests.building.cpu.computed import wrong
 from tests.building.cpu.contractions import A9, A72, AVX2, WIDE, Product, seeded
@@ -17,6 +18,7 @@ from tests.building.cpu.drawn import Conv, Excite, Gemm, Head, MatMul, Network, 
 from toolchain.building.cpu import dense, dense_tile
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.expressions import substitute
 from toolchain.building.cpu.matmul import Matmul, matmul
 from toolchain.building.cpu.policy import candidates, legal
 from toolchain.building.cpu.read import read
@@ -55,6 +57,29 @@ def test_the_factor_with_the_outputs_last_axis_is_the_right_one() -> None:
     found = summed((5, 6), (6, 3), (3, 5), lambda a, b, k, m, n: a[n, k] * b[k, m])
     assert found is not None
     assert (found.a.buffer.name, found.b.buffer.name) == ("b", "a")
+
+
+@pytest.mark.parametrize("rows", [50, 48, 54, 97])
+def test_no_tile_is_computed_twice(rows: int) -> None:
+    """The last piece of work may have fewer tiles of rows than the others, or only the rows that are left."""
+    function = read(Product(rows, 8, 512).function())
+    work = recognise(function)
+    assert isinstance(work, Matmul)
+    choice = Choice("dense", 4, 6, 4, order="channels")
+    made = dense.dense(function, work, choice, [None] * len(function.params), WIDE)
+    outer = made.body
+    assert isinstance(outer, tirx.For)
+    steps = outer.body.seq[0] if isinstance(outer.body, tirx.SeqStmt) else outer.body
+    analyzer = Analyzer()
+    tiles = [
+        int(
+            analyzer.simplify(
+                substitute(steps.extent, [(outer.loop_var, tirx.IntImm("int32", number))], tirx.BufferLoad)
+            )
+        )
+        for number in range(int(outer.extent))
+    ]
+    assert sum(tiles) == rows // choice.columns * 8  # groups of columns
 
 
 def test_no_product_is_seen_where_there_is_none() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -44,6 +46,14 @@ def test_options(core: Core) -> None:
 @pytest.mark.parametrize("core", CORES, ids=named)
 def test_every_option_on_every_core(core: Core) -> None:
     assert wrong(table(), core) == []
+
+
+@pytest.mark.slow
+def test_nothing_but_the_buffers_is_touched() -> None:
+    """Small and odd recurrences between pages that must not be touched, in a process that may die."""
+    command = [sys.executable, "-m", "tests.building.cpu.guarded", "recurrences"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 @st.composite

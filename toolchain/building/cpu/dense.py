@@ -86,7 +86,7 @@ class _Dense:
             band, group = (one, other) if self.choice.order == "rows" else (other, one)
             right = self._right(batch, group)
             if full:
-                count = steps if full % steps == 0 else tirx.min(steps, full - band * steps)
+                count = steps if full == bands * steps else tirx.min(steps, full - band * steps)
                 with ir.serial(0, count) as step:
                     first = self.analyzer.simplify((band * steps + bind(self.analyzer, step, steps)) * size)
                     self._tile(batch, group, first, size, right)
