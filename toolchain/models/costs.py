@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import onnx
 from onnx import TensorProto
 
+from toolchain.models.recurrent.spec import GATES
 from toolchain.models.shapes import Shape, dimensions
 from toolchain.models.walk import all_nodes, all_tensors
 
@@ -23,13 +24,10 @@ WEIGHT_TYPES = frozenset(
 )
 """Element types of weights; wider integers are shapes, axes and indices."""
 
-RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
-"""Gates of a recurrent layer."""
-
-_COUNTED = {
+_COUNTED: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger"), (0, 1)),
     **dict.fromkeys(("QLinearConv", "QLinearMatMul"), (0, 3)),
-    **dict.fromkeys(RECURRENT, (0, 1)),
+    **dict.fromkeys([str(cell) for cell in GATES], (0, 1)),
 }
 """Where the operators that are counted have their data and their weights."""
 
@@ -84,9 +82,9 @@ def _node_macs(node: onnx.NodeProto, shapes: Mapping[str, Shape | None]) -> int 
     out = _static(shapes.get(next(filter(None, node.output))))
     if left is None or right is None or out is None:
         return None
-    if node.op_type in RECURRENT:  # weights [directions, gates by hidden, inputs]
+    if node.op_type in GATES:  # weights [directions, gates by hidden, inputs]
         directions, rows, inputs = right
-        hidden = rows // RECURRENT[node.op_type]
+        hidden = rows // GATES[node.op_type]
         return math.prod(left[:2]) * directions * rows * (inputs + hidden)
     if node.op_type.endswith("ConvTranspose"):  # weight [in, out / groups, kernel…]: every input element
         return math.prod(left) * math.prod(right[1:])

@@ -10,13 +10,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tvm import tirx
 
 from tests.building.cpu.computed import CORES, HALF_CORES, computed, error, loaded, named
 from tests.models.recurrent.cases import GATES, Case, table, together
 from toolchain.building.cpu.core import Core
+from toolchain.building.cpu.recurrent import recurrence_of, recurrent
+from toolchain.models.recurrent.spec import Recurrence
 from toolchain.models.reference import reference_outputs, sample_inputs
 
 LENGTHS = np.array([3, 0, 9, 1], np.int32)  # none, and more than there are
+
+
+def recurrence(case: Case) -> Recurrence:
+    """Return what a case computes."""
+    module = loaded(together([case])).module
+    found = [recurrence_of(func) for func in module.functions.values() if isinstance(func, tirx.PrimFunc)]
+    return next(of for of in found if of is not None)
 
 
 def wrong(cases: list[Case], core: Core, tolerance: float = 1e-5) -> list[str]:
@@ -75,6 +85,15 @@ def cases(draw: st.DrawFn) -> Case:
 @given(st.lists(cases(), min_size=4, max_size=4), st.sampled_from(CORES))
 def test_any_shape(drawn: list[Case], core: Core) -> None:
     assert wrong(drawn, core) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ["LSTM", "GRU"])
+def test_several_cores_share_a_step_of_many_units(cell: str) -> None:
+    case = Case(cell, steps=3, batch=1, hidden=520)
+    made = recurrent(recurrence(case), CORES[0], constant=True)
+    assert made.body.kind == tirx.ForKind.SERIAL  # not the one piece, its steps' groups are parallel
+    assert wrong([case], CORES[0]) == []
 
 
 def test_products_of_float16_leave_the_states_in_float32() -> None:
