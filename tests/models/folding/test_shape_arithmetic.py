@@ -185,17 +185,3 @@ def test_sparse_weights_are_stored_with_their_zeros(places: list[Any], tmp_path:
     model = loaded(graph, tmp_path)
     assert [spec.name for spec in model.inputs] == ["x"]
     assert_same(model)
-
-
-def test_a_sequence_is_no_tensor(tmp_path: Path) -> None:
-    graph = graph_of(
-        [
-            helper.make_node("SplitToSequence", ["x"], ["s"], "parts", axis=0),
-            helper.make_node("SequenceAt", ["s", "first"], ["y"]),
-        ],
-        [tensor_info("x", (2, 3))],
-        [tensor_info("y", (1, 3))],
-        {"first": np.array(0)},
-    )
-    with pytest.raises(UsageError, match=r"SplitToSequence \(node 'parts'\) makes no tensor"):
-        loaded(graph, tmp_path)

@@ -65,7 +65,7 @@ def loop(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
         step += 1
     if any(not values and name for values, name in zip(stacked, node.output[len(carried) :], strict=True)):
         return _refuse(walk, node, scope, "is a loop that never runs, and its output is empty")
-    outputs = [*carried, *(_stack(walk, values, 0, "stacked") for values in stacked)]
+    outputs = [*carried, *(stack(walk, values, 0, "stacked") for values in stacked)]
     scope.names.update((name, value) for name, value in zip(node.output, outputs, strict=True) if name)
     return True
 
@@ -112,9 +112,21 @@ def scan(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
             values.append(value)
     outputs = [*carried]
     for values, axis, back in zip(stacked, out_axes, turned, strict=True):
-        outputs.append(_stack(walk, values[::-1] if back else values, axis, "stacked"))
+        outputs.append(stack(walk, values[::-1] if back else values, axis, "stacked"))
     scope.names.update((name, value) for name, value in zip(node.output, outputs, strict=True) if name)
     return True
+
+
+def stack(walk: Walk, values: Sequence[str], axis: int, like: str) -> str:
+    """Write the values side by side along a new axis; return the name of the result."""
+    rows = []
+    for value in values:
+        if walk.opset >= 13:
+            axes = walk.constant(np.array([axis], np.int64), "axes")
+            rows.append(walk.emit("Unsqueeze", [value, axes], f"{value}.row"))
+        else:
+            rows.append(walk.emit("Unsqueeze", [value], f"{value}.row", axes=[axis]))
+    return walk.emit("Concat", rows, like, axis=axis)
 
 
 def _refuse(walk: Walk, node: onnx.NodeProto, scope: Scope, reason: str) -> bool:
@@ -132,18 +144,6 @@ def _bound(outside: Scope, body: onnx.GraphProto, values: Sequence[str]) -> Scop
     inner = Scope(outside)
     inner.names.update((value.name, name) for value, name in zip(body.input, values, strict=True))
     return inner
-
-
-def _stack(walk: Walk, values: Sequence[str], axis: int, like: str) -> str:
-    """Write the values side by side along a new axis."""
-    rows = []
-    for value in values:
-        if walk.opset >= 13:
-            axes = walk.constant(np.array([axis], np.int64), "axes")
-            rows.append(walk.emit("Unsqueeze", [value, axes], f"{value}.row"))
-        else:
-            rows.append(walk.emit("Unsqueeze", [value], f"{value}.row", axes=[axis]))
-    return walk.emit("Concat", rows, like, axis=axis)
 
 
 def _attributes(node: onnx.NodeProto) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import onnx
 
+from toolchain.models.folding import sequences
 from toolchain.models.folding.constants import Array
 from toolchain.models.folding.control import branch, loop, scan
 from toolchain.models.folding.finish import finished
@@ -19,6 +20,13 @@ SPECIAL: dict[str, Special] = {
     "If": branch,
     "Loop": loop,
     "Scan": scan,
+    "ConcatFromSequence": sequences.concatenated,
+    "SequenceAt": sequences.at,
+    "SequenceConstruct": sequences.construct,
+    "SequenceEmpty": sequences.construct,
+    "SequenceInsert": sequences.insert,
+    "SequenceLength": sequences.length,
+    "SplitToSequence": sequences.split,
     "Shape": shape_of,
     "Size": size,
 }

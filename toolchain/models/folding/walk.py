@@ -59,6 +59,7 @@ class Walk:
         self.names = Names()
         self.types: dict[str, onnx.TypeProto] = {}
         self.values: dict[str, Constant] = {}
+        self.sequences: dict[str, list[str]] = {}  # of the names of tensors
         self.nodes: list[onnx.NodeProto] = []
         self.problems: dict[int, Problem] = {}  # by the position of the node
         self.unrolled = 0
