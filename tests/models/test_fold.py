@@ -242,3 +242,22 @@ def test_names_of_new_weights_never_meet_old_ones() -> None:
 def test_names_of_new_weights_never_meet_values() -> None:
     nodes = [conv("x", "c"), norm("c", "n"), helper.make_node("Relu", ["n"], ["n.weight"])]
     folded(float32(nodes, X, ["n.weight"], shared()))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_norm_behind_a_transposed_convolution_is_folded(groups: int) -> None:
+    random = np.random.default_rng(groups)
+    weights = {
+        "w": random.normal(size=(4, 3, 3, 3)),
+        "b": random.normal(size=3 * groups),
+        **statistics(random, 3 * groups),
+    }
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "w", "b"], ["c"], group=groups, strides=[2, 2]),
+        norm("c", "y"),
+    ]
+    model = float32(nodes, {"x": (2, 4, SIZE, SIZE)}, ["y"], weights)
+    assert operators(folded(model)) == ["ConvTranspose"]
+    np.testing.assert_allclose(
+        computed(folded(model), False)[0], computed(model, False)[0], rtol=1e-4, atol=1e-4
+    )

@@ -12,12 +12,13 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+CONVOLUTIONS = ("Conv", "ConvTranspose")
 _EPSILON = 1e-5  # default of the attribute, https://onnx.ai/onnx/operators/onnx__BatchNormalization.html
 
 
 @np.errstate(all="ignore")  # infinite or absent weights stay what they are: verifying shows them
 def fold_batch_norms(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return `model` with every BatchNormalization that follows a constant Conv folded into it.
+    """Return `model` with every BatchNormalization that follows a constant convolution folded into it.
 
     What is left (a batch norm elsewhere, in training mode, or of a convolution that others read
     too) stays as it is.
@@ -33,7 +34,7 @@ def fold_batch_norms(model: onnx.ModelProto) -> onnx.ModelProto:
     new: list[onnx.TensorProto] = []
     for node in graph.node:
         conv = producers.get(node.input[0]) if node.op_type == "BatchNormalization" else None
-        if conv is None or conv.op_type != "Conv" or readers[conv.output[0]] > 1:
+        if conv is None or conv.op_type not in CONVOLUTIONS or readers[conv.output[0]] > 1:
             continue
         wanted = [conv.input[1], *conv.input[2:3], *node.input[1:5]]
         if not all(name in constants for name in wanted if name) or _attribute(node, "training_mode", 0):
@@ -59,7 +60,7 @@ def fold_batch_norms(model: onnx.ModelProto) -> onnx.ModelProto:
 def _folded(
     conv: onnx.NodeProto, norm: onnx.NodeProto, constants: dict[str, onnx.TensorProto]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weight [out, in/groups, …] and bias [out] that do both steps."""
+    """Return the weight, of the convolution's own layout, and the bias [out] that do both steps."""
     scale, shift, mean, variance = (
         numpy_helper.to_array(constants[name]).astype(np.float64) for name in norm.input[1:5]
     )
@@ -68,9 +69,14 @@ def _folded(
     if len(conv.input) > 2 and conv.input[2]:
         bias = numpy_helper.to_array(constants[conv.input[2]]).astype(np.float64)
     factor = scale / np.sqrt(variance + _attribute(norm, "epsilon", _EPSILON))
-    per_output = factor.reshape(-1, *[1] * (weight.ndim - 1))
+    if conv.op_type == "Conv":
+        scaled = weight * factor.reshape(-1, *[1] * (weight.ndim - 1))
+    else:  # [in, out/groups, …]: the inputs of a group make its outputs
+        groups = int(_attribute(conv, "group", 1))
+        per_group = factor.reshape(groups, 1, -1, *[1] * (weight.ndim - 2))
+        scaled = (weight.reshape(groups, -1, *weight.shape[1:]) * per_group).reshape(weight.shape)
     return (
-        (weight * per_output).astype(weight.dtype),
+        scaled.astype(weight.dtype),
         np.asarray((bias - mean) * factor + shift).astype(weight.dtype),
     )
 

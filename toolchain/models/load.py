@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import onnx
 
 from toolchain.models.cutting import with_output_types
+from toolchain.models.empty import check_not_empty
 from toolchain.models.float16 import as_float32
 from toolchain.models.folding.fold import fold
 from toolchain.models.freeze import Array
@@ -85,6 +86,7 @@ def load_model(source: str, options: ModelOptions) -> Model:
     folded = rewrite(fold(static, found.origin, frozen), found.origin)
     check_compiles(folded, static, found.origin)
     graph = inferred(folded.model, found.origin)
+    check_not_empty(graph, found.origin)
     inputs = input_specs(graph)
     check_types(inputs, found.origin)
     full = as_float32(graph)

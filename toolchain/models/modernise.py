@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx import helper, inliner, numpy_helper, version_converter
+from onnx import defs, helper, inliner, numpy_helper, version_converter
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
@@ -14,8 +14,8 @@ from toolchain.models.walk import all_nodes, opset_of
 OLDEST_OPSET = 7
 """onnxruntime runs operator set 7 and newer (its documentation, "Compatibility")."""
 
-NEWEST_OPSET = 26
-"""onnxruntime 1.31, which computes the reference, loads no newer one."""
+NEWEST_OPSET = defs.onnx_opset_version()
+"""Newer ones onnx itself does not know. onnxruntime loads up to `opsets.NEWEST`."""
 
 SHORT_CONSTANTS = {
     "value_int": np.int64,

@@ -7,11 +7,25 @@ from collections.abc import Iterable
 import onnx
 from onnx import defs
 
+from toolchain.models.walk import all_nodes
+
 NEWEST = 26
 """The newest set that the pinned onnxruntime takes; it refuses a file of a newer one, whatever is in it."""
 
 MORE_TYPES = frozenset({"Cast", "Celu", "Range"})
 """Operators whose newer versions take more types, and else are what they were."""
+
+
+def understood(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return `model` under operator sets that onnxruntime takes; itself, where these are its own."""
+    sets = for_onnxruntime(model.opset_import, all_nodes(model.graph))
+    if sets == list(model.opset_import):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    del copy.opset_import[:]
+    copy.opset_import.extend(sets)
+    return copy
 
 
 def for_onnxruntime(

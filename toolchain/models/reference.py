@@ -11,6 +11,7 @@ from onnx import numpy_helper
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
+from toolchain.models.opsets import understood
 from toolchain.models.sigmoid import also_giving, sigmoid, sigmoid_inputs
 from toolchain.models.spec import TensorSpec, check_inputs
 from toolchain.models.walk import all_nodes, all_tensors
@@ -64,9 +65,8 @@ def reference_outputs(model: Model, inputs: dict[str, np.ndarray]) -> dict[str, 
     logits = sigmoid_inputs(model.onnx)
     asked = sorted({*names, *logits.values()})
     try:
-        session = onnxruntime.InferenceSession(
-            also_giving(model.onnx, set(logits.values())), options, providers=["CPUExecutionProvider"]
-        )
+        source = also_giving(understood(model.onnx), set(logits.values()))
+        session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         results = dict(zip(asked, session.run(asked, {**inputs, **model.frozen}), strict=True))
     except Exception as error:  # onnxruntime's errors have no common parent
         raise UsageError(

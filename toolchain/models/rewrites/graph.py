@@ -42,6 +42,7 @@ class Graph:
             if node.op_type == "Constant" and node.attribute[0].name == "value":
                 self._stored[node.output[0]] = node.attribute[0].t
         self._taken = {*self._values, *self._stored, *(name for node in graph.node for name in node.output)}
+        self.makers = {name: str(node.op_type) for node in graph.node for name in node.output}
         self.readers: dict[str, int] = {}
         for name in (*(name for node in graph.node for name in node.input), *(o.name for o in graph.output)):
             self.readers[name] = self.readers.get(name, 0) + 1

@@ -29,6 +29,15 @@ def one_hot(node: onnx.NodeProto, graph: Graph) -> bool:
     return True
 
 
+def concatenation(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`Concat` without the parts that are empty."""
+    kept = [name for name in node.input if 0 not in (graph.shape(name) or ())]
+    if len(kept) == len(node.input) or not kept:
+        return False
+    graph.emit("Concat", kept, node.output, **attributes_of(node))
+    return True
+
+
 def compress(node: onnx.NodeProto, graph: Graph) -> bool:
     """`Compress` by a constant condition: the values at these places."""
     kept = graph.value(node.input[1])

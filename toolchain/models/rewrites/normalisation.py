@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from toolchain.models.fold import CONVOLUTIONS
 from toolchain.models.rewrites.functions import with_its_body
 from toolchain.models.rewrites.graph import Graph, attributes_of
 
@@ -42,12 +43,33 @@ def layer_norm_with_statistics(node: onnx.NodeProto, graph: Graph) -> bool:
     return asked and with_its_body(node, graph)
 
 
-def batch_norm_in_training(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`BatchNormalization` with `training_mode`: by the statistics of its input, which it also returns."""
+def batch_norm(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`BatchNormalization`: with `training_mode` by its input's statistics; else, behind none, in two steps.
+
+    Behind a convolution it stays, to be folded into that.
+    """
+    own = attributes_of(node)
+    if own.get("training_mode"):
+        return _by_own_statistics(node, graph)
+    shape = graph.shape(node.input[0])
+    stored = [graph.value(name) for name in node.input[1:5]]
+    behind = graph.makers.get(node.input[0], "") in CONVOLUTIONS
+    if behind or shape is None or any(value is None for value in stored):
+        return False
+    scale, shift, mean, variance = (np.asarray(value, np.float64) for value in stored)
+    factor = scale / np.sqrt(variance + own.get("epsilon", 1e-5))
+    along, kind = (-1, *[1] * (len(shape) - 2)), graph.dtype(node.input[0])
+    steps = [each.reshape(along).astype(kind) for each in (factor, shift - mean * factor)]
+    scaled = graph.emit("Mul", [node.input[0], graph.constant(steps[0])])
+    graph.emit("Add", [scaled, graph.constant(steps[1])], node.output[:1])
+    return True
+
+
+def _by_own_statistics(node: onnx.NodeProto, graph: Graph) -> bool:
     own = attributes_of(node)
     x, scale, shift, mean, variance = node.input
     shape = graph.shape(x)
-    if not own.get("training_mode") or shape is None:
+    if shape is None:
         return False
     axes = [0, *range(2, len(shape))]
     along = (1, -1, *[1] * (len(shape) - 2))

@@ -114,14 +114,15 @@ def _coordinates(mode: bytes, old: int, new: int, scale: float, crop: tuple[floa
     if mode == b"asymmetric":
         return np.asarray(place / scale)
     if mode == b"align_corners":
-        return np.asarray(place * (old - 1) / (new - 1) if new > 1 else place * 0)
+        reach = old * scale - 1  # of what the scale says, which may be no whole number
+        return np.asarray(place * (old - 1) / reach if new > 1 else place * 0)
     if mode == b"tf_crop_and_resize":
         begin, end = crop
         if new == 1:
             return np.asarray(place + 0.5 * (begin + end) * (old - 1))
         return np.asarray(begin * (old - 1) + place * (end - begin) * (old - 1) / (new - 1))
     if mode == b"pytorch_half_pixel":
-        return np.asarray((place + 0.5) / scale - 0.5 if new > 1 else place * 0 - 0.5 + 0.5 / 1 * 0)
+        return np.asarray((place + 0.5) / scale - 0.5 if new > 1 else place - 0.5)
     middle = 0.0
     if mode == b"half_pixel_symmetric":
         middle = old / 2 * (1 - new / (scale * old))

@@ -22,9 +22,10 @@ MICROSOFT = "com.microsoft."
 RULES: dict[str, Rule] = {
     **dict.fromkeys(DEFINED, with_its_body),
     **sklearn.RULES,
-    "BatchNormalization": normalisation.batch_norm_in_training,
+    "BatchNormalization": normalisation.batch_norm,
     "Col2Im": windows.columns_to_image,
     "Compress": indexing.compress,
+    "Concat": indexing.concatenation,
     "ConvInteger": quantised.integer_convolution,
     "DFT": spectral.fourier_transform,
     "ConvTranspose": convolutions.transposed_to_shape,
