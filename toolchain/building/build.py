@@ -40,6 +40,8 @@ from toolchain.targets.target import BoardTarget, target_for
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
 SAMPLE_SEED = 0
+LARGE = 50
+"""Nodes of a network whose functions take longer to compile than a process to start."""
 
 
 @dataclass(frozen=True)
@@ -180,11 +182,14 @@ def compile_network(
         `options.require_tuned` and a task has no record, or TVM failed.
     """
     progress("lowering the network")
-    fused = fuse(model.module, made_for.target, model.options.layout)
-    tasks = extract_tasks(fused)
-    find = _finder(store, made_for, target.record_class, kinds_for(model), options.shipped)
-    kept = ObjectStore()
+    kept, built = ObjectStore(), _name(model, made_for)
+    large = len(model.onnx.graph.node) >= LARGE
     with Compilers(settings().jobs, str(made_for.target)) as compilers:
+        if large and kept.get(built) is None:
+            compilers.start()
+        fused = fuse(model.module, made_for.target, model.options.layout)
+        tasks = extract_tasks(fused)
+        find = _finder(store, made_for, target.record_class, kinds_for(model), options.shipped)
         kernels = Kernels(made_for.target, compilers, kept, progress)
         if model.options.packed:
             core, winograd = core_of(made_for), model.options.uses_winograd
@@ -199,9 +204,17 @@ def compile_network(
         if options.require_tuned:
             _require_tuned(decisions, model, target, options.cluster)
         objects = kernels.export(lower_fused(scheduled, made_for.target), folder)
+    if large:
+        kept.put(built, b"")
     if kept.refused:
         progress(f"warning: what was compiled cannot be kept for the next build: {kept.refused}")
     return objects, decisions
+
+
+def _name(model: Model, made_for: BoardTarget) -> str:
+    """Return the name under which it is kept that a network was built: then next to nothing is compiled."""
+    what = f"{model.sha256} {model.options!r} {made_for.target}"
+    return f"network_{hashlib.sha256(what.encode()).hexdigest()[:32]}"
 
 
 def record_key(workload: str, made_for: BoardTarget, record_class: str) -> RecordKey:
