@@ -40,6 +40,11 @@ FILES = (
     File("silero-vad", "data/silero_vad_16k_sequence.onnx", "--shape input=4,576"),
     File("silero-vad", "data/silero_vad_openvino_16k.onnx"),
     File("silero-vad", "data/silero_vad_half.onnx", "--shape input=1,576 --shape state=2,1,128"),
+    File(
+        "silero-vad",
+        "data/silero_vad_op18_ifless.onnx",
+        "--shape input=1,576 --shape state=2,1,128 --input-value sr=16000",
+    ),
     File("openwakeword", "resources/models/alexa_v0.1.onnx"),
     File("openwakeword", "resources/models/hey_marvin_v0.1.onnx"),
     File("openwakeword", "resources/models/hey_mycroft_v0.1.onnx", "--batch 1"),
