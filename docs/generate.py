@@ -5,18 +5,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from functools import cache
 from inspect import cleandoc
 from pathlib import Path
+from typing import Any
 
 import click
+from onnx import defs
 
 from toolchain.cli.root import EPILOG, root
 from toolchain.config import ENVIRONMENT_PREFIX, FILE_NAME, BoardEntry, Settings
 from toolchain.images.arguments import declared
 from toolchain.images.catalogue import catalogue
+from toolchain.models.folding.fold import SPECIAL
+from toolchain.models.rewrites import RULES
 from toolchain.profiles import class_names, load_profile
 
+NODE_TESTS = Path(__file__).parent / "onnx-nodes.json"
 REFERENCE = Path(__file__).parent / "reference"
 HEADER = "<!-- Made by docs/generate.py: change the code, then `make docs`. -->"
 
@@ -144,7 +151,75 @@ def images() -> str:
     )
 
 
-PAGES = {"cli.md": command_line, "configuration.md": configuration, "images.md": images}
+def operators() -> str:
+    """Return the table of ONNX's operators, by what the code does with them and what onnx's tests say."""
+    counts = json.loads(NODE_TESTS.read_text())
+    cases, rows = counts["cases"], counts["operators"]
+    passed, refused = cases.get("passed", 0), cases.get("refused", 0)
+    wrong = sum(cases.values()) - passed - refused - cases.get("outside", 0) - cases.get("not judged", 0)
+    lines = [
+        HEADER,
+        "# Operators",
+        "",
+        f"Every operator of ONNX's standard domain up to set {defs.onnx_opset_version()}, and the known ones",
+        "of other domains. The numbers are onnx's own tests of the",
+        "operator, with those of its definition written out, that went the whole way to `edge-rt`:",
+        f"{passed} passed, {refused} refused, {wrong} wrong; {cases.get('not judged', 0)} are not yet run.",
+        f"Outside are {cases.get('outside', 0)} more: training, strings, sequences, optionals, random",
+        "numbers, types of 4 bits and floats of 8.",
+        "",
+        "| operator | since set | | passed | refused | outside | why |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in sorted({*known_operators(), *RULES}, key=str.lower):
+        row = rows.get(name, {"passed": 0, "refused": {}, "outside": {}, "rules": []})
+        refused, outside = sum(row["refused"].values()), sum(row["outside"].values())
+        reasons = [_cell(reason) for reason in (*row["refused"], *row["outside"]) if reason]
+        how = treatment(name, row)
+        why = "; ".join(reasons[:3]) or ("no code for it" if how == "refused" else "")
+        counted = " | ".join(str(count or "") for count in (row["passed"], refused, outside))
+        lines.append(f"| {name} | {known_operators().get(name, '')} | {how} | {counted} | {why} |")
+    row = rows.get("networks")
+    if row:
+        refused, outside = sum(row["refused"].values()), sum(row["outside"].values())
+        told = f"{row['passed']} pass, {refused} are refused and {outside} are outside."
+        lines += ["", f"Of the small networks in onnx's wheel {told}"]
+    return "\n".join(lines) + "\n"
+
+
+@cache
+def known_operators() -> dict[str, int]:
+    """Return the standard operators, and the first set that has each."""
+    found: dict[str, int] = {}
+    for schema in defs.get_all_schemas_with_history():
+        if schema.domain == "" and not schema.deprecated:
+            found[schema.name] = min(schema.since_version, found.get(schema.name, schema.since_version))
+    return found
+
+
+def treatment(name: str, row: dict[str, Any]) -> str:
+    """Return in a word or two what becomes of an operator."""
+    from toolchain import tvm_compat
+    from toolchain.models.converters import CONVERTERS
+
+    newest = defs.onnx_opset_version()
+    standard = "." not in name
+    known = name in RULES or name in CONVERTERS or name in SPECIAL
+    if not known and not (standard and tvm_compat.onnx_converts(name, newest)):
+        return "refused"
+    if not row["passed"] and (row["refused"] or row["outside"]):
+        return "refused" if row["refused"] else "not tested"
+    if row["rules"]:
+        return "rows" if set(row["rules"]) == {"rows"} else "fast, rows" if "rows" in row["rules"] else "fast"
+    return "runs" if row["passed"] else "not tested"
+
+
+PAGES = {
+    "cli.md": command_line,
+    "configuration.md": configuration,
+    "images.md": images,
+    "operators.md": operators,
+}
 
 
 def main() -> None:
