@@ -42,6 +42,16 @@ FILES = (
     File("silero-vad", "data/silero_vad_half.onnx", "--shape input=1,576 --shape state=2,1,128"),
     File(
         "silero-vad",
+        "data/silero_vad.onnx",
+        "--shape input=1,576 --shape state=2,1,128 --input-value sr=16000",
+    ),
+    File(
+        "silero-vad",
+        "data/silero_vad_16k_op15.onnx",
+        "--shape input=1,576 --shape state=2,1,128 --input-value sr=16000",
+    ),
+    File(
+        "silero-vad",
         "data/silero_vad_op18_ifless.onnx",
         "--shape input=1,576 --shape state=2,1,128 --input-value sr=16000",
     ),
