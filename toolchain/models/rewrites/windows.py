@@ -7,7 +7,9 @@ from itertools import product
 import numpy as np
 import onnx
 
+from toolchain.errors import UsageError
 from toolchain.models.rewrites.graph import Graph, attributes_of
+from toolchain.models.walk import node_name
 
 
 def columns_to_image(node: onnx.NodeProto, graph: Graph) -> bool:
@@ -150,3 +152,13 @@ def max_unpool(node: onnx.NodeProto, graph: Graph) -> bool:
     ends = [0] * len(whole) + [int(extent) for extent in behind]
     graph.padded(graph.reshape(filled, whole), ends, np.zeros((), kind), node.output)
     return True
+
+
+def roi_align(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`RoiAlign` by maxima is refused: TVM takes the maximum of other values than ONNX does."""
+    if attributes_of(node).get("mode", b"avg") == b"max":
+        raise UsageError(
+            f"{graph.origin}: unsupported use of RoiAlign (node {node_name(node)!r}): its mode is max",
+            "export the network with the mode avg",
+        )
+    return False
