@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx import defs, helper, inliner, numpy_helper, version_converter
+from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_converter
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
@@ -45,6 +45,7 @@ def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
             and opset_of(copy) < OLDEST_OPSET
         ):
             _list_stored(copy.graph)
+            _slopes_by_channel(copy)
             copy = version_converter.convert_version(copy, OLDEST_OPSET)
     except Exception as error:  # their C++ side has no error class of its own
         raise UsageError(
@@ -81,6 +82,25 @@ def _list_stored(graph: onnx.GraphProto) -> None:
     for tensor in graph.initializer:
         if tensor.name not in there:
             graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+
+
+def _slopes_by_channel(model: onnx.ModelProto) -> None:
+    """Give stored slopes of `PRelu` the shape that set 7 wants: before, one for each channel was told by [C].
+
+    onnx's converter leaves them as they are, which then means the last axis.
+    """
+    slopes = {tensor.name: tensor for tensor in model.graph.initializer}
+    known = shape_inference.infer_shapes(model).graph
+    values = (*known.input, *known.value_info, *known.output)
+    ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
+    for node in model.graph.node:
+        slope = slopes.get(node.input[1]) if node.op_type == "PRelu" else None
+        if slope is not None and len(slope.dims) == 1 and slope.dims[0] > 1:
+            shape = [*slope.dims, *[1] * (ranks.get(node.input[0], 2) - 2)]
+            slope.dims[:] = shape
+            for value in model.graph.input:
+                if value.name == slope.name:
+                    value.CopyFrom(helper.make_tensor_value_info(slope.name, slope.data_type, shape))
 
 
 def spell_out(constant: onnx.NodeProto) -> None:

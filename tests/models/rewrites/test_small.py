@@ -55,3 +55,27 @@ def test_dropout_in_training_mode_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match=r"Dropout.*'y'.*training mode"):
         loaded(graph, tmp_path)
+
+
+def test_slopes_of_old_sets_are_by_channel(tmp_path: Path) -> None:
+    shape = (2, 3, 4, 5)
+    graph = graph_of(
+        [helper.make_node("PRelu", ["x", "s"], ["y"])],
+        [tensor_info("x", shape)],
+        [tensor_info("y", shape)],
+        {"s": np.array([0.1, 0.5, 2], np.float32)},
+        opset=6,
+    )
+    assert_same(loaded(graph, tmp_path))
+
+
+@pytest.mark.parametrize("axis", [0, -3, 1])
+def test_rms_norm_over_any_axes(axis: int, tmp_path: Path) -> None:
+    graph = graph_of(
+        [helper.make_node("RMSNormalization", ["x", "w"], ["y"], axis=axis)],
+        [tensor_info("x", SHAPE)],
+        [tensor_info("y", SHAPE)],
+        {"w": np.random.default_rng(0).normal(size=SHAPE[axis:]).astype(np.float32)},
+        opset=23,
+    )
+    assert_same(loaded(graph, tmp_path))

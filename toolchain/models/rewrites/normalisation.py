@@ -43,6 +43,13 @@ def layer_norm_with_statistics(node: onnx.NodeProto, graph: Graph) -> bool:
     return asked and with_its_body(node, graph)
 
 
+def rms_norm_of_all(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`RMSNormalization` over all axes: as the standard defines it; TVM's fails where no axis is left."""
+    shape = graph.shape(node.input[0])
+    axis = attributes_of(node).get("axis", -1)
+    return shape is not None and axis in (0, -len(shape)) and with_its_body(node, graph)
+
+
 def batch_norm(node: onnx.NodeProto, graph: Graph) -> bool:
     """`BatchNormalization`: with `training_mode` by its input's statistics; else, behind none, in two steps.
 

@@ -45,6 +45,7 @@ RULES: dict[str, Rule] = {
     "QLinearMatMul": quantised.quantised_product,
     "Resize": resampling.resized,
     "ReverseSequence": indexing.reversed_sequence,
+    "RMSNormalization": normalisation.rms_norm_of_all,
     "RoiAlign": windows.roi_align,
     "STFT": spectral.short_time_transform,
     "TensorScatter": indexing.scattered_cache,
