@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import json
 import sys
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import numpy as np
 
 from benchmarks.arm.counting import Block, count
 from benchmarks.arm.failure import run
 from toolchain.boards.qemu import user_modes
+from toolchain.building.apply import pack
+from toolchain.building.cpu.core import core_of
+from toolchain.building.export import export_objects
+from toolchain.building.pipeline import compile_fused, fuse
+from toolchain.building.tasks import extract_tasks
 from toolchain.bundles.read import read_bundle
+from toolchain.cli.model_options import model_options
 from toolchain.linking.architectures import architecture_of
 from toolchain.linking.choice import linker_named
-from toolchain.profiles import load_profile
+from toolchain.models.load import load_model
+from toolchain.models.options import ModelOptions
+from toolchain.profiles import Profile, load_profile
 from toolchain.runtime import arch_of, ensure_runtime
+from toolchain.targets.target import target_for
 
 _HERE = Path(__file__).parent
 
@@ -34,30 +43,35 @@ class Built:
 
 
 def build(model: str | Path, board: str, cluster: str | None, folder: Path, *options: str) -> Built:
-    """Build a network for a board class, with nothing that was tuned; objects and library."""
+    """Build a network for a board class, with nothing that was tuned; objects and library.
+
+    The command line compiles every function to an object of its own, named by its content. What is counted
+    here is one object of the same code, in which the functions have the network's names.
+    """
     profile = load_profile(board)
     cores = profile.cluster(cluster).cpu
-    words = [
-        "build",
-        model,
-        "--board",
-        board,
-        "--cluster",
-        cores,
-        "--no-shipped",
-        "--format",
-        "tar",
-        *options,
-    ]
+    words = ["build", model, "--board", board, "--cluster", cores, "--no-shipped", *options]
     env = {"TOOLCHAIN_DATA_DIR": str(folder / "data"), "TOOLCHAIN_ENGINE": "host"}
     document = json.loads(run([sys.executable, "-m", "toolchain", *words, "-o", folder, "--json"], **env))
-    with tarfile.open(document["library"]) as tar:
-        names = tar.getnames()
-        tar.extractall(folder, filter="data")
-    objects = tuple(folder / name for name in names)
+    objects = _whole(str(model), profile, cores, folder, _model_options.main(options, standalone_mode=False))
     library = folder / "library.so"
     linker_named("zig").link(objects, library, profile)
     return Built(board, cores, library, objects, Path(document["bundle"]))
+
+
+@click.command()
+@model_options
+def _model_options(options: ModelOptions) -> ModelOptions:
+    return options
+
+
+def _whole(model: str, profile: Profile, cores: str, folder: Path, options: ModelOptions) -> tuple[Path, ...]:
+    target = target_for(profile, cores, dtype=options.dtype)
+    fused = fuse(load_model(model, options).module, target.target, options.layout)
+    made, _decisions = pack(
+        fused, extract_tasks(fused), lambda _workload: None, core_of(target), options.uses_winograd
+    )
+    return export_objects(compile_fused(made, target.target), folder)
 
 
 def count_ours(plugin: Path, built: Built, folder: Path) -> tuple[list[Block], float]:

@@ -77,7 +77,8 @@ def test_verify_and_bench(for_local: Bundle, remote: Board, local: Board) -> Non
 
 def test_a_crash_is_told_with_its_signal(for_local: Bundle, remote: Board) -> None:
     begin, end = code(for_local.library)
-    library = for_local.library[:begin] + b"\x0f\x0b" * ((end - begin) // 2) + for_local.library[end:]
+    broken = (b"\x0f\x0b" * (end - begin))[: end - begin]  # ud2; what lies behind stays where it is
+    library = for_local.library[:begin] + broken + for_local.library[end:]
     with pytest.raises(ToolchainError, match="on board far: the library crashed with SIGILL"):
         verify_bundle(with_library(for_local, library), remote)
     assert remote.transport.listing("run") == {}

@@ -33,15 +33,19 @@ RULES = {
 
 def scalar(func: tirx.PrimFunc) -> int:
     """Return how many numbers a function computes outside of vectors."""
-    vectors: list[tirx.For] = []
+    wide = False
 
-    def visit(loop: tirx.For) -> None:
-        if loop.kind == tirx.ForKind.VECTORIZED:
-            vectors.append(loop)
+    def loop(each: tirx.For) -> None:
+        nonlocal wide
+        wide |= each.kind == tirx.ForKind.VECTORIZED and int(each.extent) > 1
 
-    tvm_ffi.structural_walk(func.body, [(tirx.For, visit)])
+    def shuffle(_each: tirx.Shuffle) -> None:
+        nonlocal wide
+        wide = True
+
+    tvm_ffi.structural_walk(func.body, [(tirx.For, loop), (tirx.Shuffle, shuffle)])
     largest = max(prod(int(extent) for extent in param.shape) for param in func.params)
-    return 0 if any(int(loop.extent) > 1 for loop in vectors) else largest
+    return 0 if wide else largest
 
 
 @pytest.mark.slow
