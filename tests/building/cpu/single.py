@@ -116,7 +116,7 @@ class Ready:
 
 def ready(cases: Sequence[Case], core: Core) -> list[Ready]:
     """Compile cases, all as one module, for any x86-64."""
-    made = [_function(case, core) for case in cases]
+    made = [function(case, core) for case in cases]
     module = tvm.IRModule(
         {f"f{i}": func.with_attr("global_symbol", f"f{i}") for i, (func, *_) in enumerate(made)}
     )
@@ -139,7 +139,7 @@ def wrong(cases: Sequence[Case], core: Core) -> list[str]:
     return found
 
 
-def _function(case: Case, core: Core) -> tuple[tvm.tirx.PrimFunc, list[Array], Array, Layout]:
+def function(case: Case, core: Core) -> tuple[tvm.tirx.PrimFunc, list[Array], Array, Layout]:
     random = np.random.default_rng(0)
     found, conv = case.layer.read()
     values = [random.standard_normal(shape_of(param)).astype("float32") for param in found.params]
