@@ -10,7 +10,7 @@ from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, pieces, shares
-from toolchain.building.cpu.expressions import bind
+from toolchain.building.cpu.endings import store_all
 from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.read import Expr, Read
 
@@ -81,9 +81,8 @@ def _tile(emitter: Emitter, n: Expr, block: Expr, row: list[Expr], first: Expr, 
         x = tirx.BufferLoad(emitter.x, [n, block, *at, lane])
         w = emitter.weight[(block, *taps, last, lane)]
         ir.buffer_store(total, total[column * lanes + lane] + x * w, [column * lanes + lane])
-    with ir.unroll(0, columns) as column:
-        bind(analyzer, column, columns)
-        with ir.vectorized(0, lanes) as lane:
-            bind(analyzer, lane, lanes)
-            place = [*row, analyzer.simplify(first + column)]
-            emitter.store(total[column * lanes + lane], [n, block * lanes + lane, *place])
+
+    def index(_block: Expr, column: Expr, lane: Expr) -> list[Expr]:
+        return [n, block * lanes + lane, *row, analyzer.simplify(first + column)]
+
+    store_all(emitter, [total], columns, index)

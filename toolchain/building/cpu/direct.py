@@ -25,6 +25,7 @@ from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.convolution import Convolution
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, pieces, places, shares, when
+from toolchain.building.cpu.endings import store_all
 from toolchain.building.cpu.expressions import bind
 from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.prefetch import prefetch_share
@@ -164,7 +165,15 @@ class _Direct:
         self._reduce(at, sums, part)
         last = None if part is None else tirx.EQ(part.number, self.passes - 1)
         with when(last):
-            self._each(at, lambda place, here, index: emitter.store(totals[place][here], index))
+            # On Arm the loop would cost more than it saves: a 1x1 layer with SiLU then executes 1.3 times
+            # as many instructions on a Cortex-A72, 1.33 times as many on a Cortex-A9.
+            store_all(
+                emitter,
+                totals,
+                at.columns,
+                lambda place, column, lane: self._index(at, place, column, lane),
+                loop=self.core.form == "broadcast",
+            )
         if part is not None:
             with when(part.number < self.passes - 1):
                 self._each(at, lambda place, here, index: emitter.store_sum(totals[place][here], index))
@@ -176,8 +185,12 @@ class _Direct:
             with ir.unroll(0, at.columns) as column, ir.vectorized(0, lanes) as lane:
                 bind(self.analyzer, column, at.columns)
                 bind(self.analyzer, lane, lanes)
-                channel = (at.group * self.choice.blocks + place) * lanes + lane
-                do(place, column * lanes + lane, [at.n, channel, *self._output(at, column)])
+                do(place, column * lanes + lane, self._index(at, place, column, lane))
+
+    def _index(self, at: _Place, place: Expr | int, column: Expr, lane: Expr) -> list[Expr]:
+        """Return the logical index of a lane of a vector of the tile."""
+        channel = (at.group * self.choice.blocks + place) * self.core.lanes + lane
+        return [at.n, channel, *self._output(at, column)]
 
     def _output(self, at: _Place, column: Expr) -> list[Expr]:
         """Return the spatial place of a column of the tile."""

@@ -368,3 +368,5 @@ _WRITTEN: dict[str, Callable[..., Expr | None]] = {
     "tirx.log": _log,
     "tirx.pow": _pow,
 }
+WRITTEN_OUT = frozenset(name.rsplit(".", 1)[-1] for name in _WRITTEN) | {"sinh", "cosh"}
+"""The functions that become long code."""

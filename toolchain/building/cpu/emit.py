@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from math import prod
 
 from tvm import tirx
@@ -12,7 +13,7 @@ from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.building.cpu.convolution import Convolution
-from toolchain.building.cpu.elementary import in_arithmetic
+from toolchain.building.cpu.elementary import WRITTEN_OUT, in_arithmetic
 from toolchain.building.cpu.expressions import bind, calls, epilogue
 from toolchain.building.cpu.layout import Layout
 from toolchain.building.cpu.read import Expr, Read, Var, shape_of
@@ -142,6 +143,14 @@ class Emitter:
         if layout is None:
             raise ValueError(f"{buffer.name} is not packed")
         return layout
+
+    @cached_property
+    def long(self) -> bool:
+        """Whether what follows the sums is much code."""
+        index = [tirx.Var("i", "int32") for _ in self.read.output.shape]
+        total = tirx.const(0, str(self.conv.y.dtype))
+        value = epilogue(self.read, self.conv.y, total, index, self._load, self.analyzer)
+        return calls(value, *WRITTEN_OUT) > 0
 
     def store(self, total: Expr, index: Sequence[Expr]) -> None:
         """Write the output at a logical index (n, c, *spatial), given the convolution's sum there."""

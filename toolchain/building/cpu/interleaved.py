@@ -18,7 +18,7 @@ from tvm.tirx.script.builder import ir
 from toolchain.building.cpu.choice import Choice
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.emit import Emitter, Layouts, build, grid, pieces, tiles, when
-from toolchain.building.cpu.expressions import bind
+from toolchain.building.cpu.endings import store_all
 from toolchain.building.cpu.layout import Array
 from toolchain.building.cpu.read import Expr, Read
 from toolchain.building.cpu.sums import Sums
@@ -151,22 +151,21 @@ class _Interleaved:
         return self.analyzer.simplify(place * self.work.stride[axis] + phase[axis].remainder)
 
     def _tile(self, at: _Place) -> None:
-        lanes, analyzer, blocks = self.lanes, self.analyzer, self.choice.blocks
+        lanes, blocks = self.lanes, self.choice.blocks
         counts = [each.taps for each in at.phase]
         count = self.inputs * self.input_lanes * prod(counts)
         sums = Sums(blocks, at.columns, lanes, self.emitter.dtype, count)
         sums.clear()
         if all(counts):
             self._sum(at, sums)
-        for block, total in enumerate(sums.totals):
-            with ir.unroll(0, at.columns) as column:
-                bind(analyzer, column, at.columns)
-                with ir.vectorized(0, lanes) as lane:
-                    bind(analyzer, lane, lanes)
-                    channel = (at.group * blocks + block) * lanes + lane
-                    places = enumerate([*at.line, at.first + column])
-                    spatial = [self._output(axis, place, at.phase) for axis, place in places]
-                    self.emitter.store(total[column * lanes + lane], [at.n, channel, *spatial])
+
+        def index(block: Expr, column: Expr, lane: Expr) -> list[Expr]:
+            places = enumerate([*at.line, at.first + column])
+            spatial = [self._output(axis, place, at.phase) for axis, place in places]
+            return [at.n, (at.group * blocks + block) * lanes + lane, *spatial]
+
+        loop = self.core.form == "broadcast"
+        store_all(self.emitter, sums.totals, at.columns, index, loop=loop)
 
     def _sum(self, at: _Place, sums: Sums) -> None:
         emitter, analyzer, lanes, input_lanes = self.emitter, self.analyzer, self.lanes, self.input_lanes

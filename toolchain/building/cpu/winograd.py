@@ -7,6 +7,7 @@ function: of some rows of tiles at a time, or of the whole batch.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import prod
 
@@ -147,7 +148,7 @@ class _Winograd:
                         self._move(moved, n, block, first + y, x, y * self.wide + x)
                     with grid([self.groups], self.analyzer) as (group,):
                         self._products(moved, sums, group, count)
-                        for block in range(self.choice.blocks):
+                        with grid([self.choice.blocks], self.analyzer) as (block,):
                             with grid([size, self.wide], self.analyzer) as (y, x):
                                 tile = (block * size + y) * self.wide + x
                                 self._store(sums, n, group, block, first + y, x, tile)
@@ -166,7 +167,7 @@ class _Winograd:
         with pieces([self.groups], self.analyzer) as (group,):
             sums = self._buffer(self.choice.blocks * count)
             self._products(moved, sums, group, count)
-            for block in range(self.choice.blocks):
+            with grid([self.choice.blocks], self.analyzer) as (block,):
                 with grid([batch, self.high, self.wide], self.analyzer) as (n, y, x):
                     tile = block * count + (n * self.high + y) * self.wide + x
                     self._store(sums, n, group, block, y, x, tile)
@@ -268,7 +269,7 @@ class _Winograd:
         prefetch_share(self.emitter.weight, first, inner * wide, step, steps, self.analyzer, near)
 
     def _store(
-        self, sums: tirx.Buffer, n: Expr, group: Expr, block: int, y: Expr, x: Expr, tile: Expr
+        self, sums: tirx.Buffer, n: Expr, group: Expr, block: Expr, y: Expr, x: Expr, tile: Expr
     ) -> None:
         """Transform one tile of the output back and write it."""
         (high, wide), lanes = self.points, self.lanes
@@ -278,21 +279,39 @@ class _Winograd:
             source = [sums[k * wide + column, tile * lanes + lane] for k in range(high)]
             for row, value in zip(rows, applied(self.matrices[0].outputs, source), strict=True):
                 ir.buffer_store(row, value, [column * lanes + lane])
-        for number, row in enumerate(rows):
-            for column in range(self.tile[1]):
-                place = [y * self.tile[0] + number, x * self.tile[1] + column]
-                inside = [
-                    where < out
-                    for where, out, m in zip(place, self.conv.out, self.tile, strict=True)
-                    if out % m
-                ]
-                with when(tirx.all(*inside) if inside else None), ir.vectorized(0, lanes) as lane:
-                    bind(self.analyzer, lane, lanes)
-                    source = [row[k * lanes + lane] for k in range(wide)]
-                    value = applied(self.matrices[1].outputs, source)[column]
-                    self.emitter.store(value, [n, out_block * lanes + lane, *place])
 
-    def _halo(self, n: Expr, group: Expr, block: int, rows: int, first: Expr) -> None:
+        def write(value: Expr, row: Expr | int, column: Expr | int, lane: Expr) -> None:
+            index = [y * self.tile[0] + row, x * self.tile[1] + column]
+            self.emitter.store(value, [n, out_block * lanes + lane, *index])
+
+        def inside(row: Expr | int, column: Expr | int) -> AbstractContextManager[None]:
+            place = [y * self.tile[0] + row, x * self.tile[1] + column]
+            ends = [
+                where < out for where, out, m in zip(place, self.conv.out, self.tile, strict=True) if out % m
+            ]
+            return when(tirx.all(*ends) if ends else None)
+
+        def output(row: int, column: int, lane: Expr) -> Expr:
+            source = [rows[row][k * lanes + lane] for k in range(wide)]
+            return applied(self.matrices[1].outputs, source)[column]
+
+        each = [(row, column) for row in range(self.tile[0]) for column in range(self.tile[1])]
+        if not self.emitter.long:
+            for row, column in each:
+                with inside(row, column), ir.vectorized(0, lanes) as lane:
+                    write(output(row, column, bind(self.analyzer, lane, lanes)), row, column, lane)
+            return
+        waiting = ir.alloc_buffer((len(each) * lanes,), "float32")
+        for place, (row, column) in enumerate(each):
+            with ir.vectorized(0, lanes) as lane:
+                ir.buffer_store(waiting, output(row, column, lane), [place * lanes + lane])
+        with grid(self.tile[:1], self.analyzer) as (row,), ir.unroll(0, self.tile[1]) as column:
+            bind(self.analyzer, column, self.tile[1])
+            with inside(row, column), ir.vectorized(0, lanes) as lane:
+                bind(self.analyzer, lane, lanes)
+                write(waiting[(row * self.tile[1] + column) * lanes + lane], row, column, lane)
+
+    def _halo(self, n: Expr, group: Expr, block: Expr, rows: int, first: Expr) -> None:
         """Write the zeros around the output's rows from `first` on."""
         if not any(self.emitter.layout(self.emitter.read.output).halo):
             return
