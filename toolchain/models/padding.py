@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from toolchain.models.walk import all_nodes
+from toolchain.models.walk import all_nodes, attributes_of
 
 _WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
 
@@ -27,7 +27,7 @@ def with_explicit_pads(model: onnx.ModelProto) -> onnx.ModelProto:
     shapes = {value.name: [d.dim_value for d in value.type.tensor_type.shape.dim] for value in values}
     shapes |= {tensor.name: list(tensor.dims) for tensor in graph.initializer}
     for node in all_nodes(graph):
-        attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        attributes = attributes_of(node)
         size = shapes.get(node.input[0], [])[2:] if _automatic(node) else []
         kernel = attributes.get("kernel_shape") or shapes.get(node.input[1], [])[2:] if size else []
         if not size or len(kernel) != len(size):

@@ -12,7 +12,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.errors import UsageError
-from toolchain.models.walk import all_nodes, node_name, opset_of
+from toolchain.models.walk import all_nodes, attributes_of, node_name, opset_of
 
 HINT = "export it again, with operator set 11 or newer"
 
@@ -38,7 +38,7 @@ def with_new_resizes(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     values = (*graph.input, *graph.value_info, *graph.output)
     shapes = {value.name: [d.dim_value for d in value.type.tensor_type.shape.dim] for value in values}
     for node in all_nodes(graph):
-        attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        attributes = attributes_of(node)
         if node.op_type == "Constant" and "value" in attributes:
             constants[node.output[0]] = numpy_helper.to_array(attributes["value"])
         if node.op_type not in old:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import onnx
+from onnx import helper
 
 
 def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
@@ -59,3 +61,8 @@ def node_name(node: onnx.NodeProto) -> str:
 def opset_of(model: onnx.ModelProto) -> int:
     """Return the version of the standard operator set that `model` uses."""
     return next((int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+
+
+def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
+    """Return the attributes that a node sets, by name."""
+    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}

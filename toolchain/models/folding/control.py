@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from toolchain.models.folding.scope import Scope
 from toolchain.models.folding.walk import Walk
+from toolchain.models.walk import attributes_of
 
 UNROLLED = 10_000
 """Nodes that all loops of a network may become: more take minutes to compile."""
@@ -24,7 +23,7 @@ def branch(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
     if condition is None:
         walk.plain(node, scope, reason="takes a branch that depends on the data")
         return True
-    taken = _attributes(node)["then_branch" if condition.array.item() else "else_branch"]
+    taken = attributes_of(node)["then_branch" if condition.array.item() else "else_branch"]
     inner = Scope(scope)
     walk.graph(taken, inner)
     for name, value in zip(node.output, taken.output, strict=True):
@@ -34,7 +33,7 @@ def branch(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 def loop(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
     """Write the body as often as a loop of known length runs."""
-    body: onnx.GraphProto = _attributes(node)["body"]
+    body: onnx.GraphProto = attributes_of(node)["body"]
     count, condition = ([*node.input[:2], "", ""])[:2]
     trips = walk.values.get(scope.find(count)) if count else None
     going = walk.values.get(scope.find(condition)) if condition else None
@@ -72,7 +71,7 @@ def loop(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 def scan(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
     """Write the body once for each slice of what is scanned."""
-    given = _attributes(node)
+    given = attributes_of(node)
     body: onnx.GraphProto = given["body"]
     count = int(given["num_scan_inputs"])
     inputs = [scope.find(name) for name in node.input]
@@ -144,7 +143,3 @@ def _bound(outside: Scope, body: onnx.GraphProto, values: Sequence[str]) -> Scop
     inner = Scope(outside)
     inner.names.update((value.name, name) for value, name in zip(body.input, values, strict=True))
     return inner
-
-
-def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    return {each.name: helper.get_attribute_value(each) for each in node.attribute}

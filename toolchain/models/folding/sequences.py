@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx
-from onnx import helper
 
 from toolchain.models.folding.control import stack
 from toolchain.models.folding.scope import Scope
 from toolchain.models.folding.walk import Walk
+from toolchain.models.walk import attributes_of
 
 
 def construct(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
@@ -49,7 +47,7 @@ def length(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 def split(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
     """`SplitToSequence`: slices of a tensor whose shape is known."""
-    given = _attributes(node)
+    given = attributes_of(node)
     source, axis = scope.find(node.input[0]), int(given.get("axis", 0))
     shape = walk.shape(source)
     sizes = walk.values.get(scope.find(node.input[1])) if len(node.input) > 1 and node.input[1] else None
@@ -79,7 +77,7 @@ def split(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 def concatenated(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
     """`ConcatFromSequence`: side by side, along an old axis or a new one."""
-    values, given = _sequence(walk, node, scope), _attributes(node)
+    values, given = _sequence(walk, node, scope), attributes_of(node)
     if not values:
         return False
     axis = int(given["axis"])
@@ -106,7 +104,3 @@ def _place(walk: Walk, node: onnx.NodeProto, scope: Scope, index: int) -> int | 
         return "end"
     value = walk.values.get(scope.find(node.input[index]))
     return None if value is None else int(value.array.item())
-
-
-def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    return {each.name: helper.get_attribute_value(each) for each in node.attribute}

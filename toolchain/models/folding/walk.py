@@ -16,7 +16,7 @@ from toolchain.models.folding.evaluate import RANDOM, Evaluator
 from toolchain.models.folding.infer import Inference
 from toolchain.models.folding.result import Problem
 from toolchain.models.folding.scope import Names, Scope
-from toolchain.models.walk import input_values, node_name
+from toolchain.models.walk import input_values, node_name, opset_of
 
 ALWAYS = 1 << 16
 """Bytes that a computed constant may have in any case."""
@@ -55,7 +55,7 @@ class Walk:
         self.model = model
         self.origin = origin
         self.strict = strict
-        self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+        self.opset = opset_of(model)
         self.names = Names()
         self.types: dict[str, onnx.TypeProto] = {}
         self.values: dict[str, Constant] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import onnx
 
-from toolchain.models.rewrites.graph import Graph, attributes_of
+from toolchain.models.rewrites.graph import Graph
+from toolchain.models.walk import attributes_of
 
 
 def transposed_to_shape(node: onnx.NodeProto, graph: Graph) -> bool:

@@ -155,11 +155,6 @@ class Graph:
 Rule = Callable[[onnx.NodeProto, Graph], bool]
 
 
-def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
-    """Return the attributes that a node sets, by name."""
-    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-
-
 def operator_of(node: onnx.NodeProto) -> str:
     """Return the type of a node, with its domain where that is not the standard one."""
     return str(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from toolchain.models.rewrites.graph import Graph, attributes_of
+from toolchain.models.rewrites.graph import Graph
+from toolchain.models.walk import attributes_of
 
 
 def infinite_of_a_sign(node: onnx.NodeProto, graph: Graph) -> bool:

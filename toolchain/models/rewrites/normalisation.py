@@ -7,7 +7,8 @@ import onnx
 
 from toolchain.models.fold import CONVOLUTIONS
 from toolchain.models.rewrites.functions import with_its_body
-from toolchain.models.rewrites.graph import Graph, attributes_of
+from toolchain.models.rewrites.graph import Graph
+from toolchain.models.walk import attributes_of
 
 
 def lp_normalisation(node: onnx.NodeProto, graph: Graph) -> bool:

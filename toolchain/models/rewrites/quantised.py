@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from toolchain.models.rewrites.graph import Graph, attributes_of
+from toolchain.models.rewrites.graph import Graph
+from toolchain.models.walk import attributes_of
 
 FLOAT = onnx.TensorProto.FLOAT
 INT32 = onnx.TensorProto.INT32

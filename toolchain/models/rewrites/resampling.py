@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 
 from toolchain.errors import UsageError
-from toolchain.models.rewrites.graph import Array, Graph, attributes_of
-from toolchain.models.walk import node_name
+from toolchain.models.rewrites.graph import Array, Graph
+from toolchain.models.walk import attributes_of, node_name
 
 OWN = {
     "mode": b"nearest",

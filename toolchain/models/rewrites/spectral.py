@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 
 from toolchain.errors import UsageError
-from toolchain.models.rewrites.graph import Array, Graph, attributes_of
-from toolchain.models.walk import node_name
+from toolchain.models.rewrites.graph import Array, Graph
+from toolchain.models.walk import attributes_of, node_name
 
 MOST_BYTES = 1 << 26
 """Of one matrix. A transform of 2048 real values to 1025 complex ones takes 16 MiB."""
