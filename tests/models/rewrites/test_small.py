@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -79,3 +80,42 @@ def test_rms_norm_over_any_axes(axis: int, tmp_path: Path) -> None:
         opset=23,
     )
     assert_same(loaded(graph, tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["int16", "int64", "float16"])
+def test_the_largest_of_any_kind(kind: str, tmp_path: Path) -> None:
+    of = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    graph = graph_of(
+        [helper.make_node("TopK", ["x", "k"], ["v", "i"], axis=1, largest=0)],
+        [tensor_info("x", SHAPE, of)],
+        [tensor_info("v", (2, 2, 4), of), tensor_info("i", (2, 2, 4), TensorProto.INT64)],
+        {"k": np.array([2])},
+    )
+    assert_same(loaded(graph, tmp_path))
+
+
+def test_the_largest_of_what_cannot_be_sorted_is_refused(tmp_path: Path) -> None:
+    of = TensorProto.UINT64
+    graph = graph_of(
+        [helper.make_node("TopK", ["x", "k"], ["v", "i"], axis=1)],
+        [tensor_info("x", SHAPE, of)],
+        [tensor_info("v", (2, 2, 4), of), tensor_info("i", (2, 2, 4), TensorProto.INT64)],
+        {"k": np.array([2])},
+    )
+    with pytest.raises(UsageError, match=r"TopK .*'v'.*uint64"):
+        loaded(graph, tmp_path)
+
+
+@pytest.mark.parametrize("count", [65, 300])
+def test_a_concatenation_of_many_is_done_in_steps(count: int, tmp_path: Path) -> None:
+    graph = graph_of(
+        [helper.make_node("Concat", [f"x{number % 3}" for number in range(count)], ["y"], axis=1)],
+        [tensor_info(f"x{number}", (2, 1, 3)) for number in range(3)],
+        [tensor_info("y", (2, count, 3))],
+        {},
+    )
+    model = loaded(graph, tmp_path)
+    parts_of = [found.split(",") for found in re.findall(r"R\.concat\(\(([^)]*)\)", str(model.module))]
+    assert parts_of
+    assert max(map(len, parts_of)) <= 64
+    assert_same(model)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from toolchain.errors import UsageError
 from toolchain.models.rewrites.graph import Graph
-from toolchain.models.walk import attributes_of
+from toolchain.models.walk import attributes_of, node_name
 
-INT64 = onnx.TensorProto.INT64
+INT32, INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
+
+MOST_PARTS = 64
+"""Of one concatenation: its code is a chain of choices, and 400 of them are deeper than Python's stack."""
 
 
 def one_hot(node: onnx.NodeProto, graph: Graph) -> bool:
@@ -31,11 +35,46 @@ def one_hot(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def concatenation(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`Concat` without the parts that are empty."""
+    """`Concat` without the parts that are empty, and in steps where there are very many."""
     kept = [name for name in node.input if 0 not in (graph.shape(name) or ())]
-    if len(kept) == len(node.input) or not kept:
+    few = len(kept) <= MOST_PARTS
+    if (few and len(kept) == len(node.input)) or not kept:
         return False
-    graph.emit("Concat", kept, node.output, **attributes_of(node))
+    own = attributes_of(node)
+    if not few:
+        groups = [kept[begin : begin + MOST_PARTS] for begin in range(0, len(kept), MOST_PARTS)]
+        kept = [graph.emit("Concat", group, **own) for group in groups]
+    graph.emit("Concat", kept, node.output, **own)
+    return True
+
+
+def largest(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`TopK` of int16 by int32: what the runtime sorts has other types."""
+    kind = graph.dtype(node.input[0])
+    if kind in ("uint16", "uint32", "uint64"):
+        raise UsageError(
+            f"{graph.origin}: unsupported use of TopK (node {node_name(node)!r}): of {kind}",
+            "convert its input to int64",
+        )
+    if kind != "int16":
+        return False
+    values = graph.free("topk")
+    wide = graph.emit("Cast", node.input[:1], to=INT32)
+    graph.emit("TopK", [wide, *node.input[1:]], [values, *node.output[1:]], **attributes_of(node))
+    graph.emit("Cast", [values], node.output[:1], to=onnx.TensorProto.INT16)
+    return True
+
+
+def space_to_depth(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`SpaceToDepth` that keeps a channel's values together (mode CRD); the importer knows the other."""
+    own, shape = attributes_of(node), graph.shape(node.input[0])
+    if shape is None or own.get("mode", b"DCR") != b"CRD":
+        return False
+    batch, channels, height, width = shape
+    size = own["blocksize"]
+    apart = graph.reshape(node.input[0], [batch, channels, height // size, size, width // size, size])
+    turned = graph.emit("Transpose", [apart], perm=[0, 1, 3, 5, 2, 4])
+    graph.reshape(turned, [batch, channels * size * size, height // size, width // size], node.output)
     return True
 
 
