@@ -24,6 +24,7 @@ os.environ.update(
     TOOLCHAIN_CACHE_DIR=CACHE,
     TOOLCHAIN_DATA_DIR=str(_home / "data"),
     TOOLCHAIN_STATE_DIR=str(_home / "state"),
+    TOOLCHAIN_JOBS="1",  # two workers of pytest-xdist keep the cores busy
     TOOLCHAIN_ENGINE="host",  # what images are there is no matter of most tests
 )
 
