@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -13,6 +14,7 @@ from tvm import relax
 from tvm.relax import _ffi_api as relax_api
 from tvm.relax import vm_build
 from tvm.relax.frontend.onnx import onnx_frontend
+from tvm_ffi import structural
 
 
 class NodeImportError(Exception):
@@ -132,3 +134,15 @@ def link_executable(
     vm_build._vmcodegen(builder, module)
     constants = dict((module.attrs or {}).get("const_name_to_constant", {}))
     return tvm.runtime.Executable(vm_build._ffi_api.VMLink(builder, target, library, [], constants))
+
+
+_place_of = functools.cache(functools.partial(structural._callback_type_to_type_index, api_name="mutated"))
+
+
+def mutated(value: Any, callbacks: Sequence[tuple[type, Callable[[Any, Any], Any]]]) -> Any:
+    """Return what `tvm_ffi.structural_mutate` makes of a value.
+
+    That one looks at the signature of every callback at every call, which takes longer than the rest.
+    """
+    entries = [(_place_of(kind), function, False) for kind, function in callbacks]
+    return structural._ffi_api.StructuralMutate(value, entries)

@@ -10,6 +10,8 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir.expr import TensorLoad
 
+from toolchain import tvm_compat
+
 _INTRINSICS = {tirx.Max: "llvm.maximum", tirx.Min: "llvm.minimum"}
 
 
@@ -23,7 +25,7 @@ def with_bounds_kept(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRM
     arm = str(target.attrs.get("mtriple", "")).startswith(("aarch64", "arm"))
     functions = {
         name: function.with_body(
-            tvm_ffi.structural_mutate(function.body, [(kind, _bounding(kind, arm)) for kind in _INTRINSICS])
+            tvm_compat.mutated(function.body, [(kind, _bounding(kind, arm)) for kind in _INTRINSICS])
         )
         if isinstance(function, tirx.PrimFunc)
         else function

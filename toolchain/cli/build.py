@@ -20,6 +20,7 @@ from toolchain.cli.options import (
 )
 from toolchain.cli.output import emit, note, output_options
 from toolchain.cli.progress import step_progress
+from toolchain.tvm_import import import_tvm
 
 if TYPE_CHECKING:
     from toolchain.building.build import BuildResult
@@ -87,6 +88,7 @@ def command(
     ):
         return container.run()
 
+    import_tvm()
     from toolchain.building.build import BuildOptions, build
     from toolchain.measuring.arrays import read_inputs
     from toolchain.models.load import load_model

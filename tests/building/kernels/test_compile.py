@@ -58,4 +58,4 @@ def test_the_passes_that_are_left_out_change_nothing(board: str) -> None:
     for func in (*functions, convolution().function(), flattened().function()):
         module = tvm.IRModule({"kernel": func.with_attr("global_symbol", "kernel")})
         one, other = lowered(module, made.target), tvm_compat.lower_functions(module, made.target)
-        assert tvm_ffi.structural_equal(one, other)
+        assert tvm_ffi.structural_equal(one, tvm.tirx.transform.SkipAssert()(other))

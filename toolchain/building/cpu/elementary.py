@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from toolchain import tvm_compat
 from toolchain.building.cpu.read import Expr
 
 _LOG2E = 1.4426950408889634
@@ -89,10 +90,10 @@ def exp_to_one(x: Expr) -> Expr:
 
 def in_arithmetic(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a function with its elementary functions of float16 and float32 numbers written out."""
-    func = tvm_ffi.structural_mutate(func, [(tvm.ir.Call, _by_others)])
+    func = tvm_compat.mutated(func, [(tvm.ir.Call, _by_others)])
     writer = _Writer()
     callbacks = [(tirx.For, writer.loop), (tirx.BufferStore, writer.store), (tvm.ir.Call, writer.call)]
-    return tvm_ffi.structural_mutate(func, callbacks)
+    return tvm_compat.mutated(func, callbacks)
 
 
 def _by_others(node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:

@@ -10,6 +10,7 @@ from tvm import tirx
 from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer, detect_linear_equation
 
+from toolchain import tvm_compat
 from toolchain.building.cpu.read import Expr, Read, Stage, UnreadableError, Var
 
 # Buffer and indices -> what to read instead; None: the buffer is stored nowhere, compute it there.
@@ -28,7 +29,7 @@ def substitute(
         return leaf(node.source, [mutator.mutate(index) for index in node.indices])
 
     try:
-        return tvm_ffi.structural_mutate(value, [(TensorLoad, load), (tirx.Var, variable)])
+        return tvm_compat.mutated(value, [(TensorLoad, load), (tirx.Var, variable)])
     except RuntimeError as error:  # what an UnreadableError has become on its way through TVM
         raise UnreadableError(str(error).strip().rsplit("\n", 1)[-1]) from error
 

@@ -10,6 +10,8 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir.expr import Expr, TensorLoad
 
+from toolchain import tvm_compat
+
 _SUMS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max)
 _COMPARED = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 
@@ -35,7 +37,7 @@ def narrowed(value: Expr, axes: Mapping[tirx.Var, tirx.Var]) -> Expr:
         change = mutator.mutate if _data(node.a) or _data(node.b) else lambda each: narrow_index(each, axes)
         return type(node)(change(node.a), change(node.b))
 
-    return tvm_ffi.structural_mutate(
+    return tvm_compat.mutated(
         value, [(TensorLoad, load), (tirx.Var, variable), *((kind, compared) for kind in _COMPARED)]
     )
 

@@ -10,6 +10,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir.expr import TensorLoad
 
+from toolchain import tvm_compat
 from toolchain.building.cpu.narrow import narrow_index, narrowed
 from toolchain.errors import ToolchainError
 
@@ -172,7 +173,7 @@ def _stores(block: s_tir.SBlock, body: tirx.Stmt) -> list[tirx.BufferStore]:
         if isinstance(each, tirx.Bind):
             named[each.var] = each.value
         elif isinstance(each, tirx.BufferStore):
-            value = tvm_ffi.structural_mutate(each.value, [(tirx.Var, lambda var, _: named.get(var, var))])
+            value = tvm_compat.mutated(each.value, [(tirx.Var, lambda var, _: named.get(var, var))])
             found.append(tirx.BufferStore(each.buffer, value, list(each.indices)))
         else:
             raise UnreadableError(f"block {block.name_hint} does more than store values")

@@ -18,6 +18,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
+from toolchain import tvm_compat
 from toolchain.building.cpu.core import Core
 from toolchain.building.cpu.elementary import exp_to_one
 from toolchain.building.cpu.emit import Layouts, build, grid, places
@@ -215,7 +216,7 @@ class _Row:
                 return exp_to_one(node.args[0])
             return mutator.default_mutate(node)
 
-        return _hoisted(tvm_ffi.structural_mutate(value, [(tvm.ir.Call, power)]), free)
+        return _hoisted(tvm_compat.mutated(value, [(tvm.ir.Call, power)]), free)
 
     def _not_above_zero(self, value: Expr, free: list[Var]) -> bool:
         """Whether this is the distance of a float32 number to the largest of its row."""
@@ -304,4 +305,4 @@ def _hoisted(value: Expr, free: Sequence[Var]) -> Expr:
             return mutator.mutate(node.a) * tirx.const(1 / float(node.b), "float32")
         return mutator.mutate(node.a) * stored(tirx.const(1, "float32") / node.b)
 
-    return tvm_ffi.structural_mutate(value, [(tvm.ir.Call, call), (tirx.Div, quotient)])
+    return tvm_compat.mutated(value, [(tvm.ir.Call, call), (tirx.Div, quotient)])

@@ -46,7 +46,3 @@ def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
             return out.read_bytes()
     except (ValueError, TypeError, RuntimeError) as error:  # TVM's own are RuntimeErrors
         raise ToolchainError(f"TVM cannot compile the network: {first_line(error)}") from error
-
-
-def ready() -> None:
-    """Do nothing: a worker that answers has imported TVM."""

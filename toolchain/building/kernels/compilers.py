@@ -8,7 +8,8 @@ from contextlib import suppress
 from queue import Empty, PriorityQueue, SimpleQueue
 from types import TracebackType
 
-from toolchain.building.kernels.compile import compile_kernel, ready
+from toolchain.building.kernels.begin import begin
+from toolchain.building.kernels.compile import compile_kernel
 from toolchain.errors import ToolchainError
 from toolchain.interrupts import uninterrupted
 from toolchain.worker import Worker, WorkerDiedError
@@ -112,7 +113,7 @@ class Compilers:
 
     def _serve(self, worker: Worker) -> None:
         with suppress(Exception):  # what is wrong shows again when a function is compiled
-            worker.call(_START_S, ready)
+            worker.call(_START_S, begin)
         while (task := self._tasks.get()) is not _END:
             _size, symbol, recipe = task
             self._answers.put((symbol, self._compiled(worker, symbol, recipe)))
