@@ -17,6 +17,9 @@ OLDEST_OPSET = 7
 NEWEST_OPSET = defs.onnx_opset_version()
 """Newer ones onnx itself does not know. onnxruntime loads up to `opsets.NEWEST`."""
 
+WRITTEN_OPSET = 17
+"""Of what is written in place of other domains' operators, in a file that has none of the standard's."""
+
 SHORT_CONSTANTS = {
     "value_int": np.int64,
     "value_ints": np.int64,
@@ -40,10 +43,9 @@ def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     try:
         if copy.functions:
             copy = inliner.inline_local_functions(copy)
-        if (
-            any(each.domain in ("", "ai.onnx") for each in copy.opset_import)
-            and opset_of(copy) < OLDEST_OPSET
-        ):
+        if not any(each.domain in ("", "ai.onnx") for each in copy.opset_import):
+            copy.opset_import.append(helper.make_opsetid("", WRITTEN_OPSET))
+        if opset_of(copy) < OLDEST_OPSET:
             _list_stored(copy.graph)
             _slopes_by_channel(copy)
             copy = version_converter.convert_version(copy, OLDEST_OPSET)

@@ -61,7 +61,8 @@ def _plain(reason: str) -> str:
     text = re.sub(r"/\S*network\.onnx:? ?", "", reason)
     text = re.sub(r"\(node [^)]*\) ?", "", text.partition(" (export")[0].partition(" (check")[0])
     text = re.sub(r" \((toolchain|if|hand|build|`).*$", "", text, flags=re.S)
-    text = re.sub(r"'[^']*' ?", "", text)
+    text = re.sub(r"unsupported operators: \S+ \(.*", "no code for it", text)
+    text = re.sub(r"(?<!\w)'[^']*' ?", "", text)
     return re.sub(r"\[?[\w/.]+=[\d,?]+\]?", "", text).strip(" :.")[:160]
 
 
