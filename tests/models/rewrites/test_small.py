@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
 from onnx import TensorProto, helper
+from tvm import relax
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded
@@ -119,3 +121,33 @@ def test_a_concatenation_of_many_is_done_in_steps(count: int, tmp_path: Path) ->
     assert parts_of
     assert max(map(len, parts_of)) <= 64
     assert_same(model)
+
+
+def test_empty_parts_leave_no_trace(tmp_path: Path) -> None:
+    """As rotary embeddings write them that turn all of a head."""
+    graph = graph_of(
+        [
+            helper.make_node("Split", ["x", "sizes"], ["turned", "rest", "kept"], axis=1),
+            helper.make_node("Neg", ["turned"], ["t"]),
+            helper.make_node("Concat", ["t", "rest", "kept"], ["y"], axis=1),
+        ],
+        [tensor_info("x", SHAPE)],
+        [tensor_info("y", SHAPE)],
+        {"sizes": np.array([1, 0, 2])},
+    )
+    assert_same(loaded(graph, tmp_path))
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_indices_outside_read_nothing_else(stored: bool, tmp_path: Path) -> None:
+    places, near = np.array([[-3, -1], [0, 7], [-9, 2]]), np.array([[0, 2], [0, 2], [0, 2]])
+    inputs = [tensor_info("x", SHAPE)]
+    if not stored:
+        inputs.append(tensor_info("i", places.shape, TensorProto.INT64))
+    node = helper.make_node("Gather", ["x", "i"], ["y"], axis=1)
+    weights = {"i": places} if stored else {}
+    model = loaded(graph_of([node], inputs, [tensor_info("y", (2, 3, 2, 4))], weights), tmp_path)
+    machine = relax.VirtualMachine(tvm.compile(model.module, "llvm"), tvm.cpu())
+    x = np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
+    given = [tvm.runtime.tensor(each) for each in ([x] if stored else [x, places])]
+    np.testing.assert_array_equal(machine["main"](*given).numpy(), np.take(x, near, axis=1))

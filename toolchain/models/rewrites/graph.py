@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from toolchain.models.shapes import dimensions, dtype_of
+from toolchain.models.shapes import dtype_of
 from toolchain.models.walk import opset_of
 
 Array = np.ndarray[Any, Any]
@@ -35,9 +35,7 @@ class Graph:
         self._types: dict[str, onnx.TypeProto] = {}
         for value in (*graph.input, *graph.value_info, *graph.output):
             self._types[value.name] = value.type
-            shape = dimensions(value)
-            known = None if shape is None else tuple(each for each in shape if isinstance(each, int))
-            self._values[value.name] = (known if known == shape else None, dtype_of(value))
+            self._values[value.name] = (_static_shape(value), dtype_of(value))
         for node in graph.node:
             if node.op_type == "Constant" and node.attribute[0].name == "value":
                 self._stored[node.output[0]] = node.attribute[0].t
@@ -148,6 +146,14 @@ class Graph:
             name = f"{like}.{number}"
         self._taken.add(name)
         return name
+
+
+def _static_shape(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
+    """Return the shape where all of it is known; an extent of 0 is one, for what is open was said before."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape") or any(not dim.HasField("dim_value") for dim in tensor.shape.dim):
+        return None
+    return tuple(dim.dim_value for dim in tensor.shape.dim)
 
 
 # Writes nodes in place of one and returns True; or returns False, and the node stays as it is.

@@ -48,6 +48,24 @@ def concatenation(node: onnx.NodeProto, graph: Graph) -> bool:
     return True
 
 
+def split(node: onnx.NodeProto, graph: Graph) -> bool:
+    """`Split` without the parts that are empty and that nothing reads."""
+    shapes = {name: graph.shape(name) for name in node.output}
+    kept = [name for name in node.output if 0 not in (shapes[name] or ()) or name in graph.readers]
+    if len(kept) == len(node.output) or not kept:
+        return False
+    if len(kept) == 1:
+        graph.emit("Identity", node.input[:1], kept)
+        return True
+    axis = attributes_of(node).get("axis", 0)
+    sizes = [(shapes[name] or ())[axis] for name in kept]
+    if graph.opset >= 13:
+        graph.emit("Split", [node.input[0], graph.constant(np.array(sizes))], kept, axis=axis)
+    else:
+        graph.emit("Split", node.input[:1], kept, axis=axis, split=sizes)
+    return True
+
+
 def largest(node: onnx.NodeProto, graph: Graph) -> bool:
     """`TopK` of int16 by int32: what the runtime sorts has other types."""
     kind = graph.dtype(node.input[0])

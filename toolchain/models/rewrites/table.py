@@ -48,6 +48,7 @@ RULES: dict[str, Rule] = {
     "RMSNormalization": normalisation.rms_norm_of_all,
     "RoiAlign": windows.roi_align,
     "SpaceToDepth": indexing.space_to_depth,
+    "Split": indexing.split,
     "STFT": spectral.short_time_transform,
     "TopK": indexing.largest,
     "TensorScatter": indexing.scattered_cache,
