@@ -142,6 +142,7 @@ def test_configuration(
     invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: list[str]
 ) -> None:
     monkeypatch.delenv("TOOLCHAIN_ENGINE")
+    monkeypatch.delenv("TOOLCHAIN_JOBS")
     (folder / "toolchain.toml").write_text(text)
     refused(invoke, folder, 2, [str(folder / "toolchain.toml"), *says], "board", "list")
 

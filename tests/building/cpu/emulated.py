@@ -62,7 +62,7 @@ def run(calls: Sequence[Called], profile: Profile, folder: Path) -> list[list[np
                 np.array(each.shape, "i8").tofile(file)
                 np.ascontiguousarray(each).tofile(file)
     command = [*emulator(profile), str(program), str(folder / "calls"), str(folder / "results")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=540, check=False)
     if done.returncode:
         place = int(done.stderr.split("function ")[-1].split(",")[0]) if "function " in done.stderr else 0
         raise AssertionError(f"{calls[place].name} ended with {done.returncode}: {done.stderr}")

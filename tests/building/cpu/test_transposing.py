@@ -38,7 +38,15 @@ CASES = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("core", (*CORES, HALF_CORES[0]), ids=named)
+@pytest.mark.parametrize(
+    "core",
+    [
+        *CORES[1:],
+        pytest.param(CORES[0], marks=pytest.mark.full),
+        pytest.param(HALF_CORES[0], marks=pytest.mark.full),
+    ],
+    ids=named,
+)
 def test_there_and_back(core: Core) -> None:
     functions = {}
     for i, case in enumerate(CASES):

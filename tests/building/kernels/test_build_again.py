@@ -78,7 +78,7 @@ def test_cold_and_warm_and_damaged(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("board", ["x86_64", "pynq"])
+@pytest.mark.parametrize("board", ["x86_64", pytest.param("pynq", marks=pytest.mark.full)])
 def test_one_process_and_several(
     built: Callable[..., tuple[BuildResult, list[str]]], cache: Path, board: str
 ) -> None:

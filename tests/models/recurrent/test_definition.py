@@ -33,7 +33,7 @@ def standard(monkeypatch: pytest.MonkeyPatch) -> list[TestCase]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_cases_of_the_standard(standard: list[TestCase]) -> None:
     """Their outputs are numpy's; W, R and B are inputs, which no exporter writes."""
     merged = onnx.helper.make_model(
@@ -59,7 +59,7 @@ def test_the_cases_of_the_standard(standard: list[TestCase]) -> None:
 
 @pytest.mark.slow
 def test_the_definition_computes_each_option(tmp_path: Path) -> None:
-    assert_same(loaded(together(table()[::7]), tmp_path))
+    assert_same(loaded(together(table()[::14]), tmp_path))
 
 
 @pytest.mark.slow
