@@ -26,6 +26,7 @@ _KINDS = {
     "Resize": "resizes",
 } | dict.fromkeys(RECURRENT, "recurrent layers")
 OTHER = "elementwise and moves"
+_GELUS = ("Gelu", "QuickGelu", "BiasGelu", "FastGelu")
 # They change no number of elements and count for the product before them: our code is fused so.
 _FOLLOW = (
     "BatchNormalization", "Relu", "Sigmoid", "Mul", "Add", "HardSwish", "HardSigmoid", "Tanh", "Clip",
@@ -83,6 +84,7 @@ def summed(events: Iterable[Mapping[str, object]], known: Mapping[str, Key]) -> 
     """Return the milliseconds of each group, from a profile's events."""
     taken: dict[str, list[float]] = defaultdict(list)
     kinds: dict[str, str] = {}
+    sizes: dict[str, int] = {}
     for event in events:
         name = str(event["name"])
         if event["cat"] == "Node" and name.endswith("_kernel_time"):
@@ -91,20 +93,28 @@ def summed(events: Iterable[Mapping[str, object]], known: Mapping[str, Key]) -> 
             node = name.removesuffix("_kernel_time")
             taken[node].append(float(str(event["dur"])) / 1e3)
             kinds[node] = str(arguments["op_name"])
+            sizes[node] = sum(math.prod(s) for each in arguments["output_type_shape"] for s in each.values())
     result: dict[Key, float] = defaultdict(float)
     for node, times in taken.items():
-        result[_key(node, kinds[node], known)] += mean(times[len(times) // 4 :])  # it warms up
+        result[_key(node, kinds[node], sizes[node], known)] += mean(times[len(times) // 4 :])  # it warms up
     return dict(result)
 
 
-def _key(node: str, kind: str, known: Mapping[str, Key]) -> Key:
-    """Return the group of an optimised node: its name begins with that of the last node it was made of."""
+def _key(node: str, kind: str, size: int, known: Mapping[str, Key]) -> Key:
+    """Return the group of an optimised node: its name begins with that of the last node it was made of.
+
+    One that was made of a GELU's nodes may have a name of its own; it follows the product of as many
+    elements, where there is one alone.
+    """
     kind = kind.removeprefix("Fused")
     origin = node.removeprefix("fused ")
     while origin and origin not in known:
         origin = origin[:-1]
+    before = {key for key in known.values() if key[0] == "product" and key[2] == size}
+    if not origin and kind in _GELUS and len(before) == 1:
+        return before.pop()
     key = known.get(origin, (OTHER, 0, 0))
-    is_product = kind in (*PRODUCTS, "Gelu", "QuickGelu", "BiasGelu") or kind in _FOLLOW
+    is_product = kind in (*PRODUCTS, *_GELUS) or kind in _FOLLOW
     if key[0] == "product" and not is_product:
         return (_KINDS.get(kind, OTHER), 0, 0)
     return key

@@ -72,21 +72,24 @@ def test_what_follows_a_product_counts_for_it() -> None:
     )  # fmt: skip
 
 
-def event(name: str, op: str, us: int) -> dict[str, object]:
-    return {"cat": "Node", "name": f"{name}_kernel_time", "dur": us, "args": {"op_name": op}}
+def event(name: str, op: str, us: int, *shape: int) -> dict[str, object]:
+    arguments = {"op_name": op, "output_type_shape": [{"float": shape}]}
+    return {"cat": "Node", "name": f"{name}_kernel_time", "dur": us, "args": arguments}
 
 
 def test_optimised_nodes_find_what_they_were_made_of() -> None:
     events = [
         event("c0_bn_nchwc", "Conv", 3000),
         event("c0_act", "QuickGelu", 1000),
+        event("Gelu_token_7", "Gelu", 400, 1, 16, 36),
+        event("Gelu_token_8", "Gelu", 50, 77),
         event("ReorderOutput_token_3", "ReorderOutput", 500),
         event("fc_product/MatMulAddFusion", "Gemm", 200),
         event("softmax", "Softmax", 100),
         {"cat": "Session", "name": "model_run", "dur": 9999, "args": {}},
     ]
     assert summed(events, groups(small())) == {
-        CONV: 4.0, (OTHER, 0, 0): 0.5, FC: 0.2, ("softmax", 0, 0): 0.1,
+        CONV: 4.4, (OTHER, 0, 0): 0.55, FC: 0.2, ("softmax", 0, 0): 0.1,
     }  # fmt: skip
 
 
