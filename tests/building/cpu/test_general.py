@@ -52,7 +52,7 @@ def test_one_of_each_kind_with_16_lanes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize("lanes", [16, 8, 4])
+@pytest.mark.parametrize("lanes", [16, pytest.param(8, marks=pytest.mark.full), 4])
 def test_packed_values(group: str, lanes: int) -> None:
     # 8 and 4 lanes differ from 16 in remainders only: a third of the networks each
     cases = GROUPS[group]
