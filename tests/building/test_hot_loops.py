@@ -69,7 +69,7 @@ def test_default_tiles_stay_in_registers(board: str, name: str, tmp_path: Path) 
     [
         ("mobilenet", 9, "rk3399", "cortex-a72"),
         ("mobilenet", 9, "pynq", "cortex-a9"),
-        ("resnet-18", 15, "rk3399", "cortex-a72"),
+        pytest.param("resnet-18", 15, "rk3399", "cortex-a72", marks=pytest.mark.full),
     ],
 )
 def test_networks_keep_their_sums_in_registers(
