@@ -5,7 +5,6 @@ Otherwise the first test that needs it would be slow, its deadline notwithstandi
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import get_args
 
@@ -14,8 +13,7 @@ from toolchain.runtime import Arch, ensure_runtime
 
 
 def main() -> None:
-    """Compile what is missing, on all cores, and say how far it is."""
-    del os.environ["TOOLCHAIN_JOBS"]  # the tests' own is 1
+    """Compile what is missing, and say how far it is."""
     try:
         for arch in get_args(Arch):
             ensure_runtime(arch, progress=lambda line: print(line, file=sys.stderr))

@@ -24,9 +24,13 @@ os.environ.update(
     TOOLCHAIN_CACHE_DIR=CACHE,
     TOOLCHAIN_DATA_DIR=str(_home / "data"),
     TOOLCHAIN_STATE_DIR=str(_home / "state"),
-    TOOLCHAIN_JOBS="1",  # two workers of pytest-xdist keep the cores busy
     TOOLCHAIN_ENGINE="host",  # what images are there is no matter of most tests
 )
+
+
+def pytest_configure() -> None:
+    """Let what a test builds be compiled in its own process: pytest-xdist's workers keep the cores busy."""
+    os.environ["TOOLCHAIN_JOBS"] = "1"
 
 
 def pytest_unconfigure() -> None:

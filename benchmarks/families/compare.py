@@ -94,9 +94,9 @@ def _key(name: str, function: Function | None, keys: set[Key]) -> Key:
     if function is None or not any(word in name for word in _PRODUCTS):
         return (OTHER, 0, 0)
     sizes = [math.prod(shape) for shape in function.shapes]
-    products = sorted(key for key in keys if key[0] == "product")
     # A weight comes second mostly; an input may have as many elements as another product's weight.
-    products.sort(key=lambda key: key[1] not in sizes[1:2])
+    found = (key for key in keys if key[0] == "product")
+    products = sorted(found, key=lambda key: (key[1] not in sizes[1:2], key))
     weighted = [key for key in products if key[1] and key[1] in sizes[:-1]]
     exact = [key for key in weighted if key[2] == sizes[-1]]
     without = [key for key in products if key[1] == 0 and key[2] == sizes[-1]]
