@@ -19,7 +19,14 @@ from toolchain.boards.local import LocalTransport
 from toolchain.boards.provisioning import How, Wish, provision, unprovision
 from toolchain.boards.provisioning.apply import Root, apply_steps
 from toolchain.boards.provisioning.facts import Home, Policy, read_facts
-from toolchain.boards.provisioning.steps import Cargo, Parcel, governor_steps, removal_steps
+from toolchain.boards.provisioning.steps import (
+    Cargo,
+    Parcel,
+    Run,
+    account_steps,
+    governor_steps,
+    removal_steps,
+)
 from toolchain.boards.ssh import SshTransport
 from toolchain.errors import ToolchainError, UsageError
 
@@ -251,3 +258,17 @@ def test_edge_rt_answers_where_it_was_provisioned(remote: Board) -> None:
     assert found.facts["machine"] == remote.profile.arch
     assert remote.transport.listing("bin").keys() == {found.program.removeprefix("bin/")}
     unprovision(remote)
+
+
+def test_an_account_is_made_where_no_folder_is(remote: Board) -> None:
+    assert isinstance(remote.transport, SshTransport)
+    home = SshTransport(remote.transport.address, ".")
+    try:
+        there = Home(home, remote.transport.root)
+        facts = read_facts(remote, there, "tooling")
+        assert facts.mode == ""  # nothing was ever provisioned there
+        (step,) = account_steps(facts, Wish(account="tooling"))
+        harmless = replace(step, action=Run(("true",)))  # no accounts on the machine that runs the tests
+        apply_steps(remote, there, [harmless], Root(()), print)
+    finally:
+        home.close()

@@ -182,7 +182,7 @@ def test_an_account_is_made_once_and_to_the_end(
 ) -> None:
     steps = account_steps(replace(READY, account=line), Wish(account=account))
     assert titles(steps) == expected
-    assert all(step.needs_root for step in steps)
+    assert all(step.needs_root and step.outside for step in steps)
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,8 @@ def removal_steps(facts: Facts, account: str | None) -> list[Step]:
             steps.append(_set_governor("restore", governor, changed))
     if account is not None and facts.account is not None:
         remove = Run(("sh", "-c", _NO_ACCOUNT, "sh", account))
-        steps.append(Step(f"remove the account {account} and its home folder", remove, needs_root=True))
+        title = f"remove the account {account} and its home folder"
+        steps.append(Step(title, remove, needs_root=True, outside=True))
     last = [RECORD] if RECORD in facts.entries else []
     names = [name for name in facts.entries if name != RECORD] + last
     steps += [Step(f"remove {name}", Remove(name)) for name in names]
@@ -205,9 +206,9 @@ def account_steps(facts: Facts, wish: Wish) -> list[Step]:
         return []
     keys = f"{facts.home}/.ssh/authorized_keys"
     action = Run(("sh", "-c", _ACCOUNT, "sh", wish.account, keys))
-    return [
-        Step(f"make the account {wish.account}, opened by the keys of {facts.user}", action, needs_root=True)
-    ]
+    # Outside: the installation's folder will be the account's own, and there may be none of this login.
+    title = f"make the account {wish.account}, opened by the keys of {facts.user}"
+    return [Step(title, action, needs_root=True, outside=True)]
 
 
 def account_comment(facts: Facts) -> str | None:
