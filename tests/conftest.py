@@ -25,6 +25,7 @@ os.environ.update(
     TOOLCHAIN_DATA_DIR=str(_home / "data"),
     TOOLCHAIN_STATE_DIR=str(_home / "state"),
     TOOLCHAIN_ENGINE="host",  # what images are there is no matter of most tests
+    ORT_DISABLE_TELEMETRY="1",  # for tests that import onnxruntime themselves
 )
 
 

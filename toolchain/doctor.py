@@ -93,7 +93,7 @@ def _probe(name: str, program: str, hint: str, expected: Callable[[str], bool] =
     """Run `program` in a Python of its own: a broken pair of libraries may end it by a signal."""
     try:
         done = subprocess.run(
-            [sys.executable, "-c", program],
+            [sys.executable, "-P", "-c", program],
             capture_output=True,
             text=True,
             timeout=PROBE_SECONDS,
@@ -119,7 +119,8 @@ def _libraries() -> Iterator[Check]:
     )
     yield _probe(
         "onnxruntime",
-        "import onnxruntime as o; print(o.__version__, *o.get_available_providers())",
+        "from toolchain.onnxruntime_import import onnxruntime as o; "
+        "print(o.__version__, *o.get_available_providers())",
         reinstall,
         lambda providers: "CPUExecutionProvider" in providers,
     )

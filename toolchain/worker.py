@@ -6,7 +6,6 @@ native code that never returns also holds the lock that the worker's clock needs
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -14,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, TypeVar
+
+from toolchain import module_search
 
 Result = TypeVar("Result")
 _SETTLE_S = 0.2
@@ -96,7 +97,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[place],
                 start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                env=module_search.environment(),
             )
         self._connection, self._process = ours, process
         return ours, process

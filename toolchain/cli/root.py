@@ -9,6 +9,7 @@ import click
 from toolchain import __version__
 from toolchain.cli import failures, output
 from toolchain.cli.lazy import LazyGroup
+from toolchain.module_search import leave_out_current_folder
 
 # In the order of the way through: set up, look, tune, build, measure, clean up.
 COMMANDS = {
@@ -52,4 +53,5 @@ def root() -> None:
 
 def main() -> None:
     """Run the command line of this process and exit with its code."""
+    leave_out_current_folder()
     sys.exit(failures.run(root, sys.argv[1:]))

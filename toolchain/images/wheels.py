@@ -65,7 +65,7 @@ def _download(image: Image, text: str, folder: Path) -> None:
     index, trusted = settings().package_index, authorities()
     done = run(
         [
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
+            *(sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
             *("--only-binary=:all:", "--implementation=cp", "--abi=cp311", "--abi=abi3", "--abi=none"),
             f"--python-version={PYTHON}",
             *(f"--platform={platform}" for platform in platforms),

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import helper
 
 from toolchain.models.folding.constants import Array, Constant
 from toolchain.models.opsets import for_onnxruntime
+from toolchain.onnxruntime_import import onnxruntime
 
 KEPT = 256
 """Sessions kept for nodes of the same kind: making one takes a thousand times as long as running it."""
