@@ -16,7 +16,8 @@ import click
 from onnx import defs
 
 from toolchain.cli.root import EPILOG, root
-from toolchain.config import ENVIRONMENT_PREFIX, FILE_NAME, BoardEntry, Settings
+from toolchain.config import ENVIRONMENT_PREFIX, BoardEntry, Settings
+from toolchain.config_file import FILE_NAME, FILE_VARIABLE
 from toolchain.images.arguments import declared
 from toolchain.images.catalogue import catalogue
 from toolchain.models.folding.fold import SPECIAL
@@ -106,6 +107,10 @@ def configuration() -> str:
             "a first one. An option goes before the environment, the environment before the file, the file",
             "before the default; `toolchain doctor` shows where each value came from. Relative folders in",
             "the file are relative to it.",
+            "",
+            "A file can name programs to run, so it is obeyed only if it is yours or root's, and if no other",
+            f"user can write it or its folder. `{FILE_VARIABLE}=FILE` obeys another, for one command or",
+            f"always (`export`); `{FILE_VARIABLE}=/dev/null` goes without.",
             "",
             "| key | environment | default | |",
             "|---|---|---|---|",

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.config import FILE_NAME, configuration, read_configuration, settings
+from toolchain.config import configuration, read_configuration, settings
+from toolchain.config_file import FILE_NAME
 from toolchain.errors import UsageError
 
 
@@ -40,6 +41,14 @@ def test_folders_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
         ("[board]\nname = 'x'", "board", "edit"),
         ("board = ", "cannot be read", "edit"),
         ("board = '\udc80'", "cannot be read", "edit"),
+        ("jobs = nan", "jobs = nan", "edit"),
+        ("jobs = 1e300", "jobs = 1e+300", "edit"),
+        ("jobs = 5000", "jobs = 5000", "edit"),
+        ("jobs = " + "9" * 5000, "cannot be read", "edit"),
+        ("a = " + "[" * 5000, "cannot be read", "edit"),
+        ('cache_dir = "a\\u0000b"', "it holds a NUL", "edit"),
+        ('"\\u001b[31m" = 3', "'\\x1b[31m'", "board"),
+        ('data_dir = "~no-such-user/x"', "no such home folder", "edit"),
     ],
 )
 def test_a_wrong_file_is_named_with_key_and_what_is_allowed(

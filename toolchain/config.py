@@ -8,45 +8,65 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from toolchain.errors import UsageError
+from toolchain.config_file import FILE_NAME, find_file
+from toolchain.errors import MissingError, UsageError
+from toolchain.foreign import printable, shortened
 
-FILE_NAME = "toolchain.toml"
 _FOLDERS = ("cache_dir", "data_dir", "state_dir", "sysroot_aarch64", "sysroot_arm", "tls_authorities")
 ENVIRONMENT_PREFIX = "TOOLCHAIN_"
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"  # of a board
 
 
-class Settings(BaseModel):
-    """Every key of `toolchain.toml`."""
+def _default_folder(of_this_user: Callable[[str], str]) -> Path:
+    try:
+        return Path(of_this_user("edge-toolchain"))
+    except RuntimeError:  # no HOME, and no such user; `_check_home` says so where it matters
+        return Path("~")
 
-    model_config = ConfigDict(extra="forbid")
+
+class _Table(BaseModel):
+    """A table of `toolchain.toml`."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    @field_validator("*")
+    @classmethod
+    def _can_be_handed_to_a_program(cls, value: Any) -> Any:
+        if "\0" in str(value):  # TOML can write it; no name of a file and no argument may hold it
+            raise ValueError("it holds a NUL")
+        return value
+
+
+class Settings(_Table):
+    """Every key of `toolchain.toml`."""
 
     board: str = Field("local", description="Board or board class used when `--board` is not given.")
     engine: Literal["auto", "docker", "host"] = Field(
         "auto", description="Where `build` and `tune` run; auto: in a container if its image is there."
     )
     cache_dir: Path = Field(
-        Path(platformdirs.user_cache_dir("edge-toolchain")),
+        _default_folder(platformdirs.user_cache_dir),
         description="Compiled runtimes and functions, and zig's cache; `toolchain cache prune` empties it.",
     )
     data_dir: Path = Field(
-        Path(platformdirs.user_data_dir("edge-toolchain")),
+        _default_folder(platformdirs.user_data_dir),
         description="The store of tuning records.",
     )
     state_dir: Path = Field(
-        Path(platformdirs.user_state_dir("edge-toolchain")),
+        _default_folder(platformdirs.user_state_dir),
         description="Emulated boards and the running lab; may be deleted when neither runs.",
     )
     jobs: int = Field(
-        len(os.sched_getaffinity(0)), ge=1, description="Processes that compile at the same time."
+        len(os.sched_getaffinity(0)), ge=1, le=4096, description="Processes that compile at the same time."
     )
     qemu_aarch64: str = Field(
         "qemu-aarch64-static", description="The user-mode emulator for aarch64 programs."
@@ -78,10 +98,10 @@ class Settings(BaseModel):
     )
 
 
-class BoardEntry(BaseModel):
+class BoardEntry(_Table):
     """Every key of `[boards.NAME]`: a board over SSH."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(frozen=True)
 
     board_class: str = Field(alias="class", description="Its board class.")
     host: str = Field(
@@ -129,35 +149,28 @@ class Configuration:
     boards: dict[str, BoardEntry] = field(default_factory=dict)
 
 
-def find_file(start: Path) -> Path | None:
-    """Return the nearest `toolchain.toml` in `start` or a folder above it."""
-    for folder in (start, *start.parents):
-        if (folder / FILE_NAME).is_file():
-            return folder / FILE_NAME
-    return None
-
-
 def read_configuration(start: Path, environment: dict[str, str]) -> Configuration:
     """Merge file and environment into settings.
 
     Raises
     ------
     UsageError
-        The file is not TOML, or a key or value is not allowed; names file, key and what is allowed.
+        The file is another user's or not TOML, or a key or value is not allowed; names file, key and what
+        is allowed.
     """
-    file = find_file(start)
+    file = find_file(start, environment)
     values: dict[str, Any] = {}
     origins = dict.fromkeys(Settings.model_fields, "default")
     if file is not None:
         try:
             values = tomllib.loads(file.read_text())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        except (ValueError, RecursionError, OSError) as error:  # TOML's, UTF-8's, a number of 5000 digits
             raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
         origins.update(dict.fromkeys(values, str(file)))
         # Relative to the file, not to the caller.
         for key in _FOLDERS:
             if isinstance(values.get(key), str) and values[key]:
-                values[key] = str(file.parent / Path(values[key]).expanduser())
+                values[key] = str(file.parent / _expanded(file, key, Path(values[key])))
     for key in Settings.model_fields:
         variable = ENVIRONMENT_PREFIX + key.upper()
         if environment.get(variable):
@@ -168,9 +181,30 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
     origins.pop("boards", None)
     try:
         tables = _File(boards=values.pop("boards", {}))
-        return Configuration(Settings(**values), file, origins, _resolved(tables.boards, file))
+        found = Configuration(Settings(**values), file, origins, _resolved(tables.boards, file))
     except ValidationError as error:
         raise UsageError(*_explain(error, origins, file)) from error
+    _check_home(found)
+    return found
+
+
+def _check_home(found: Configuration) -> None:
+    """Refuse to make folders called `~`: a user without a home folder has no default ones."""
+    for key in ("cache_dir", "data_dir", "state_dir"):
+        folder = getattr(found.settings, key)
+        if found.origins[key] == "default" and not folder.is_absolute():
+            raise MissingError(
+                f"this user has no home folder, which {key} would be in",
+                f"set HOME, or {key} in {FILE_NAME}, or {ENVIRONMENT_PREFIX}{key.upper()}",
+            )
+
+
+def _expanded(file: Path, key: str, path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        said = shortened(repr(str(path)))
+        raise UsageError(f"{file}: {key} = {said}: there is no such home folder", f"edit {file}") from error
 
 
 def _resolved(boards: dict[str, BoardEntry], file: Path | None) -> dict[str, BoardEntry]:
@@ -178,7 +212,9 @@ def _resolved(boards: dict[str, BoardEntry], file: Path | None) -> dict[str, Boa
     if file is None:
         return boards
     return {
-        name: entry.model_copy(update={"identity": file.parent / entry.identity.expanduser()})
+        name: entry.model_copy(
+            update={"identity": file.parent / _expanded(file, f"boards.{name}.identity", entry.identity)}
+        )
         if entry.identity
         else entry
         for name, entry in boards.items()
@@ -187,16 +223,16 @@ def _resolved(boards: dict[str, BoardEntry], file: Path | None) -> dict[str, Boa
 
 def _explain(error: ValidationError, origins: dict[str, str], file: Path | None) -> tuple[str, str]:
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"] if part != "[key]")
-    in_board = first["loc"][0] == "boards"
-    where = str(file) if in_board else origins.get(key.split(".")[0], FILE_NAME)
+    key = printable(".".join(str(part) for part in first["loc"] if part != "[key]"))
+    in_board = first["loc"][:1] == ("boards",)
+    where = str(file) if in_board else origins.get(str(first["loc"][0]) if first["loc"] else "", FILE_NAME)
     if first["type"] in ("extra_forbidden", "missing"):
         keys = (
             [f.alias or n for n, f in BoardEntry.model_fields.items()] if in_board else Settings.model_fields
         )
-        problem = f"unknown key {key!r}" if first["type"] == "extra_forbidden" else f"{key} is missing"
+        problem = f"unknown key '{key}'" if first["type"] == "extra_forbidden" else f"{key} is missing"
         return f"{where}: {problem}", f"the keys are: {', '.join(sorted(keys))}"
-    return f"{where}: {key} = {first['input']!r}: {first['msg']}", f"edit {where}"
+    return f"{where}: {key} = {shortened(repr(first['input']))}: {first['msg']}", f"edit {where}"
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from toolchain.atomic import write_text
-from toolchain.config import ENVIRONMENT_PREFIX, FILE_NAME, Settings
+from toolchain.config import ENVIRONMENT_PREFIX, Settings
+from toolchain.config_file import FILE_NAME
 from toolchain.errors import UsageError
 
 

@@ -31,7 +31,8 @@ from toolchain.boards.hostkeys import fingerprint
 from toolchain.boards.inventory import find_board, find_boards, local_board
 from toolchain.boards.ssh import SshAddress, SshTransport
 from toolchain.boards.status import statuses
-from toolchain.config import FILE_NAME, configuration
+from toolchain.config import configuration
+from toolchain.config_file import FILE_NAME
 from toolchain.errors import ToolchainError
 from toolchain.images.engine import Engine, connect
 from toolchain.models.load import load_model

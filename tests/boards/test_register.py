@@ -10,7 +10,8 @@ import pytest
 from tests.boards.test_address import KEY
 from toolchain.boards import emulated, inventory, register
 from toolchain.boards.ssh import SshTransport
-from toolchain.config import FILE_NAME, BoardEntry, configuration
+from toolchain.config import BoardEntry, configuration
+from toolchain.config_file import FILE_NAME
 from toolchain.errors import ToolchainError, UsageError
 
 MINE = (

@@ -16,7 +16,8 @@ from toolchain.boards.address import SshAddress
 from toolchain.boards.board import Board
 from toolchain.boards.hostkeys import checked_host_key
 from toolchain.boards.ssh import SshTransport
-from toolchain.config import FILE_NAME, NAME, BoardEntry, configuration, state_dir
+from toolchain.config import NAME, BoardEntry, configuration, state_dir
+from toolchain.config_file import FILE_NAME
 from toolchain.errors import UsageError
 from toolchain.profiles import class_names, load_profile
 from toolchain.runtime import arch_of

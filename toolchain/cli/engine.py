@@ -57,7 +57,8 @@ class Container:
             return run_step(engine, step, _bytes(stdout()), _bytes(sys.stderr))
 
     def environment(self, lab: Lab | None) -> dict[str, str]:
-        from toolchain.config import cache_dir, data_dir, state_dir
+        from toolchain.config import cache_dir, configuration, data_dir, state_dir
+        from toolchain.config_file import FILE_VARIABLE
         from toolchain.images.inside import IMAGE_VARIABLE, LOCK_VARIABLE
         from toolchain.rpc.lab import PORT_VARIABLE
 
@@ -70,6 +71,7 @@ class Container:
             IMAGE_VARIABLE: self.image.id,
             LOCK_VARIABLE: self.image.lock,
             **({PORT_VARIABLE: str(lab.port)} if lab else {}),
+            FILE_VARIABLE: str(configuration().file or os.devnull),  # it was looked at here
             "HOME": "/tmp",  # noqa: S108
             "PYTHONUNBUFFERED": "1",  # its output is ours, as it comes
         }
