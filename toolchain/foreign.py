@@ -1,11 +1,19 @@
-"""What foreign libraries, programs and files say, cut to one line."""
+"""What foreign libraries, programs, files and boards say, fit to be shown.
+
+Any of them may hold characters that a terminal obeys (colours, titles, a moved cursor) or that turn the
+reading direction around. Those are shown as Python writes them, `\\x1b` or `\\u202e`: what is there can be
+seen, and does nothing.
+"""
 
 from __future__ import annotations
+
+import re
 
 LONGEST = 300
 """Characters; some messages hold a whole expression."""
 
 _PREFACE = "Error caught from RPC call:"  # of what a board's side raised, on a line of its own
+_LINES = re.compile(r"([\n\t]+)")
 
 
 def first_line(error: BaseException) -> str:
@@ -26,12 +34,27 @@ def last_line(output: bytes) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return `text` without control characters, and its beginning alone where it is long."""
+    """Return `text` as `printable` does, and its beginning alone where it is long."""
     return printable(text if len(text) <= LONGEST else text[:LONGEST] + "…")
 
 
 def printable(text: str) -> str:
-    """Return `text` with control characters replaced: names in a hostile file may hold any."""
-    return "".join(
-        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
-    )
+    """Return `text` on one line, with whatever is not printable escaped; doing it twice changes nothing."""
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def printable_lines(text: str) -> str:
+    """Return `text` with its line ends and tabs as they are, and all else as `printable` does."""
+    if text.isprintable():
+        return text
+    parts = _LINES.split(text.replace("\r\n", "\n"))
+    return "".join(part if index % 2 else printable(part) for index, part in enumerate(parts))
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte of a file's name that is no text
+        return f"\\x{code - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")

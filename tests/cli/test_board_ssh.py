@@ -18,7 +18,8 @@ from tests.cli.conftest import Toolchain
 from toolchain.boards.hostkeys import fingerprint
 from toolchain.boards.inventory import find_boards
 from toolchain.boards.status import statuses
-from toolchain.config import FILE_NAME, configuration
+from toolchain.config import configuration
+from toolchain.config_file import FILE_NAME
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import click
 from toolchain.cli import complete
 from toolchain.cli.in_lab import lab_places
 from toolchain.cli.output import emit, note, output_options, wants_json
+from toolchain.cli.terminal import bytes_for
 
 if TYPE_CHECKING:
     from toolchain.boards.status import Status
@@ -165,7 +166,8 @@ def _line(answer: Status, place: dict[str, str | None]) -> str:
 def execute(board: str, argv: tuple[str, ...], timeout: float) -> None:
     """Run a command in the board's folder and end as it does.
 
-    What it prints is shown as it comes; with --json, at its end. It gets no input: `board shell` does.
+    What it prints is shown as it comes; with --json, at its end. On a terminal control characters are
+    escaped. It gets no input: `board shell` does.
     """
     from toolchain.boards.inventory import find_board
     from toolchain.boards.live import run_live
@@ -181,7 +183,7 @@ def execute(board: str, argv: tuple[str, ...], timeout: float) -> None:
         }
         emit(document, lambda: None)
     else:
-        code = run_live(transport, argv, sys.stdout.buffer, sys.stderr.buffer, timeout)
+        code = run_live(transport, argv, bytes_for(sys.stdout), bytes_for(sys.stderr), timeout)
     click.get_current_context().exit(128 - code if code < 0 else code)
 
 

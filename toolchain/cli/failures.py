@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import errno
 import signal
 import sys
 import traceback
@@ -12,10 +12,26 @@ from types import FrameType
 
 import click
 
-from toolchain.cli import output
+from toolchain.cli import output, terminal
+from toolchain.cli.terminal import OutputError
 from toolchain.errors import ToolchainError
 
 INTERRUPTED = 128 + signal.SIGINT
+
+_SPACE = "free some space"
+_RIGHTS = "change its owner or mode, or use another folder"
+_THIS_MACHINE = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.EROFS: _RIGHTS,
+    errno.EIO: "look at the disk: dmesg",
+    errno.EMFILE: "raise the limit: ulimit -n",
+    errno.ENFILE: "close other programs",
+    errno.ENAMETOOLONG: "use a shorter name",
+}
+"""What the machine refuses and no code of ours has put in better words, and what helps."""
 
 
 def run(command: click.Command, arguments: Sequence[str]) -> int:
@@ -23,12 +39,18 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     as_json = "--json" in arguments
-    with output.stdout_for_the_document() if as_json else nullcontext():
-        code = _run(command, arguments, as_json)
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _forget_stdout()
+    with terminal.escaped_streams():
+        with output.stdout_for_the_document() if as_json else nullcontext():
+            try:
+                code = _run(command, arguments, as_json)
+            except SystemExit as leaving:  # a signal; or click, where nobody reads any more
+                code = leaving.code if isinstance(leaving.code, int) else 1
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            pass  # nobody reads any more
+        except OutputError as error:
+            return _report(False, code or error.exit_code, error.message, error.hint)
     return code
 
 
@@ -37,14 +59,10 @@ def _leave(number: int, _: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-def _forget_stdout() -> None:
-    # Nobody reads any more; without this the interpreter complains about it on its way out.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
 def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int:
     try:
-        code = command.main(list(arguments), prog_name="toolchain", standalone_mode=False)
+        # color: click would leave out escape sequences where no terminal is; here they are shown escaped.
+        code = command.main(list(arguments), prog_name="toolchain", standalone_mode=False, color=True)
         return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         if not as_json:
@@ -57,20 +75,30 @@ def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int
         return _report(as_json, error.exit_code, error.format_message(), hint)
     except (click.Abort, KeyboardInterrupt):
         return _report(as_json, INTERRUPTED, "interrupted", "")
+    except OutputError as error:
+        return _report(False, error.exit_code, error.message, error.hint)
     except ToolchainError as error:
         return _report(as_json, error.exit_code, error.message, error.hint)
     except BrokenPipeError:
-        _forget_stdout()
         return 1
     except MemoryError as error:
         what = f"this machine has too little memory: {error}".removesuffix(": ")
         return _report(as_json, 1, what, "use a smaller --batch or --shape, or a smaller network")
+    except OSError as error:
+        if error.errno not in _THIS_MACHINE:
+            return _bug(as_json, arguments, error)
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return _report(as_json, 1, f"{where}{error.strerror}", _THIS_MACHINE[error.errno])
     except Exception as error:
-        if _verbose(arguments):
-            traceback.print_exc()
-        what = f"{type(error).__name__}: {error}".partition("\n")[0]
-        hint = "run the same command with -v for the traceback, and report it"
-        return _report(as_json, 1, f"this is a bug in the toolchain: {what}", hint)
+        return _bug(as_json, arguments, error)
+
+
+def _bug(as_json: bool, arguments: Sequence[str], error: Exception) -> int:
+    if _verbose(arguments):
+        traceback.print_exc()
+    what = f"{type(error).__name__}: {error}".partition("\n")[0]
+    hint = "run the same command with -v for the traceback, and report it"
+    return _report(as_json, 1, f"this is a bug in the toolchain: {what}", hint)
 
 
 def _verbose(arguments: Sequence[str]) -> bool:
@@ -78,10 +106,19 @@ def _verbose(arguments: Sequence[str]) -> bool:
 
 
 def _report(as_json: bool, code: int, message: str, hint: str) -> int:
-    if as_json:
-        output.print_json({"error": {"code": code, "message": message, "hint": hint}})
-    else:
-        output.note(f"error: {message}")
-        if hint:
-            output.note(f"hint: {hint}")
+    try:
+        if as_json:
+            output.print_json({"error": {"code": code, "message": message, "hint": hint}})
+        else:
+            output.note(f"error: {_indented(message)}")
+            if hint:
+                output.note(f"hint: {_indented(hint)}")
+    except (BrokenPipeError, OutputError):
+        pass  # the exit code says it
     return code
+
+
+def _indented(text: str) -> str:
+    """Return `text` with its second and further lines moved in: none can pass for a line of ours."""
+    first, *more = text.split("\n")
+    return "\n".join([first, *(line if line.startswith("  ") else f"  {line}" for line in more)])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO, TypeVar
 
 import click
+
+from toolchain.cli import terminal
+from toolchain.foreign import printable
 
 _JSON = "toolchain.json"
 _VERBOSE = "toolchain.verbose"
@@ -81,7 +85,8 @@ def stdout_for_the_document() -> Iterator[None]:
             yield
     finally:
         _document_stream = None
-        sys.stdout.flush()
+        with suppress(OSError):  # stderr's, where libraries wrote what is no document
+            sys.stdout.flush()
         os.dup2(kept, 1)
         os.close(kept)
 
@@ -92,29 +97,52 @@ def stdout() -> TextIO:
 
 
 def print_json(document: Any) -> None:
-    """Write `document` to stdout."""
+    """Write `document` to stdout: texts exactly as they are, in ASCII; numbers that are none as null.
+
+    Raises
+    ------
+    OutputError
+        Standard output takes it not.
+    """
+    text = json.dumps(_finite(document), indent=2, default=str, allow_nan=False) + "\n"
     stream = stdout()
-    stream.write(json.dumps(document, indent=2, default=str, allow_nan=False) + "\n")
-    stream.flush()
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        terminal.forget(stream)
+        raise terminal.output_error("standard output", error) from error
+
+
+def _finite(value: Any) -> Any:
+    """Return `value` without NaN and infinity, which JSON has not: null stands for them."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
 
 
 def note(message: str) -> None:
     """Tell of progress, on stderr."""
-    click.echo(message, err=True)
+    terminal.say(message)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print rows in columns: drawn by rich on a terminal, plain where another program reads."""
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     if sys.stdout.isatty():
-        from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
         drawn = Table(*headers, box=None, pad_edge=False, header_style="bold")
         for row in cells:
             drawn.add_row(*(Text(cell) for cell in row))
-        Console().print(drawn)
+        terminal.console().print(drawn)
         return
     lines = [list(headers), *cells]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]

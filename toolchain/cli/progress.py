@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from toolchain.cli import terminal
 from toolchain.cli.output import note
+from toolchain.foreign import printable
 
 if TYPE_CHECKING:
     from toolchain.tuning.events import Event, Listener, Trial
@@ -25,15 +27,25 @@ def step_progress() -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield _counted(note)
         return
-    from rich.console import Console
+    from rich.live import Live
+    from rich.spinner import Spinner
+    from rich.text import Text
 
-    console = Console(stderr=True)
-    with console.status("") as status:
+    spinner = Spinner("dots", style="status.spinner")
+    live = Live(
+        spinner,
+        console=terminal.console(stderr=True),
+        transient=True,
+        refresh_per_second=12.5,  # the spinner's frames
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    with terminal.drawing(live):
 
         def tell(text: str) -> None:
-            status.update(text)
+            spinner.update(text=Text(printable(text)))
             if not _COUNT.search(text) or _is_last(text):
-                console.print(text, markup=False, highlight=False)
+                note(text)
 
         yield tell
 
@@ -88,13 +100,19 @@ def _lines(trials: int) -> Listener:
 
 @contextmanager
 def _bar(trials: int) -> Iterator[Listener]:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from toolchain.tuning.events import Notice, Trial
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    described = TextColumn("{task.description}", markup=False)  # names are no markup
+    progress = Progress(
+        *(described, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
+        console=terminal.console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    with terminal.drawing(progress.live):
         bar = progress.add_task("tuning", total=trials)
 
         def listen(event: Event) -> None:
@@ -102,14 +120,14 @@ def _bar(trials: int) -> Iterator[Listener]:
                 progress.update(
                     bar,
                     advance=event.stage == "search",
-                    description=f"{event.task.id} {describe(event)}",
+                    description=printable(f"{event.task.id} {describe(event)}"),
                 )
                 if event.failure:
-                    progress.console.print(f"{event.task.id} {describe(event)}", markup=False)
+                    note(f"{event.task.id} {describe(event)}")
             elif isinstance(event, Notice):
-                progress.console.print(event.text, markup=False)
+                note(event.text)
             else:
-                progress.update(bar, description=event.text)
+                progress.update(bar, description=printable(event.text))
 
         yield listen
 

@@ -9,6 +9,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.output import note, output_options
+from toolchain.cli.terminal import bytes_for
 
 if TYPE_CHECKING:
     from toolchain.images.catalogue import Image
@@ -36,7 +37,7 @@ def command(names: tuple[str, ...]) -> None:
                 note(f"warning: the image {image.name} is out of date: `toolchain image build {image.name}`")
             note(f"testing {image.name}")
             sys.stderr.flush()
-            tested = smoke_test(engine, image, sys.stderr.buffer)
+            tested = smoke_test(engine, image, bytes_for(sys.stderr))
             if not tested.passed:
                 raise ToolchainError(f"its test {tested}")
             return tested.to_json()
