@@ -7,6 +7,7 @@ import re
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -202,3 +203,15 @@ def test_a_full_disk_leaves_nothing_and_is_told(tmp_path: Path) -> None:
 def test_matplotlib_is_imported_when_it_draws() -> None:
     code = "import sys, toolchain.reports.demo; assert not {'matplotlib', 'jinja2', 'tvm'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
+
+
+def test_names_are_shown_and_not_obeyed() -> None:
+    evil = "a\x1b[31m\u202e\x07<b>"
+    sample = report(board=evil, model=evil, machine=evil)
+    for task in sample.tune["tasks"]:
+        task["name"] = evil
+    bench = {**sample.bench, "operators": [{"name": evil, "ms": 1.0, "calls": 1}], "warnings": [evil]}
+    html = demo_page(replace(sample, bench=bench))
+    assert not {c for c in html if not c.isprintable()} - {"\n", "\t"}
+    assert html.count(r"a\x1b[31m\u202e\x07&lt;b&gt;") > 5  # heading, tables, warning and plots
+    Page(html)

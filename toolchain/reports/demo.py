@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain import atomic
+from toolchain.foreign import printable_lines
 from toolchain.reports.charts import latencies, operators, tuning_curves
 from toolchain.reports.curves import curves
 from toolchain.reports.figures import milliseconds
@@ -64,13 +65,14 @@ def demo_page(report: DemoReport) -> str:
     found = curves(report.tune["tasks"], report.trials)
     times = report.bench.get("times_ms") or []
     per_operator = report.bench.get("operators") or []
-    return environment.from_string(_TEMPLATE.read_text()).render(
+    page = environment.from_string(_TEMPLATE.read_text()).render(
         report=report,
         tuning=tuning_curves(found) if any(curve.relative for curve in found) else "",
         latencies=latencies(times) if times else "",
         operators=operators(per_operator) if per_operator else "",
         speed_up=_speed_up,
     )
+    return printable_lines(page)  # names are escaped for HTML; a browser obeys characters that turn text, too
 
 
 def _speed_up(before: float | None, after: float | None) -> str:
