@@ -43,8 +43,7 @@ build-%: venv ## compile MODEL into a bundle for board or class %, such as build
 	@$(BIN)/toolchain build $(MODEL) --board $* -o $(OUT)
 
 test: venv servers ## what CI runs: linters, types, layers and the tests
-	@$(MAKE) lint
-	@$(BIN)/python -m tests.compile_runtimes
+	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest --cache-clear $(WORKERS) -m "not full" $(PYTEST) || { [ $$? = 1 ] && $(MAKE) again; }
 
 # Deadlines are missed when two test files crowd two cores: what failed gets one run by itself, and both
@@ -54,17 +53,19 @@ again:
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST)
 
 test-all: venv servers ## the tests and every network on every class; the result goes to docs/test-all.md
-	@$(MAKE) lint
-	@$(BIN)/python -m tests.compile_runtimes
+	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest $(WORKERS) -p tests.result_table --result-table docs/test-all.md $(PYTEST)
 
 check: venv servers ## linters, types, layers and the fast tests; under a minute
 	@$(MAKE) lint
 	$(BIN)/python -m pytest $(WORKERS) -q -m "not slow and not full" $(PYTEST)
 
-.PHONY: lint servers
+.PHONY: lint runtimes servers
 servers: venv
 	@tools/servers.sh
+
+runtimes:
+	@$(BIN)/python -m tests.compile_runtimes
 
 lint:
 	$(BIN)/ruff check .
