@@ -40,6 +40,6 @@ class MissingError(ToolchainError):
 
 
 class CheckError(ToolchainError):
-    """A bundle fails its check: hash, hostile member, numerics."""
+    """A bundle fails its check (hash, hostile member, numerics), or a board answers what cannot be right."""
 
     exit_code = 4

@@ -12,6 +12,7 @@ import re
 LONGEST = 300
 """Characters; some messages hold a whole expression."""
 
+_TAIL = 1 << 14  # bytes in which the last line is looked for
 _PREFACE = "Error caught from RPC call:"  # of what a board's side raised, on a line of its own
 _LINES = re.compile(r"([\n\t]+)")
 
@@ -29,7 +30,7 @@ def first_line(error: BaseException) -> str:
 
 def last_line(output: bytes) -> str:
     """Return what a program said last, which is why it failed."""
-    lines = output.decode(errors="replace").strip().splitlines()
+    lines = output.rstrip()[-_TAIL:].decode(errors="replace").strip().splitlines()
     return printable(lines[-1].strip()[:LONGEST]) if lines else "it said nothing"
 
 

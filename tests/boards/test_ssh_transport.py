@@ -56,7 +56,7 @@ def test_a_command_runs_in_the_boards_folder_with_its_input(ssh: SshTransport) -
 def test_much_goes_in_and_comes_out(ssh: SshTransport) -> None:
     data = os.urandom(3_000_000)
     assert ssh.run(["cat"], input=data).stdout == data
-    assert len(ssh.run(["sh", "-c", "head -c 3000000 /dev/zero >&2"]).stderr) == 3_000_000
+    assert len(ssh.run(["sh", "-c", "head -c 1000000 /dev/zero >&2"]).stderr) == 1_000_000
     assert ssh.run(["true"], input=data).returncode == 0
 
 

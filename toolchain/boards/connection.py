@@ -19,6 +19,7 @@ from toolchain.boards.hostkeys import fingerprint
 from toolchain.boards.route import Link, Route, resolve
 from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.foreign import first_line
 
 HANDSHAKE_S = 15.0
 CHANNEL_S = 15.0
@@ -172,7 +173,7 @@ class Connection:
             channel = self._transport.open_session(timeout=CHANNEL_S)
         except (paramiko.SSHException, EOFError, OSError) as error:
             if self.alive:
-                raise ToolchainError(f"{self.label} opens no more sessions: {error}") from error
+                raise ToolchainError(f"{self.label} opens no more sessions: {first_line(error)}") from error
             raise self.lost() from error
         channel.exit_signal = None
         return channel
@@ -235,10 +236,14 @@ def _handshake(
             transport.close()
             if pinned is not None and "host key" in str(error):
                 raise _other_key(address, "no key of that type") from error
-            raise ToolchainError(f"{address.label}: its SSH server is too old for us: {error}") from error
+            raise ToolchainError(
+                f"{address.label}: its SSH server is too old for us: {first_line(error)}"
+            ) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             transport.close()
-            said = link.complaint() or f"no SSH server answered within {HANDSHAKE_S:g} s ({error})"
+            said = (
+                link.complaint() or f"no SSH server answered within {HANDSHAKE_S:g} s ({first_line(error)})"
+            )
             raise LostError(
                 f"{address.label}: {route.host} port {route.port}: {said}",
                 "is that the port of its SSH server?",

@@ -22,6 +22,7 @@ from toolchain.boards.hostkeys import checked_host_key
 from toolchain.boards.ssh import SshAddress
 from toolchain.config import state_dir
 from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.foreign import last_line
 from toolchain.images.archive import add_file
 from toolchain.images.engine import LABEL, Engine, Wanted
 from toolchain.images.system import DEBIAN, ensure_image
@@ -238,7 +239,7 @@ def _free_port() -> int:
 
 
 def _host_key(engine: Engine, container: str) -> str:
-    return checked_host_key(engine.read(container, f"{HOST_KEY}.pub").decode())
+    return checked_host_key(engine.read(container, f"{HOST_KEY}.pub").decode(errors="replace"))
 
 
 def _wait_for_banner(engine: Engine, container: str, port: int, profile: Profile, name: str) -> None:
@@ -259,7 +260,7 @@ def _wait_for_banner(engine: Engine, container: str, port: int, profile: Profile
                 raise _cannot_run(profile)
             what = f"says nothing for {BANNER_SECONDS:g} s" if late else f"ended (container {state})"
             raise ToolchainError(
-                f"board {name}: its SSH server {what}" + (f": {said.splitlines()[-1]}" if said else "")
+                f"board {name}: its SSH server {what}" + (f": {last_line(said.encode())}" if said else "")
             )
         time.sleep(0.1)
 

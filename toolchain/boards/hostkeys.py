@@ -8,6 +8,7 @@ import hashlib
 from pathlib import Path
 
 from toolchain import atomic
+from toolchain.answers import shown
 from toolchain.boards.address import SshAddress
 from toolchain.config import state_dir
 from toolchain.errors import UsageError
@@ -28,7 +29,9 @@ def checked_host_key(text: str) -> str:
         if blob[4 : 4 + size] != words[0].encode() or not size:
             raise ValueError("type and content differ")
     except (IndexError, ValueError, binascii.Error) as error:
-        raise UsageError(f"{text!r} is not a host key", "it looks like: ssh-ed25519 AAAAC3Nz…") from error
+        raise UsageError(
+            f"{shown(text)} is not a host key", "it looks like: ssh-ed25519 AAAAC3Nz…"
+        ) from error
     return f"{words[0]} {words[1]}"
 
 

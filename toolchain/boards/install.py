@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from toolchain.answers import understood
+from toolchain.boards.answers import Facts, whole
 from toolchain.boards.board import Board
 from toolchain.boards.stock import KEEP_PROGRAMS, stocked
 from toolchain.boards.transport import Completed
@@ -26,11 +26,16 @@ class Installed:
     """`edge-rt` on a board: its path there, and what it said about the board."""
 
     program: str
-    facts: dict[str, Any]
+    facts: Facts
 
     def command(self, verb: str, *arguments: str) -> list[str]:
         """Return the command line of one of its verbs; all share one state folder, so one lock."""
-        return [self.program, verb, *arguments, "--state", STATE_FOLDER]
+        return command(self.program, verb, *arguments)
+
+
+def command(program: str, verb: str, *arguments: str) -> list[str]:
+    """Return the command line of a verb of the `edge-rt` that lies at `program` on a board."""
+    return [program, verb, *arguments, "--state", STATE_FOLDER]
 
 
 def installed(board: Board, progress: Callable[[str], None] | None = None) -> Installed:
@@ -69,8 +74,10 @@ def answering(board: Board, program: str, fingerprint: str) -> Installed:
     ------
     ToolchainError
         It does not start, is another one, or the board is not of its class.
+    CheckError
+        What it says of the board cannot be right.
     """
-    completed = board.transport.run(Installed(program, {}).command("info"), timeout=_INFO_SECONDS)
+    completed = board.transport.run(command(program, "info"), timeout=_INFO_SECONDS)
     facts = _facts(board, completed)
     _check(board, facts, fingerprint)
     return Installed(program, facts)
@@ -81,14 +88,10 @@ def install_runtime(board: Board) -> str:
     return installed(board).program
 
 
-def _facts(board: Board, completed: Completed) -> dict[str, Any]:
-    if completed.returncode == 0:
-        try:
-            facts = json.loads(completed.stdout)
-        except ValueError:
-            facts = None
-        if isinstance(facts, dict):
-            return facts
+def _facts(board: Board, completed: Completed) -> Facts:
+    if completed.returncode == 0 and completed.stdout.strip():
+        what = "the answer of `edge-rt info`"
+        return understood(Facts, whole(completed, board.name, what), board.name, what)
     said = last_line(completed.stderr if completed.stderr.strip() else completed.stdout)
     ended = completed.signal_name or f"exit code {completed.returncode}"
     raise ToolchainError(
@@ -97,20 +100,20 @@ def _facts(board: Board, completed: Completed) -> dict[str, Any]:
     )
 
 
-def _check(board: Board, facts: dict[str, Any], fingerprint: str) -> None:
+def _check(board: Board, facts: Facts, fingerprint: str) -> None:
     profile = board.profile
-    if facts["machine"] not in _MACHINES.get(profile.arch, (profile.arch,)):
+    if facts.machine not in _MACHINES.get(profile.arch, (profile.arch,)):
         raise ToolchainError(
-            f"board {board.name} is a {facts['machine']} machine, its class {profile.name} is {profile.arch}",
+            f"board {board.name} is a {facts.machine} machine, its class {profile.name} is {profile.arch}",
             "give the board another class",
         )
-    if profile.glibc and version_key(facts["glibc"]) < version_key(profile.glibc):
+    if profile.glibc and version_key(facts.glibc) < version_key(profile.glibc):
         raise ToolchainError(
-            f"board {board.name} has glibc {facts['glibc']}, its class {profile.name} says {profile.glibc}",
+            f"board {board.name} has glibc {facts.glibc}, its class {profile.name} says {profile.glibc}",
             f"lower `glibc` in the board.toml of {profile.name}",
         )
-    if facts["fingerprint"] != fingerprint:
+    if facts.fingerprint != fingerprint:
         raise ToolchainError(
-            f"board {board.name}: edge-rt there says it is {facts['fingerprint']!r}, not {fingerprint!r}",
+            f"board {board.name}: edge-rt there says it is {facts.fingerprint!r}, not {fingerprint!r}",
             "`toolchain cache prune`, then the same command again",
         )

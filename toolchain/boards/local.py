@@ -8,13 +8,23 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from toolchain import atomic
+from toolchain.boards.exchange import exchange
 from toolchain.boards.process import LocalProcess, end_group, no_core_dump
-from toolchain.boards.transport import Completed, DeadlineError, RemoteFile, checked_path
+from toolchain.boards.transport import (
+    MOST_FILE,
+    Completed,
+    DeadlineError,
+    RemoteFile,
+    checked_path,
+    too_large,
+)
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.interrupts import uninterrupted
+
+_CHUNK = 1 << 20
 
 
 class LocalTransport:
@@ -42,13 +52,20 @@ class LocalTransport:
             with uninterrupted():
                 child = self._started(argv)
             no_core_dump(child)
-            stdout, stderr = child.communicate(input or b"", timeout)
+            output, errors = exchange(child, input or b"", timeout)
         except subprocess.TimeoutExpired as error:
             raise DeadlineError(f"{argv[0]} did not end within {timeout:g} s and was killed") from error
         finally:
             if child is not None:
                 end_group(child)
-        return Completed(tuple(argv), child.returncode, stdout, stderr)
+        return Completed(
+            tuple(argv),
+            child.returncode,
+            output.content(),
+            errors.content(),
+            output.dropped,
+            errors.dropped,
+        )
 
     def spawn(self, argv: Sequence[str], log: Path | None = None) -> LocalProcess:
         """Start a command whose standard input stays open; see `Transport.spawn`."""
@@ -67,14 +84,19 @@ class LocalTransport:
             else:
                 shutil.copyfile(_readable(local), temporary)
 
-    def get(self, remote: str, local: Path) -> None:
+    def get(self, remote: str, local: Path, most: int = MOST_FILE) -> None:
         """Fetch a file; see `Transport.get`."""
         source = self._path(remote)
         self._check_root()
         if not source.is_file():
             raise ToolchainError(f"the board has no file {remote!r} (in {self.root})")
-        with atomic.replacing(local) as temporary:
-            shutil.copyfile(source, temporary)
+        with atomic.replacing(local) as temporary, temporary.open("wb") as file, _opened(source) as content:
+            left = most + 1  # it may grow meanwhile
+            while data := content.read(min(left, _CHUNK)):
+                left -= len(data)
+                if not left:
+                    raise too_large(str(self.root), remote, most)
+                file.write(data)
 
     def listing(self, remote: str) -> dict[str, RemoteFile]:
         """Return a folder's entries; see `Transport.listing`."""
@@ -151,6 +173,13 @@ class LocalTransport:
             )
         reason = "no such program" if error.errno == errno.ENOENT else error.strerror
         return ToolchainError(f"cannot start {argv[0]} in {self.root}: {reason}")
+
+
+def _opened(source: Path) -> IO[bytes]:
+    try:
+        return source.open("rb")
+    except OSError as error:
+        raise ToolchainError(f"cannot read {source}: {error.strerror}") from error
 
 
 def _readable(local: Path) -> Path:

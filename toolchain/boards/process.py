@@ -7,10 +7,13 @@ import os
 import resource
 import signal
 import subprocess
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from toolchain.boards.kept import Log, is_file
 from toolchain.boards.transport import DeadlineError
 from toolchain.interrupts import uninterrupted
 
@@ -18,6 +21,8 @@ _EOF_SECONDS = 2.0  # to end by itself once its input has ended
 _TERM_SECONDS = 2.0
 _KILL_SECONDS = 5.0
 _POLL_SECONDS = 0.005
+_LOG_SECONDS = 2.0  # for its last words; not longer: what left its group may still hold the pipe
+_CHUNK = 1 << 16
 
 
 def kill_group(leader: subprocess.Popen[bytes], number: signal.Signals = signal.SIGKILL) -> None:
@@ -47,16 +52,39 @@ def no_core_dump(child: subprocess.Popen[bytes]) -> None:
         resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
 
 
+@contextlib.contextmanager
+def _errors_to(log: Path | None) -> Iterator[int | IO[bytes]]:
+    """Yield what `Popen` takes for standard error: a pipe where the log has a limit that we must keep."""
+    if log is None:
+        yield subprocess.DEVNULL
+    elif is_file(log):
+        yield subprocess.PIPE
+    else:
+        with log.open("ab") as opened:
+            yield opened
+
+
+class _Logging(threading.Thread):
+    """Writes what a child says to its log, which has a limit."""
+
+    def __init__(self, errors: IO[bytes], log: Path) -> None:
+        super().__init__(name=f"log {log.name}", daemon=True)
+        self._errors, self._log = errors, Log(log)
+        self.start()
+
+    def run(self) -> None:
+        with self._errors, self._log:
+            while data := os.read(self._errors.fileno(), _CHUNK):
+                self._log.write(data)
+
+
 class LocalProcess:
     """A child in its own process group whose standard input stays open until `close`."""
 
     def __init__(self, argv: list[str], cwd: Path, env: dict[str, str], log: Path | None) -> None:
         child: subprocess.Popen[bytes] | None = None
         try:
-            with (
-                open(log, "ab") if log else contextlib.nullcontext(subprocess.DEVNULL) as errors,  # noqa: PTH123
-                uninterrupted(),
-            ):
+            with _errors_to(log) as errors, uninterrupted():
                 child = subprocess.Popen(
                     argv,
                     stdin=subprocess.PIPE,
@@ -67,6 +95,7 @@ class LocalProcess:
                     start_new_session=True,
                 )
             no_core_dump(child)
+            self._logging = _Logging(child.stderr, log) if log and child.stderr else None
         except BaseException:
             if child is not None:
                 end_group(child)
@@ -110,6 +139,8 @@ class LocalProcess:
             kill_group(self._child)
             self.stdout.close()
             self._child.wait(_KILL_SECONDS)
+            if self._logging:
+                self._logging.join(_LOG_SECONDS)
 
     def _ended_within(self, seconds: float) -> bool:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import secrets
 import threading
 import time
@@ -14,15 +15,18 @@ from typing import IO, Any
 
 import paramiko
 
+from toolchain.answers import shown
 from toolchain.boards.connection import Connection
+from toolchain.boards.kept import MOST_ERRORS, Kept, Log
 from toolchain.boards.scripts import command_line
 from toolchain.boards.transport import DeadlineError
-from toolchain.errors import ToolchainError
+from toolchain.errors import CheckError, ToolchainError
 from toolchain.foreign import last_line
 
 START_S = 30.0  # until a script begins; a board under load takes seconds
 _NOISE = 1 << 16  # bytes a login shell may print before
 _READ = 1 << 18
+_ANSWER = re.compile(r"ready( [1-9][0-9]{0,9})?|folder|missing|denied|pipe")
 _JOIN_S = 2.0
 
 
@@ -65,8 +69,8 @@ class Script:
         self.channel = connection.channel()
         self._raw = _Output(self.channel)
         self.stdout: IO[bytes] = io.BufferedReader(self._raw, _READ)
-        self._errors: list[bytes] = []
-        self._log = log
+        self._errors = Kept(MOST_ERRORS, last=True)
+        self._log = Log(log) if log else None
         self._drain = threading.Thread(target=self._read_errors, name="stderr of a board", daemon=True)
         try:
             self.channel.settimeout(START_S)
@@ -91,6 +95,11 @@ class Script:
         """Let reads of `stdout` fail with TimeoutError from then on; None: never."""
         self._raw.deadline = None if seconds is None else time.monotonic() + seconds
 
+    @property
+    def pid(self) -> int:
+        """The number of its process on the board, which leads a group; 0 where it has said none."""
+        return int(self.answer.partition(" ")[2] or 0)
+
     def code(self) -> int | None:
         """Return the return code as in `Completed`, None while it runs; raises when it was lost."""
         if not self.channel.status_event.is_set():
@@ -113,7 +122,12 @@ class Script:
     def errors(self) -> bytes:
         """Return what it printed on its standard error until it ended."""
         self.settle()
-        return b"".join(self._errors)
+        return self._errors.content()
+
+    @property
+    def errors_dropped(self) -> int:
+        """How many bytes it printed there before those."""
+        return self._errors.dropped
 
     def last_words(self) -> str:
         """Return the reason at the end of its last error message."""
@@ -125,7 +139,11 @@ class Script:
             return self._connection.lost()
         if isinstance(error, TimeoutError):
             return DeadlineError(f"{self._connection.label}: no progress for too long; is it very busy?")
-        said = self.last_words() if self._drain.is_alive() or self._errors else str(error or "no exit code")
+        said = (
+            self.last_words()
+            if self._drain.is_alive() or self._errors.content()
+            else str(error or "no exit code")
+        )
         return ToolchainError(f"{self._connection.label}: a command there was cut off: {said}")
 
     def close(self) -> None:
@@ -148,20 +166,27 @@ class Script:
         while line := self.stdout.readline(_NOISE):
             if line.startswith(token + b" "):
                 self.limit(None)
-                return line[len(token) + 1 :].decode(errors="replace").strip()
+                return self._checked(line[len(token) + 1 :].decode(errors="replace").strip())
             noise += len(line)
             if noise > _NOISE:
                 break
         raise EOFError("its login shell did not start a command")
 
+    def _checked(self, answer: str) -> str:
+        if not _ANSWER.fullmatch(answer):
+            raise CheckError(
+                f"{self._connection.label}: a command there begins with {shown(answer)}, which it cannot say",
+                "its login must run a POSIX shell; look with `toolchain board shell`",
+            )
+        return answer
+
     def _read_errors(self) -> None:
-        with open(self._log, "ab") if self._log else contextlib.nullcontext() as log:  # noqa: PTH123
+        with self._log or contextlib.nullcontext() as log:
             while data := self._next_errors():
                 if log:
                     log.write(data)
-                    log.flush()
                 else:
-                    self._errors.append(data)
+                    self._errors.take(data)
 
     def _next_errors(self) -> bytes:
         while True:

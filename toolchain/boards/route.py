@@ -17,6 +17,7 @@ import paramiko
 from toolchain.boards.address import SshAddress
 from toolchain.boards.transport import LostError
 from toolchain.errors import MissingError, UsageError
+from toolchain.foreign import last_line
 
 CONNECT_S = 10.0
 _END_S = 2.0
@@ -181,8 +182,8 @@ class Link:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._proxy.wait(0.5)
         os.set_blocking(self._proxy.stderr.fileno(), False)
-        said = (self._proxy.stderr.read() or b"").decode(errors="replace").strip()
-        return said.splitlines()[-1] if said else ""
+        said = (self._proxy.stderr.read() or b"").strip()
+        return last_line(said) if said else ""
 
     def _through(self, proxy: tuple[str, ...]) -> socket.socket:
         ours, its = socket.socketpair()

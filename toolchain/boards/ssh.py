@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,18 @@ from typing import IO, TYPE_CHECKING, Literal
 from toolchain import atomic
 from toolchain.boards import scripts
 from toolchain.boards.address import SshAddress
-from toolchain.boards.transport import Completed, DeadlineError, LostError, Process, RemoteFile, checked_path
+from toolchain.boards.kept import MOST_OUTPUT, Kept
+from toolchain.boards.listing import MOST_LISTING, listed
+from toolchain.boards.transport import (
+    MOST_FILE,
+    Completed,
+    DeadlineError,
+    LostError,
+    Process,
+    RemoteFile,
+    checked_path,
+    too_large,
+)
 from toolchain.errors import ToolchainError, UsageError
 
 if TYPE_CHECKING:
@@ -28,6 +38,7 @@ _STEP_S = 60.0  # for what is done in no time unless the board's disk hangs
 _PATIENCE_S = 30.0  # between two pieces of a transfer that the board takes or sends
 _SYNC_S = 60.0
 _SLOWEST_DISK = 1e6  # bytes per second: the slowest SD cards
+_SLOWEST_LINK = 1e5  # bytes per second that a file comes with: a poor radio link
 _CHUNK = 1 << 18
 _KILL_S = 5.0
 _WATCHER_S = 1.0
@@ -66,7 +77,9 @@ class SshTransport:
         with self._command(argv, 0, input or b"") as script:
             try:
                 script.limit(deadline - time.monotonic())
-                stdout = script.stdout.read()
+                output = Kept(MOST_OUTPUT)
+                while data := script.stdout.read(_CHUNK):
+                    output.take(data)
                 code = script.wait(max(0.0, deadline - time.monotonic()))
                 if code is None:
                     raise TimeoutError
@@ -77,7 +90,10 @@ class SshTransport:
                 with contextlib.suppress(ToolchainError):
                     self._kill(script)
                 raise
-            return Completed(tuple(argv), code, stdout, script.errors())
+            errors = script.errors()
+            return Completed(
+                tuple(argv), code, output.content(), errors, output.dropped, script.errors_dropped
+            )
 
     def spawn(self, argv: Sequence[str], log: Path | None = None) -> Process:
         """Start a command whose standard input stays open; see `Transport.spawn`."""
@@ -108,24 +124,26 @@ class SshTransport:
                     "`toolchain board status` shows the board's free space",
                 )
 
-    def get(self, remote: str, local: Path) -> None:
+    def get(self, remote: str, local: Path, most: int = MOST_FILE) -> None:
         """Fetch a file; see `Transport.get`."""
         path = str(checked_path(remote))
+        deadline = time.monotonic() + _STEP_S + most / _SLOWEST_LINK
         with self._script(scripts.GET, path) as script:
             if script.answer == "missing":
                 raise ToolchainError(f"{self.address.label} has no file {remote!r} (in {self.root})")
+            left = most
             with atomic.replacing(local) as temporary, temporary.open("wb") as file:
-                while data := self._next(script):
+                while data := self._next(script, deadline):
+                    left -= len(data)
+                    if left < 0:
+                        raise too_large(self.address.label, remote, most)
                     file.write(data)
                 self._done(script, f"cannot read {remote}")
 
     def listing(self, remote: str) -> dict[str, RemoteFile]:
         """Return a folder's entries; see `Transport.listing`."""
-        found = {}
-        for line in self._small(scripts.LISTING, remote, "cannot list").decode(errors="replace").splitlines():
-            if match := re.fullmatch(r"(\d+) (-?\d+) (.+)", line):
-                found[match[3]] = RemoteFile(int(match[1]), float(match[2]))
-        return found
+        text = self._small(scripts.LISTING, remote, "cannot list")
+        return listed(text, self.address.name or self.address.host, remote)
 
     def touch(self, remote: str) -> None:
         """Make a file's time of last change now."""
@@ -139,14 +157,15 @@ class SshTransport:
         with self._script(script, str(checked_path(remote))) as running:
             running.limit(_STEP_S)
             try:
-                output = running.stdout.read()
+                output = running.stdout.read(MOST_LISTING + 1)
             except TimeoutError as error:
                 raise running.failure(error) from error
-            self._done(running, f"{what} {remote}")
+            if len(output) <= MOST_LISTING:  # else there is no need to hear its end
+                self._done(running, f"{what} {remote}")
             return output
 
-    def _next(self, script: Script) -> bytes:
-        script.limit(_PATIENCE_S)
+    def _next(self, script: Script, deadline: float) -> bytes:
+        script.limit(min(_PATIENCE_S, deadline - time.monotonic()))
         try:
             return script.stdout.read(_CHUNK)
         except TimeoutError as error:
@@ -200,9 +219,8 @@ class SshTransport:
         """End a command with its children: its watcher does so when its channel ends, else by number."""
         with contextlib.suppress(OSError, EOFError):
             script.channel.shutdown_write()
-        if script.wait(_WATCHER_S) is None:
-            group = script.answer.partition(" ")[2]
-            with self._command(["sh", "-c", f"kill -KILL -{int(group)}"], 0, b"") as killing:
+        if script.wait(_WATCHER_S) is None and script.pid:
+            with self._command(["sh", "-c", f"kill -KILL -{script.pid}"], 0, b"") as killing:
                 killing.wait(_KILL_S)
             script.wait(_KILL_S)
 
@@ -228,7 +246,7 @@ class SshProcess:
         self._transport = transport
         self._script = script
         self.stdout: IO[bytes] = script.stdout
-        self.pid = int(script.answer.partition(" ")[2])  # on the board
+        self.pid = script.pid  # on the board
 
     def poll(self) -> int | None:
         """Return the return code, None while the command runs."""

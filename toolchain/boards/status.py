@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
+from toolchain.answers import formed
+from toolchain.boards.answers import Provenance, State, text_of
 from toolchain.boards.board import Board
-from toolchain.boards.install import STATE_FOLDER
+from toolchain.boards.install import command
 from toolchain.boards.local import LocalTransport
 from toolchain.boards.ssh import SshTransport
 from toolchain.boards.transport import Transport
 from toolchain.errors import ToolchainError
+from toolchain.foreign import printable
 
 _SECONDS = 30.0
+_WHAT = "what it says of itself"
 
 # Plain POSIX: a board that has nothing of ours answers too. $1 is the installation's folder.
 _SCRIPT = r"""
@@ -104,22 +109,21 @@ def status(board: Board) -> Status:
         said = _said(board)
     except ToolchainError as error:
         return Status(board.name, board.profile.name, error.message, error.hint, devices=devices)
-    degrees = [int(value) / 1000 for value in said.get("millidegrees", []) if value.lstrip("-").isdigit()]
     return Status(
         board.name,
         board.profile.name,
-        load_1min=_number(said, "load_1min"),
-        uptime_s=_whole(said, "uptime_s"),
-        temperature_c=max(degrees, default=None),
-        governor=",".join(sorted(set(said.get("governor", [])))) or None,
-        memory_free_mib=_whole(said, "memory_free_kib", 1024),
-        disk_free_mib=_whole(said, "disk_free_kib", 1024),
-        edge_rt=_version(said["info"][0]) if "info" in said else None,
-        devices=devices + said.get("node", []),
+        load_1min=said.load_1min,
+        uptime_s=said.uptime_s,
+        temperature_c=max((degrees / 1000 for degrees in said.millidegrees), default=None),
+        governor=",".join(sorted(set(said.governor))) or None,
+        memory_free_mib=None if said.memory_free_kib is None else said.memory_free_kib // 1024,
+        disk_free_mib=None if said.disk_free_kib is None else said.disk_free_kib // 1024,
+        edge_rt=None if said.info is None else _version(said.info),
+        devices=[*devices, *said.node],
     )
 
 
-def _said(board: Board) -> dict[str, list[str]]:
+def _said(board: Board) -> State:
     transport = board.transport
     if isinstance(transport, LocalTransport) and transport.emulator:
         return _program_said(transport)  # it has no system of its own
@@ -131,36 +135,26 @@ def _said(board: Board) -> dict[str, list[str]]:
             home.close()
     else:
         completed = transport.run(["sh", "-c", _SCRIPT, "sh", "."], timeout=_SECONDS)
-    said: dict[str, list[str]] = {}
-    for line in completed.stdout.decode(errors="replace").splitlines():
-        key, _, value = line.partition("=")
-        said.setdefault(key, []).append(value)
-    return said
+    lines = text_of(completed, board.name, _WHAT).splitlines()
+    values: dict[str, list[str]] = {}
+    for key, _, value in (line.partition("=") for line in lines):
+        if value.strip():
+            values.setdefault(key, []).append(value)
+    several = {key: tuple(values.pop(key, ())) for key in ("millidegrees", "governor", "node")}
+    return formed(State, {**{key: value[0] for key, value in values.items()}, **several}, board.name, _WHAT)
 
 
-def _program_said(transport: Transport) -> dict[str, list[str]]:
+def _program_said(transport: Transport) -> State:
     there = transport.listing("bin")
     programs = sorted((n for n in there if n.startswith("edge-rt-")), key=lambda n: there[n].changed)
     if not programs:
-        return {}
-    argv = [f"bin/{programs[-1]}", "info", "--state", STATE_FOLDER]
-    return {"info": [transport.run(argv, timeout=_SECONDS).stdout.decode(errors="replace")]}
+        return State()
+    completed = transport.run(command(f"bin/{programs[-1]}", "info"), timeout=_SECONDS)
+    return State(info=completed.stdout.decode(errors="replace"))
 
 
 def _version(info: str) -> str:
     try:
-        return str(json.loads(info)["version"])
-    except (ValueError, KeyError, TypeError):
-        return f"broken: {info.strip()[:100]}"
-
-
-def _number(said: dict[str, list[str]], key: str) -> float | None:
-    try:
-        return float(said[key][0])
-    except (KeyError, ValueError):
-        return None
-
-
-def _whole(said: dict[str, list[str]], key: str, divisor: int = 1) -> int | None:
-    value = _number(said, key)
-    return None if value is None else int(value / divisor)
+        return Provenance.model_validate_json(info).version
+    except ValidationError:
+        return f"broken: {printable(info.strip()[:100])}"

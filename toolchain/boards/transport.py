@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal, Protocol
 
-from toolchain.errors import ToolchainError, UsageError
+from toolchain.errors import CheckError, ToolchainError, UsageError
+
+MOST_FILE = 2**30
+"""Bytes of a file that is fetched, where the caller does not know how many it has."""
 
 
 class DeadlineError(ToolchainError):
@@ -23,13 +26,22 @@ class LostError(ToolchainError):
 class Completed:
     """A command that ended by itself.
 
-    `returncode` is negative when a signal ended it: minus the signal's number.
+    Attributes
+    ----------
+    returncode
+        Negative when a signal ended it: minus the signal's number.
+    stdout, stderr
+        The first `MOST_OUTPUT` bytes that it printed, and the last `MOST_ERRORS`.
+    stdout_dropped, stderr_dropped
+        How many bytes there were besides.
     """
 
     argv: tuple[str, ...]
     returncode: int
     stdout: bytes
     stderr: bytes
+    stdout_dropped: int = 0
+    stderr_dropped: int = 0
 
     @property
     def signal_name(self) -> str | None:
@@ -89,22 +101,39 @@ class Transport(Protocol):
         """
 
     def spawn(self, argv: Sequence[str], log: Path | None = None) -> Process:
-        """Start a command whose standard input stays open; its standard error goes to `log` (here)."""
+        """Start a command whose standard input stays open.
+
+        Its standard error goes to the file `log` (here), up to `MOST_LOG` bytes of it.
+        """
 
     def put(self, local: Path | bytes, remote: str, *, executable: bool = False) -> None:
         """Write a file, whole or not at all, so that it survives a power cut."""
 
-    def get(self, remote: str, local: Path) -> None:
-        """Fetch a file to `local`, whole or not at all."""
+    def get(self, remote: str, local: Path, most: int = MOST_FILE) -> None:
+        """Fetch a file of at most `most` bytes to `local`, whole or not at all."""
 
     def listing(self, remote: str) -> dict[str, RemoteFile]:
-        """Return a folder's entries by name, without temporary ones; empty if it is not there."""
+        """Return a folder's entries by name, without temporary ones; empty if it is not there.
+
+        Raises
+        ------
+        CheckError
+            The board says what no folder can hold.
+        """
 
     def touch(self, remote: str) -> None:
         """Make a file's time of last change now."""
 
     def remove(self, remote: str) -> None:
         """Remove a file or a folder with all it holds; neither need be there."""
+
+
+def too_large(board: str, remote: str, most: int) -> CheckError:
+    """Return the error for a file that has more bytes than are fetched."""
+    return CheckError(
+        f"{board}: {remote} has more than the {most} bytes that it may have; nothing was kept of it",
+        f"look at it: `toolchain board exec BOARD -- ls -l {remote}`",
+    )
 
 
 def checked_path(remote: str) -> PurePosixPath:

@@ -34,7 +34,8 @@ COMMANDS = {
 
 EPILOG = (
     "Exit codes: 0 done; 1 the work began and failed; 2 what was typed or handed over can't be used; "
-    "3 this machine lacks something (see `toolchain doctor`); 4 a bundle fails its check."
+    "3 this machine lacks something (see `toolchain doctor`); 4 a bundle fails its check, or a board answers "
+    "what cannot be right."
 )
 
 

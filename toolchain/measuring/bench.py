@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from toolchain.answers import LARGEST, lie
 from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
+from toolchain.measuring.answers import Timed
 from toolchain.measuring.deadlines import deadline
-from toolchain.measuring.execute import invoke
+from toolchain.measuring.execute import answer_of, check_threads, invoke
 from toolchain.measuring.place import Placed, place
 
 BUDGET_S = 10.0  # the default of --time
@@ -20,6 +23,8 @@ _LEAST_FOR_P99 = 100
 _LEAST_FOR_CONFIDENCE = 10
 _STEADY = 0.1  # standard deviation over mean, above which the mean says little
 _PROFILE_RUNS = 10  # at most, by edge-rt
+_SAMPLE_BYTES = 32  # of an answer; milliseconds with six decimals
+_PROFILE_BYTES = 2**20  # hundreds of functions with long names
 
 
 @dataclass(frozen=True)
@@ -145,13 +150,29 @@ def bench_bundle(
         extra_s=(wait or 0.0) + (budget or 0.0) + 2 * sure * min_repeat_ms / 1000,
         timeout=timeout,
     )
-    answer = invoke(placed, "bench", bundle.sample, options, limit, wait=wait)
+    most = LARGEST + _SAMPLE_BYTES * samples + (_PROFILE_BYTES if profile else 0)
+    check = partial(_check, placed, number=number, samples=samples, profile=profile)
+    answer = invoke(placed, "bench", Timed, bundle.sample, options, limit, wait=wait, most=most, check=check)
     return summary(placed, answer)
 
 
-def summary(placed: Placed, answer: dict[str, Any]) -> BenchResult:
+def _check(placed: Placed, answer: Timed, *, number: int, samples: int, profile: bool) -> None:
+    """Refuse what edge-rt cannot have done when it was asked so."""
+    problem = None
+    if len(answer.times_ms) > samples:
+        problem = f"times_ms has {len(answer.times_ms)} samples where {samples} were asked for"
+    elif answer.number < number:
+        problem = f"number is {answer.number} where at least {number} were asked for"
+    elif profile and not answer.profiled:
+        problem = "operators is missing"
+    if problem:
+        raise lie(placed.board.name, answer_of("bench"), problem)
+    check_threads(placed, "bench", answer.threads)
+
+
+def summary(placed: Placed, answer: Timed) -> BenchResult:
     """Return the statistics of what `edge-rt bench` answered."""
-    times = np.asarray(answer["times_ms"], dtype=np.float64)
+    times = np.asarray(answer.times_ms, dtype=np.float64)
     mean, std = float(times.mean()), float(times.std())
     noise = std / mean if mean > 0 else 0.0
     return BenchResult(
@@ -162,22 +183,22 @@ def summary(placed: Placed, answer: dict[str, Any]) -> BenchResult:
         p99_ms=float(np.percentile(times, 99)) if times.size >= _LEAST_FOR_P99 else None,
         min_ms=float(times.min()),
         runs=times.size,
-        number=answer["number"],
-        threads=answer["threads"],
-        spin_us=answer["spin_us"],
-        peak_rss_mib=answer["peak_rss_mib"],
-        governor=answer["governor"],
-        temperature_c=answer["temperature_c"],
+        number=answer.number,
+        threads=answer.threads,
+        spin_us=answer.spin_us,
+        peak_rss_mib=answer.peak_rss_mib,
+        governor=answer.governor,
+        temperature_c=answer.temperature_c,
         noise=noise,
         confident=times.size >= _LEAST_FOR_CONFIDENCE and noise <= _STEADY,
         warnings=[*placed.warnings, *_warnings(placed, answer, noise, times)],
-        operators=answer.get("operators"),
-        times_ms=tuple(answer["times_ms"]),
+        operators=[each.model_dump() for each in answer.operators] if answer.profiled else None,
+        times_ms=answer.times_ms,
         **placed.describe(),
     )
 
 
-def _warnings(placed: Placed, answer: dict[str, Any], noise: float, times: np.ndarray) -> list[str]:
+def _warnings(placed: Placed, answer: Timed, noise: float, times: np.ndarray) -> list[str]:
     warnings = []
     if placed.board.emulated:
         warnings.append("an emulated board: its times say nothing about silicon")
@@ -187,9 +208,9 @@ def _warnings(placed: Placed, answer: dict[str, Any], noise: float, times: np.nd
         warnings.append(f"the times vary by {noise:.0%} of their mean: something else runs on this CPU")
     if len(times) < _LEAST_FOR_CONFIDENCE:
         warnings.append(f"only {len(times)} runs: give it longer with --time")
-    if answer["governor"] not in (None, "performance"):
-        warnings.append(f"the CPU's governor is {answer['governor']!r}: its clock changes with the load")
-    cpus = placed.runtime.facts["logical_cpus"]
-    if answer["threads"] > cpus:
-        warnings.append(f"{answer['threads']} threads on the {cpus} CPUs of {placed.board.name}")
+    if answer.governor not in (None, "performance"):
+        warnings.append(f"the CPU's governor is {answer.governor!r}: its clock changes with the load")
+    cpus = placed.runtime.facts.logical_cpus
+    if answer.threads > cpus:
+        warnings.append(f"{answer.threads} threads on the {cpus} CPUs of {placed.board.name}")
     return warnings

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import secrets
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from toolchain.boards.transport import Completed, DeadlineError, LostError, Transport
+from toolchain.answers import LARGEST, Kind, lie, shown, understood
+from toolchain.boards.answers import whole
+from toolchain.boards.board import Board
+from toolchain.boards.transport import Completed, DeadlineError, LostError
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.foreign import last_line
+from toolchain.measuring.answers import Failed, Ran
 from toolchain.measuring.deadlines import Deadline
 from toolchain.measuring.fit import lacks_features
+from toolchain.measuring.npz import npz_size, read_npz
 from toolchain.measuring.place import Placed
 
 _RUNS = "run"  # on the board: one folder for each command, gone when it ends
@@ -27,17 +32,22 @@ _EXIT_USAGE, _EXIT_REQUIRES, _EXIT_BUSY = 2, 5, 75  # edge_rt.h
 def invoke(
     placed: Placed,
     verb: str,
+    kind: type[Kind],
     inputs: Mapping[str, np.ndarray],
     options: Sequence[str],
     limit: Deadline,
     *,
     wait: float | None = None,
     output: Path | None = None,
-) -> dict[str, Any]:
+    most: int = LARGEST,
+    check: Callable[[Kind], None],
+) -> Kind:
     """Run one verb of `edge-rt` on the library and return its answer.
 
     Parameters
     ----------
+    kind
+        What the verb answers.
     inputs
         By name; all inputs of the bundle.
     options
@@ -48,16 +58,22 @@ def invoke(
         Seconds to wait for a board that is busy.
     output
         Where to fetch the outputs to, an `.npz` whose keys are the positions; None if the verb has none.
+    most
+        Bytes that the answer may have.
+    check
+        Raises where the answer does not fit what was asked; before the outputs are fetched.
 
     Raises
     ------
     UsageError
         The board's CPU lacks features.
+    CheckError
+        The board says what cannot be right.
     ToolchainError
         Busy, crashed, too slow, unreachable, or failed otherwise; says which.
     """
     transport = placed.board.transport
-    with _scratch(transport) as folder:
+    with _scratch(placed.board) as folder:
         arguments = [placed.library]
         for position, tensor in enumerate(placed.manifest.inputs):
             remote = f"{folder}/{position}.npy"
@@ -82,33 +98,76 @@ def invoke(
                 f"{limit.seconds:g} s ({limit.reason}) and was killed",
                 "give it longer: --timeout S",
             ) from error
-        answer = _answer(placed, verb, completed)
+        if completed.returncode != 0:
+            raise _failure(placed, verb, completed)
+        what = answer_of(verb)
+        text = whole(completed, placed.board.name, what)
+        answer = understood(kind, text, placed.board.name, what, most)
+        check(answer)
         if output:
-            transport.get(f"{folder}/out.npz", output)
+            transport.get(f"{folder}/out.npz", output, npz_size(placed.manifest.outputs))
         return answer
+
+
+def answer_of(verb: str) -> str:
+    """Return how messages call the answer of a verb."""
+    return f"the answer of `edge-rt {verb}`"
 
 
 def fetched_outputs(
     placed: Placed, inputs: Mapping[str, np.ndarray], limit: Deadline, wait: float | None
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Run one inference; return the outputs by name, in the network's order, and edge-rt's answer."""
+) -> dict[str, np.ndarray]:
+    """Run one inference; return the outputs by name, in the network's order.
+
+    Raises
+    ------
+    CheckError
+        The board returns other outputs than the bundle has; besides what `invoke` raises.
+    """
     with tempfile.TemporaryDirectory(prefix="edge-toolchain-") as folder:
         file = Path(folder) / "out.npz"
-        answer = invoke(placed, "run", inputs, [], limit, wait=wait, output=file)
-        with np.load(file, allow_pickle=False) as found:
-            outputs = {
-                tensor.name: found[str(position)] for position, tensor in enumerate(placed.manifest.outputs)
-            }
-    return outputs, answer
+        check = partial(_check, placed)
+        invoke(placed, "run", Ran, inputs, [], limit, wait=wait, output=file, check=check)
+        try:
+            return read_npz(file, placed.manifest.outputs)
+        except ValueError as error:
+            raise lie(placed.board.name, "the file out.npz of `edge-rt run`", str(error)) from error
+
+
+def _check(placed: Placed, answer: Ran) -> None:
+    """Refuse other outputs than the bundle's."""
+    board, specs = placed.board.name, placed.manifest.outputs
+    if len(answer.outputs) != len(specs):
+        problem = f"outputs has {len(answer.outputs)} where the bundle has {len(specs)}"
+        raise lie(board, answer_of("run"), problem)
+    for place, (spec, output) in enumerate(zip(specs, answer.outputs, strict=True)):
+        if (output.dtype, output.shape) != (spec.dtype, spec.shape):
+            says, wanted = _form(output.dtype, output.shape), _form(spec.dtype, spec.shape)
+            problem = f"outputs.{place} is {says} where {spec.name!r} is {wanted} in the bundle"
+            raise lie(board, answer_of("run"), problem)
+    check_threads(placed, "run", answer.threads)
+
+
+def check_threads(placed: Placed, verb: str, threads: int) -> None:
+    """Refuse an answer that was computed with other threads than asked for, or says so."""
+    if threads != placed.threads:
+        raise lie(
+            placed.board.name, answer_of(verb), f"threads is {threads} where {placed.threads} were asked for"
+        )
+
+
+def _form(dtype: str, shape: Sequence[int]) -> str:
+    return f"{dtype}[{','.join(map(str, shape))}]"
 
 
 @contextlib.contextmanager
-def _scratch(transport: Transport) -> Iterator[str]:
+def _scratch(board: Board) -> Iterator[str]:
     """Yield a new folder's name on the board; the folder is removed in the end."""
+    transport = board.transport
     folder = f"{_RUNS}/{secrets.token_hex(8)}"
     try:
         transport.put(b"", f"{folder}/begun")
-        _sweep(transport, folder)
+        _sweep(board, folder)
         yield folder
     except LostError:
         raise  # nothing can be removed there; it is swept when the board is back
@@ -119,20 +178,15 @@ def _scratch(transport: Transport) -> Iterator[str]:
     transport.remove(folder)
 
 
-def _sweep(transport: Transport, mine: str) -> None:
+def _sweep(board: Board, mine: str) -> None:
     """Remove what killed owners left. Ages are by the board's own clock, which may be years off."""
-    there = transport.listing(_RUNS)
-    now = there[mine.partition("/")[2]].changed
-    for name, entry in there.items():
-        if now - entry.changed > _STALE_S:
-            transport.remove(f"{_RUNS}/{name}")
-
-
-def _holder(problem: Mapping[str, Any]) -> str:
-    holder = problem.get("holder")
-    if isinstance(holder, dict):
-        return f"{holder.get('what')} (process {holder.get('pid')} there) holds it"
-    return str(problem.get("message", "another measurement is running"))
+    there = board.transport.listing(_RUNS)
+    name = mine.partition("/")[2]
+    if name not in there:
+        raise lie(board.name, f"the listing of its folder {_RUNS}", f"{name} is missing, just made there")
+    for other, entry in there.items():
+        if there[name].changed - entry.changed > _STALE_S:
+            board.transport.remove(f"{_RUNS}/{other}")
 
 
 def _npy(array: np.ndarray) -> bytes:
@@ -141,35 +195,31 @@ def _npy(array: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def _answer(placed: Placed, verb: str, completed: Completed) -> dict[str, Any]:
-    """Return edge-rt's document; turn its failures into ours."""
-    name = placed.board.name
+def _failure(placed: Placed, verb: str, completed: Completed) -> ToolchainError:
+    """Return the error of ours for one of edge-rt's."""
+    name, code = placed.board.name, completed.returncode
     what = f"{verb} of {placed.manifest.model.name} on board {name}"
     if completed.signal_name:
-        raise ToolchainError(
+        return ToolchainError(
             f"{what}: the library crashed with {completed.signal_name}",
             "build the bundle anew; if it crashes again, without tuning records",
         )
-    try:
-        document = json.loads(completed.stdout)
-        if not isinstance(document, dict):
-            raise ValueError("not an object")
-    except ValueError as error:
-        last = completed.stderr.decode(errors="replace").strip()[-300:]
-        raise ToolchainError(
-            f"{what}: edge-rt gave no answer (exit code {completed.returncode}): {last or 'it said nothing'}"
-        ) from error
-    if completed.returncode == 0:
-        return document
-    problem = document.get("error", {})
-    message = f"{what}: {problem.get('message', f'exit code {completed.returncode}')}"
-    if completed.returncode == _EXIT_REQUIRES:
-        raise lacks_features(placed.manifest, placed.board, list(problem.get("missing", [])))
-    if completed.returncode == _EXIT_BUSY:
-        raise ToolchainError(
-            f"board {name} is busy: {_holder(problem)}",
-            "wait for it: --wait 60",
+    if not completed.stdout.strip():
+        return ToolchainError(
+            f"{what}: edge-rt gave no answer (exit code {code}): {last_line(completed.stderr)}"
         )
-    if completed.returncode == _EXIT_USAGE:
-        raise UsageError(message)
-    raise ToolchainError(message)
+    told = f"{answer_of(verb)} (exit code {code})"
+    problem = understood(Failed, whole(completed, name, told), name, told).error
+    if code == _EXIT_REQUIRES:
+        unasked = set(problem.missing) - set(placed.manifest.requires)
+        if unasked or not problem.missing:
+            return lie(
+                name, told, f"error.missing is {shown(', '.join(problem.missing))}, none of which it needs"
+            )
+        return lacks_features(placed.manifest, placed.board, list(problem.missing))
+    if code == _EXIT_BUSY:
+        holder = problem.holder
+        who = f"{holder.what} (process {holder.pid} there) holds it" if holder else problem.message
+        return ToolchainError(f"board {name} is busy: {who}", "wait for it: --wait 60")
+    message = f"{what}: {problem.message}"
+    return UsageError(message) if code == _EXIT_USAGE else ToolchainError(message)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from toolchain.boards.answers import Facts
 from toolchain.boards.board import Board
 from toolchain.bundles.manifest import Manifest
 from toolchain.errors import UsageError
@@ -33,7 +31,7 @@ def check_machine(manifest: Manifest, board: Board) -> None:
         )
 
 
-def check_facts(manifest: Manifest, board: Board, facts: Mapping[str, Any]) -> None:
+def check_facts(manifest: Manifest, board: Board, facts: Facts) -> None:
     """Refuse a bundle that needs what this board's CPU or C library lacks.
 
     Parameters
@@ -46,13 +44,13 @@ def check_facts(manifest: Manifest, board: Board, facts: Mapping[str, Any]) -> N
     UsageError
         Names what is missing.
     """
-    missing = [feature for feature in manifest.requires if feature not in facts["cpu_features"]]
+    missing = [feature for feature in manifest.requires if feature not in facts.cpu_features]
     if missing:
         raise lacks_features(manifest, board, missing)
-    if manifest.glibc and version_key(facts["glibc"]) < version_key(manifest.glibc):
+    if manifest.glibc and version_key(facts.glibc) < version_key(manifest.glibc):
         raise UsageError(
             f"bundle for another board: built for glibc {manifest.glibc} and later "
-            f"({manifest.board_class}), board {board.name} has {facts['glibc']}",
+            f"({manifest.board_class}), board {board.name} has {facts.glibc}",
             _build_for(manifest, board),
         )
 

@@ -40,7 +40,7 @@ class Placed:
         """Return what every result says about where it was made."""
         return {
             "board": self.board.name,
-            "machine": self.runtime.facts["machine"],
+            "machine": self.runtime.facts.machine,
             "emulated": self.board.emulated,
             "shared_cpu": self.board.shared_cpu,
             "cluster": self.cluster,

@@ -61,4 +61,4 @@ def run_bundle(
         extra_s=wait or 0.0,
         timeout=timeout,
     )
-    return fetched_outputs(placed, inputs, limit, wait)[0]
+    return fetched_outputs(placed, inputs, limit, wait)

@@ -83,13 +83,11 @@ def verify_bundle(
     limit = deadline(
         manifest.model.flops, board.profile, emulated=board.emulated, extra_s=wait or 0.0, timeout=timeout
     )
-    outputs, answer = fetched_outputs(placed, bundle.sample, limit, wait)
+    outputs = fetched_outputs(placed, bundle.sample, limit, wait)
     comparison = compare(
         outputs,
         bundle.expected,
         dict.fromkeys(bundle.expected, manifest.tolerance),
         frozenset(manifest.model.softmax_outputs),
     )
-    return VerifyResult(
-        comparison, manifest.dtype, answer["threads"], placed.describe(), tuple(placed.warnings)
-    )
+    return VerifyResult(comparison, manifest.dtype, placed.threads, placed.describe(), tuple(placed.warnings))

@@ -15,6 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from pydantic import ValidationError
+
+from toolchain import answers
 from toolchain.atomic import cannot_write
 from toolchain.config import data_dir
 from toolchain.errors import ToolchainError, UsageError
@@ -29,9 +32,8 @@ _REFUSED = {"SQLITE_FULL": errno.ENOSPC, "SQLITE_READONLY": errno.EACCES, "SQLIT
 _LOCKED = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
 _DIGESTS = "SELECT DISTINCT digest, failure FROM records"
 _OF_KEY = "workload=? AND triple=? AND cpu=? AND level=? AND threads=? AND board_class=?"
-_CHOICE_FIRST = (
-    "AND best_ms IS NOT NULL ORDER BY confirmed DESC, CASE WHEN confirmed THEN -id ELSE best_ms END, id"
-)
+_MEASURED = f"AND {rows.POSSIBLE} AND best_ms IS NOT NULL"
+_CHOICE_FIRST = f"{_MEASURED} ORDER BY confirmed DESC, CASE WHEN confirmed THEN -id ELSE best_ms END, id"
 
 
 def user_store() -> RecordStore:
@@ -115,31 +117,27 @@ class RecordStore:
         """Return the choice among records of some kinds, for every key with this workload and triple."""
         found = self._all(f"{rows.SELECT} WHERE workload=? AND triple=? {_CHOICE_FIRST}", (workload, triple))
         choices: dict[RecordKey, Record] = {}
-        for record in map(rows.record, found):
+        for record in self._records(found):
             if record.kind in kinds:
                 choices.setdefault(record.key, record)
         return list(choices.values())
 
     def top(self, key: RecordKey, count: int) -> list[Record]:
         """Return the `count` fastest MetaSchedule records of this key, fastest first."""
-        query = (
-            f"{rows.SELECT} WHERE {_OF_KEY} AND best_ms IS NOT NULL AND kind=? ORDER BY best_ms, id LIMIT ?"
-        )
-        return [
-            rows.record(found) for found in self._all(query, (*rows.key_values(key), METASCHEDULE, count))
-        ]
+        query = f"{rows.SELECT} WHERE {_OF_KEY} {_MEASURED} AND kind=? ORDER BY best_ms, id LIMIT ?"
+        return self._records(self._all(query, (*rows.key_values(key), METASCHEDULE, count)))
 
     def all(self, key: RecordKey | None = None) -> list[Record]:
         """Return every record (of one key), failures included, oldest first."""
-        query: str = rows.SELECT
+        query = f"{rows.SELECT} WHERE {rows.POSSIBLE}"
         values: tuple[rows.Value, ...] = ()
         if key is not None:
-            query, values = f"{query} WHERE {_OF_KEY}", rows.key_values(key)
-        return [rows.record(found) for found in self._all(f"{query} ORDER BY id", values)]
+            query, values = f"{query} AND {_OF_KEY}", rows.key_values(key)
+        return self._records(self._all(f"{query} ORDER BY id", values))
 
     def measured(self, key: RecordKey) -> set[str]:
         """Return the digests of candidates that need no second measurement on this key."""
-        found = self._all(f"{_DIGESTS} WHERE {_OF_KEY}", rows.key_values(key))
+        found = self._all(f"{_DIGESTS} WHERE {_OF_KEY} AND {rows.POSSIBLE}", rows.key_values(key))
         return {digest for digest, failure in found if failure not in PASSING_FAILURES}
 
     def close(self) -> None:
@@ -154,6 +152,16 @@ class RecordStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _records(self, found: Sequence[tuple[Any, ...]]) -> list[Record]:
+        try:
+            return [rows.record(row) for row in found]
+        except ValueError as error:
+            what = answers.problem(error) if isinstance(error, ValidationError) else str(error)
+            raise UsageError(
+                f"the records in {self.path} cannot be read: {what}",
+                f"move the file away, for instance to {self.path.name}.damaged, or put a copy back",
+            ) from error
 
     def _all(self, query: str, values: tuple[rows.Value, ...]) -> list[tuple[Any, ...]]:
         with self._explained(), self._lock:

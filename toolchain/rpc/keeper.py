@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import signal
 import threading
@@ -10,8 +9,11 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from pydantic import ValidationError
+
+from toolchain.boards.answers import ServerSaid
 from toolchain.boards.board import Board
 from toolchain.boards.install import Installed, installed
 from toolchain.boards.ssh import SshTransport
@@ -203,13 +205,13 @@ class Keeper(threading.Thread):
 
     def _hear(self, line: str) -> None:
         log.info("%s: %s", self.board.name, line)
-        if "port" in _document(line):
+        if _document(line).port:
             self.serving, self.failure = True, None
 
     def _ended(self, said: str, code: int | None) -> ToolchainError:
-        error = _document(said).get("error")
-        if isinstance(error, dict):
-            reason = str(error.get("message"))
+        error = _document(said).error
+        if error is not None:
+            reason = error.message
         elif code is not None and code < 0:
             reason = f"by signal {-code} ({signal.strsignal(-code)})"
         else:
@@ -221,9 +223,8 @@ class Keeper(threading.Thread):
         return ToolchainError(message, hint)
 
 
-def _document(line: str) -> dict[str, Any]:
+def _document(line: str) -> ServerSaid:
     try:
-        document = json.loads(line)
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
+        return ServerSaid.model_validate_json(line)
+    except ValidationError:  # it may say anything else, too
+        return ServerSaid()

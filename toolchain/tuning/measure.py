@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import tvm
 
+from toolchain.answers import lie, shown, understood
+from toolchain.boards.answers import Facts
 from toolchain.building.cpu.layout import Array
 from toolchain.building.parameter import Parameter
 from toolchain.errors import ToolchainError
@@ -82,6 +84,8 @@ def measure(request: Request) -> Measured:
     ------
     ToolchainError
         The lab, not the candidate, is at fault.
+    CheckError
+        The board says of itself, or of the time it took, what cannot be right.
     """
     session = connect(
         request.grant,
@@ -90,9 +94,10 @@ def measure(request: Request) -> Measured:
         threads=request.threads,
         cluster=request.cluster,
     )
+    board = request.key.partition("@")[2] or request.key
     stage: Failure = "upload"
     try:
-        facts = json.loads(session.get_function("edge.info")())
+        facts = _facts(board, session.get_function("edge.info")())
         session.upload(str(request.library))
         library = session.load_module(request.library.name)
         device = session.cpu(0)
@@ -112,9 +117,9 @@ def measure(request: Request) -> Measured:
             min_repeat_ms=request.min_repeat_ms,
         )(*tensors)
         return Measured(
-            tuple(seconds * 1e3 for seconds in timed.results),
-            governor=facts["governor"],
-            temperature_c=facts["temperature_c"],
+            _milliseconds(board, timed.results, request.timeout_s),
+            governor=facts.governor,
+            temperature_c=facts.temperature_c,
         )
     except tvm.error.RPCSessionTimeoutError:
         return Measured(failure="timeout", message=f"not done within {request.timeout_s:.0f} s")
@@ -122,6 +127,22 @@ def measure(request: Request) -> Measured:
         raise
     except Exception as error:  # TVM raises anything from TypeError to its own kinds
         return Measured(failure=stage, message=first_line(error))
+
+
+def _facts(board: str, said: object) -> Facts:
+    what = "the answer of edge.info"
+    if not isinstance(said, str):
+        raise lie(board, what, f"it is {shown(said)}, no text")
+    return understood(Facts, said, board, what)
+
+
+def _milliseconds(board: str, results: Sequence[float], longest_s: float) -> tuple[float, ...]:
+    """Return measured seconds as milliseconds; what no clock can have shown must not become a record."""
+    for seconds in results:
+        if not 0 < seconds <= longest_s:
+            problem = f"{shown(seconds)} s of a session that ends after {longest_s:g} s"
+            raise lie(board, "the time of a measurement", problem)
+    return tuple(seconds * 1e3 for seconds in results)
 
 
 def _arrays(parameters: tuple[Parameter, ...]) -> list[Array]:

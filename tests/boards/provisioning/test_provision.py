@@ -255,7 +255,7 @@ def test_edge_rt_answers_where_it_was_provisioned(remote: Board) -> None:
     assert provision(remote).changed
     assert not provision(remote).changed
     found = installed(remote)
-    assert found.facts["machine"] == remote.profile.arch
+    assert found.facts.machine == remote.profile.arch
     assert remote.transport.listing("bin").keys() == {found.program.removeprefix("bin/")}
     unprovision(remote)
 

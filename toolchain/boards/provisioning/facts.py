@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from toolchain.answers import Answer, Word, formed, lie, problem, shown
+from toolchain.boards.answers import text_of
 from toolchain.boards.board import Board
 from toolchain.boards.transport import RemoteFile, Transport
 from toolchain.errors import ToolchainError
@@ -27,6 +29,24 @@ _NEEDED = {
 }
 
 Sudo = Literal["root", "free", "password", "none"]
+_WHAT = "what it says of itself"
+
+
+class _Said(Answer):
+    """The lines that come once."""
+
+    machine: Word
+    bits: Word
+    glibc: Word
+    user: Word
+    home: Word
+    root: Word
+    mode: str = Field(pattern=r"^[0-7]{0,4}$")
+    writable: Literal["yes", "no"]
+    free_kib: int = Field(ge=0, le=2**60)
+    sudo: Sudo
+    clock: int = Field(ge=0, le=10**12)
+    account: Word | None = None
 
 
 class Record(BaseModel):
@@ -35,7 +55,7 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1] = 1
-    governors: dict[str, str] = {}  # of each policy's folder, the governor before ours
+    governors: dict[Word, Word] = {}  # of each policy's folder, the governor before ours
 
 
 @dataclass(frozen=True)
@@ -132,7 +152,7 @@ def read_facts(
             f"{last_line(completed.stderr)}",
             "provisioning needs a POSIX shell and coreutils (or busybox) on the board",
         )
-    return parse_facts(board.name, completed.stdout.decode(errors="replace"), before, after)
+    return parse_facts(board.name, text_of(completed, board.name, _WHAT), before, after)
 
 
 def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
@@ -146,39 +166,41 @@ def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
     Raises
     ------
     ToolchainError
-        Something is missing, unknown or of the wrong form; says which line.
+        Something is missing, unknown or of the wrong form; says which line or field.
     """
     one, many = _lines(board, text)
+    said = formed(_Said, one, board, _WHAT)
     try:
-        clock = int(one["clock"])
         return Facts(
-            machine=_machine(one["machine"], one["bits"]),
-            glibc=_glibc(one["glibc"]),
-            user=one["user"],
-            home=one["home"],
-            root=one["root"],
-            mode=one["mode"],
-            writable=one["writable"] == "yes",
-            free_kib=int(one["free_kib"]),
-            sudo=_sudo(one["sudo"]),
+            machine=_machine(said.machine, said.bits),
+            glibc=_glibc(said.glibc),
+            user=said.user,
+            home=said.home,
+            root=said.root,
+            mode=said.mode,
+            writable=said.writable == "yes",
+            free_kib=said.free_kib,
+            sudo=said.sudo,
             # The board looked at its clock somewhere between the two.
-            clock_offset_s=clock - min(max(clock, before), after),
+            clock_offset_s=said.clock - min(max(said.clock, before), after),
             policies=tuple(_policy(line) for line in many["policy"]),
             files=dict(_file(line) for line in many["file"]),
             links=dict(_pair(line) for line in many["link"]),
             entries=tuple(many["entry"]),
-            record=Record.model_validate_json(one["record"]) if one["record"] else Record(),
-            account=one.get("account") or None,
+            record=_record(board, said.root, one["record"]),
+            account=said.account or None,
         )
+    except ValueError as error:
+        raise lie(board, _WHAT, str(error)) from error
+
+
+def _record(board: str, root: str, text: str) -> Record:
+    try:
+        return Record.model_validate_json(text) if text else Record()
     except ValidationError as error:
         raise ToolchainError(
-            f"board {board}: {one['root']}/{RECORD} is broken: {error.errors()[0]['msg']}",
+            f"board {board}: {root}/{RECORD} is broken: {problem(error)}",
             f"remove that file on the board: `toolchain board exec {board} -- rm {RECORD}`",
-        ) from error
-    except ValueError as error:
-        raise ToolchainError(
-            f"board {board} says of itself what cannot be understood: {error}",
-            "provisioning needs a POSIX shell and coreutils (or busybox) on the board",
         ) from error
 
 
@@ -189,6 +211,8 @@ def _lines(board: str, text: str) -> tuple[dict[str, str], dict[str, list[str]]]
     if _FIRST in lines and lines[-1] == _LAST:
         for line in lines[lines.index(_FIRST) + 1 : -1]:
             key, _, value = line.partition("=")
+            if not line.isprintable():
+                raise _unclear(board, line)
             if key in _REPEATED:
                 many[key].append(value)
             elif (key in _NEEDED or key == "account") and key not in one:
@@ -218,22 +242,22 @@ def _glibc(text: str) -> str | None:
     return found.group(1) if found else None
 
 
-def _sudo(text: str) -> Sudo:
-    if text not in ("root", "free", "password", "none"):
-        raise ValueError(f"sudo={text}")
-    return cast(Sudo, text)
-
-
 def _policy(line: str) -> Policy:
-    folder, governor, available = line.split("|")
-    return Policy(folder, governor, tuple(available.split()))
+    parts = line.split("|")
+    if len(parts) != 3:
+        raise ValueError(f"policy is {shown(line)}: folder, governor and governors are wanted")
+    return Policy(parts[0], parts[1], tuple(parts[2].split()))
 
 
 def _file(line: str) -> tuple[str, RemoteFile]:
-    size, changed, path = line.split(" ", 2)
-    return path, RemoteFile(int(size), float(changed))
+    found = re.fullmatch(r"([0-9]{1,19}) (-?[0-9]{1,19}) (.+)", line)
+    if not found:
+        raise ValueError(f"file is {shown(line)}: size, time and path are wanted")
+    return found[3], RemoteFile(int(found[1]), float(found[2]))
 
 
 def _pair(line: str) -> tuple[str, str]:
-    first, second = line.split(" ", 1)
+    first, blank, second = line.partition(" ")
+    if not blank:
+        raise ValueError(f"link is {shown(line)}: path and target are wanted")
     return first, second

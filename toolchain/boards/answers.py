@@ -1,0 +1,96 @@
+"""What `edge-rt` says of a board."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from toolchain.answers import LARGEST, Answer, Sentence, Several, Word, lie
+from toolchain.boards.transport import Completed
+
+Version = Annotated[str, Field(pattern=r"^[0-9]{1,4}(\.[0-9]{1,4}){1,3}$")]
+Celsius = Annotated[float, Field(ge=-300, le=10_000)]  # a broken sensor says odd things
+
+
+class Facts(Answer):
+    """What `edge-rt info` says, as far as anything depends on it.
+
+    Attributes
+    ----------
+    fingerprint
+        Of the sources that this edge-rt was compiled from.
+    cpu_features
+        In Linux's words.
+    governor, temperature_c
+        None where the board's system doesn't say.
+    """
+
+    version: Word
+    fingerprint: Word
+    machine: Word
+    glibc: Version
+    cpu_features: Several[Word] = Field(max_length=2000)
+    logical_cpus: int = Field(ge=1, le=2**16)
+    governor: Word | None
+    temperature_c: Celsius | None
+
+
+class Provenance(Answer):
+    """Which edge-rt lies there, of this version or another."""
+
+    version: Word
+
+
+class State(Answer):
+    """How a board is, read from the lines of a script; None where its system doesn't say."""
+
+    load_1min: float | None = Field(None, ge=0, le=1e6)
+    uptime_s: int | None = Field(None, ge=0, le=10**11)
+    millidegrees: Several[int] = Field((), max_length=1000)
+    governor: Several[Word] = Field((), max_length=10_000)
+    memory_free_kib: int | None = Field(None, ge=0, le=2**50)
+    disk_free_kib: int | None = Field(None, ge=0, le=2**60)
+    node: Several[Word] = Field((), max_length=1000)
+    info: str | None = None
+
+
+class ServerFailure(Answer):
+    """Why a server could not begin, or has ended."""
+
+    message: Sentence = ""
+
+
+class ServerSaid(Answer):
+    """One line of `edge-rt serve`: the port once it serves, or an error."""
+
+    port: int | None = Field(None, ge=1, le=65535)
+    error: ServerFailure | None = None
+
+
+def text_of(completed: Completed, board: str, what: str, most: int = LARGEST) -> str:
+    """Return what a script printed, of which every line becomes some values.
+
+    Raises
+    ------
+    CheckError
+        It is longer than a script of ours can make it.
+    """
+    size = len(completed.stdout) + completed.stdout_dropped
+    if size > most:
+        raise lie(board, what, f"it has {size} bytes, more than the {most} that are read")
+    return completed.stdout.decode(errors="replace")
+
+
+def whole(completed: Completed, board: str, what: str) -> bytes:
+    """Return what a command printed.
+
+    Raises
+    ------
+    CheckError
+        It printed more than is read.
+    """
+    if completed.stdout_dropped:
+        read = len(completed.stdout)
+        raise lie(board, what, f"it has {read + completed.stdout_dropped} bytes, of which {read} are read")
+    return completed.stdout

@@ -1,0 +1,35 @@
+"""A folder of a board, as `scripts.LISTING` prints it."""
+
+from __future__ import annotations
+
+import re
+
+from toolchain.answers import lie, shown
+from toolchain.boards.transport import RemoteFile
+
+MOST_LISTING = 4 * 2**20
+"""Bytes of a listing: tens of thousands of entries, where our folders have some."""
+
+_ENTRY = re.compile(r"([0-9]{1,19}) (-?[0-9]{1,19}) ([^/]+)")
+
+
+def listed(text: bytes, board: str, folder: str) -> dict[str, RemoteFile]:
+    """Return a folder's entries by name.
+
+    Lines of another form are left out: they belong to names with a line break.
+
+    Raises
+    ------
+    CheckError
+        The listing is longer than any folder of ours, or a name in it leads elsewhere.
+    """
+    what = f"the listing of its folder {folder}"
+    if len(text) > MOST_LISTING:
+        raise lie(board, what, f"it has more than {MOST_LISTING} bytes")
+    found = {}
+    for line in text.decode(errors="replace").splitlines():
+        if match := _ENTRY.fullmatch(line):
+            if match[3] in (".", ".."):
+                raise lie(board, what, f"{shown(match[3])} is no entry")
+            found[match[3]] = RemoteFile(int(match[1]), float(match[2]))
+    return found

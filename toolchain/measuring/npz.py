@@ -1,0 +1,106 @@
+"""The file that `edge-rt run` writes its outputs to.
+
+Only one form is right: the zip file that edge-rt's `npy.cc` writes for the manifest's outputs. It is written
+and compared here rather than parsed, as in `bundles.tensors`: sizes, counts, names and headers of another
+board's file are never used, and no byte is read before the file has the size that follows from the manifest.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from toolchain.bundles.manifest import Tensor
+
+_MAGIC = b"\x93NUMPY\x01\x00"
+_ALIGNMENT = 64
+_FIELDS = struct.Struct("<HHHHHIIIHH")  # what zip's two headers of a member share
+_VERSION, _UTF8_NAMES, _STORED, _TIME, _DATE, _NO_EXTRA = 20, 0x800, 0, 0, 0x21, 0
+_LOCAL, _CENTRAL, _END = b"PK\3\4", b"PK\1\2", b"PK\5\6"
+_CENTRAL_ENDS = bytes(10)  # comment, disk, attributes
+
+
+def npz_size(specs: Sequence[Tensor]) -> int:
+    """Return how many bytes the file of these outputs has."""
+    end = len(_directory([0] * len(specs), specs))
+    return sum(len(_head(0, place, spec)) + spec.nbytes for place, spec in enumerate(specs)) + end
+
+
+def read_npz(file: Path, specs: Sequence[Tensor]) -> dict[str, np.ndarray]:
+    """Return the outputs by name, in the manifest's order.
+
+    Raises
+    ------
+    ValueError
+        The file is not the one that these outputs make; says where.
+    """
+    size, expected = file.stat().st_size, npz_size(specs)
+    if size != expected:
+        raise ValueError(f"it has {size} bytes; {expected} are what the manifest's outputs make")
+    content = bytearray(size)
+    with file.open("rb") as opened:
+        opened.readinto(content)
+    view = memoryview(content)
+    outputs, sums, at = {}, [], 0
+    for place, spec in enumerate(specs):
+        start = at + len(_head(0, place, spec))
+        end = start + spec.nbytes
+        header = _npy_header(spec)
+        sums.append(zlib.crc32(view[start - len(header) : end]))
+        if view[at:start] != _head(sums[-1], place, spec):
+            raise ValueError(f"output {spec.name!r} is not an intact {_form(spec)}, which the manifest says")
+        outputs[spec.name] = np.frombuffer(content, _dtype(spec), spec.nbytes // _dtype(spec).itemsize, start)
+        outputs[spec.name] = outputs[spec.name].reshape(spec.shape)
+        if spec.dtype == "bool" and outputs[spec.name].view(np.uint8).max(initial=0) > 1:
+            raise ValueError(f"output {spec.name!r} holds a bool that is neither true nor false")
+        at = end
+    if view[at:] != _directory(sums, specs):
+        raise ValueError("its directory is not that of the manifest's outputs")
+    return outputs
+
+
+def _head(crc: int, place: int, spec: Tensor) -> bytes:
+    """Return what precedes an output's elements."""
+    header = _npy_header(spec)
+    return _LOCAL + _fields(crc, place, spec) + _name(place) + header
+
+
+def _directory(sums: Sequence[int], specs: Sequence[Tensor]) -> bytes:
+    """Return what follows the last output."""
+    entries, at = b"", 0
+    for place, (crc, spec) in enumerate(zip(sums, specs, strict=True)):
+        offset = struct.pack("<I", at % 2**32)
+        entries += _CENTRAL + struct.pack("<H", _VERSION) + _fields(crc, place, spec)
+        entries += _CENTRAL_ENDS + offset + _name(place)
+        at += len(_head(0, place, spec)) + spec.nbytes
+    count = len(specs)
+    return entries + _END + struct.pack("<IHHIIH", 0, count, count, len(entries), at % 2**32, 0)
+
+
+def _fields(crc: int, place: int, spec: Tensor) -> bytes:
+    size = (len(_npy_header(spec)) + spec.nbytes) % 2**32  # edge-rt refuses to write outputs above 4 GiB
+    name = len(_name(place))
+    return _FIELDS.pack(_VERSION, _UTF8_NAMES, _STORED, _TIME, _DATE, crc, size, size, name, _NO_EXTRA)
+
+
+def _name(place: int) -> bytes:
+    return f"{place}.npy".encode()
+
+
+def _npy_header(spec: Tensor) -> bytes:
+    shape = "".join(f"{extent}," for extent in spec.shape)
+    text = f"{{'descr': {_dtype(spec).str!r}, 'fortran_order': False, 'shape': ({shape}), }}"
+    text += " " * (_ALIGNMENT - 1 - (len(_MAGIC) + 2 + len(text)) % _ALIGNMENT) + "\n"
+    return _MAGIC + len(text).to_bytes(2, "little") + text.encode()
+
+
+def _dtype(spec: Tensor) -> np.dtype:
+    return np.dtype(spec.dtype).newbyteorder("<")
+
+
+def _form(spec: Tensor) -> str:
+    return f"{spec.dtype}[{','.join(map(str, spec.shape))}]"
