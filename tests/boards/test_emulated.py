@@ -29,7 +29,7 @@ def test_a_board_starts_answers_and_stops(state: Path) -> None:
     board = emulated.start("rk3399", "process")
     assert board.name == "rk3399-emulated"
     facts = installed(find_board("rk3399-emulated")).facts
-    assert facts["machine"] == "aarch64"
+    assert facts.machine == "aarch64"
     assert "asimd" in facts["cpu_features"]
     with pytest.raises(UsageError, match="rk3399-emulated already runs"):
         emulated.start("rk3399", "process")
@@ -120,7 +120,7 @@ def test_of_two_that_start_the_same_board_one_gets_it(state: Path) -> None:
     assert sorted(starter.returncode for starter in starters) == [0, 2, 2]
     assert sum("rk3399-emulated already runs" in words for words in said) == 2
     assert left(state) == ["rk3399-emulated"]
-    assert installed(find_board("rk3399-emulated")).facts["machine"] == "aarch64"
+    assert installed(find_board("rk3399-emulated")).facts.machine == "aarch64"
 
 
 @pytest.mark.slow
@@ -138,7 +138,7 @@ def test_a_killed_start_leaves_a_board_that_works_or_none(state: Path) -> None:
             starter.kill()
         seen.add(len(emulated.names()))
         for name in emulated.names():
-            assert installed(find_board(name)).facts["machine"] == "aarch64"
+            assert installed(find_board(name)).facts.machine == "aarch64"
             emulated.stop(name)
     assert seen <= {0, 1}
     emulated.start("rk3399", "process")

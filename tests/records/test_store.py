@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.records.samples import KEY, put
-from toolchain.errors import ToolchainError, UsageError
+from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.records.record import SCHEDULES
 from toolchain.records.store import RecordStore
 
@@ -48,6 +48,36 @@ def test_failures_keep_their_class_and_are_never_best(store: RecordStore) -> Non
     assert store.best(KEY, SCHEDULES) is None
     assert [record.failure for record in store.all(KEY)] == ["build", "build", "timeout", "upload"]
     assert store.measured(KEY) == {"a", "b", "c"}  # an upload that failed says nothing about d
+
+
+@pytest.mark.parametrize("ms", [-1.0, 0.0, float("nan"), float("inf"), 1e300])
+def test_a_time_that_cannot_be_is_no_record(store: RecordStore, ms: float) -> None:
+    put(store, 2.0)
+    with pytest.raises(CheckError, match=r"board local: .* ms cannot be right; no record was made of it"):
+        put(store, 1.0, run_ms=(0.5, ms))
+    with pytest.raises(CheckError):
+        put(store, 1.0, run_ms=())
+    assert [record.best_ms for record in store.all()] == [2.0]
+
+
+@pytest.mark.parametrize("ms", [-1.0, 0.0, float("inf")])
+def test_a_time_that_an_earlier_version_believed_is_left_alone(store: RecordStore, ms: float) -> None:
+    good, bad = put(store, 2.0), put(store, 3.0)
+    with sqlite3.connect(store.path) as db:
+        db.execute("UPDATE records SET best_ms=?, run_ms=? WHERE digest=?", (ms, f"[{ms}]", bad.digest))
+    assert store.best(KEY, SCHEDULES) == good
+    assert store.top(KEY, 5) == store.all() == [good]
+    assert store.measured(KEY) == {good.digest}
+
+
+@pytest.mark.parametrize("text", ["abc", "5", "[]", "[null]", '["1"]', "[-1.0, 5.0]", "[" * 5000])
+def test_times_of_another_form_are_a_damaged_store(store: RecordStore, text: str) -> None:
+    put(store, 2.0)
+    with sqlite3.connect(store.path) as db:
+        db.execute("UPDATE records SET run_ms=?", (text,))
+    with pytest.raises(UsageError, match=r"the records in .* cannot be read") as raised:
+        store.best(KEY, SCHEDULES)
+    assert "move the file away" in raised.value.hint
 
 
 def test_measured_is_per_key(store: RecordStore) -> None:

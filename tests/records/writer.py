@@ -9,6 +9,6 @@ from tests.records.samples import put
 from toolchain.records.store import RecordStore
 
 with RecordStore(Path(sys.argv[1])) as store:
-    for number in range(int(sys.argv[2])):
+    for number in range(1, int(sys.argv[2]) + 1):
         put(store, float(number), payload="x" * 1000)
         print(float(number), flush=True)

@@ -166,7 +166,8 @@ def _line(answer: Status, place: dict[str, str | None]) -> str:
 def execute(board: str, argv: tuple[str, ...], timeout: float) -> None:
     """Run a command in the board's folder and end as it does.
 
-    What it prints is shown as it comes; with --json, at its end. On a terminal control characters are
+    What it prints is shown as it comes; with --json, at its end: the first 16 MiB of its output and the last
+    1 MiB of its errors, and how many bytes were dropped. On a terminal control characters are
     escaped. It gets no input: `board shell` does.
     """
     from toolchain.boards.inventory import find_board
@@ -180,6 +181,8 @@ def execute(board: str, argv: tuple[str, ...], timeout: float) -> None:
             "returncode": code,
             "stdout": completed.stdout.decode(errors="replace"),
             "stderr": completed.stderr.decode(errors="replace"),
+            "stdout_dropped": completed.stdout_dropped,
+            "stderr_dropped": completed.stderr_dropped,
         }
         emit(document, lambda: None)
     else:

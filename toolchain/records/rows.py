@@ -58,7 +58,7 @@ def record(row: tuple[Any, ...]) -> Record:
         A column of it is not what `INSERT` writes.
     """
     fields = dict(zip(_NAMES, row, strict=True))
-    fields["run_ms"] = _TIMES.validate_json(fields["run_ms"])
+    fields["run_ms"] = _TIMES.validate_json(fields["run_ms"], strict=True)
     if (fields["failure"] is None) != bool(fields["run_ms"]):
         raise ValueError("a record has times, or a failure")
     fields["confirmed"] = bool(fields["confirmed"])
