@@ -167,6 +167,14 @@ def test_a_newer_schema_asks_for_an_upgrade(bundle):
     assert isinstance(error, UsageError) and "newer toolchain" in error.message and "upgrade" in error.hint
 
 
+def with_flops(flops: float):
+    def change(values):
+        values["model"]["flops"] = flops
+        return json.dumps(values).encode()
+
+    return change
+
+
 def sized(name: str, size: int):
     def change(values):
         values["files"][name]["size"] = size
@@ -197,6 +205,13 @@ def more(kind: str, count: int):
         (changing(schema_version=None), "schema_version"),
         (changing(surprise=1), "surprise"),
         (changing(threads=0), "threads"),
+        (changing(threads=2**40), "threads"),
+        (changing(tolerance=float("nan")), "tolerance"),
+        (changing(tolerance=float("inf")), "tolerance"),
+        (with_flops(10**300), "model.flops"),
+        (with_flops(1e300), "model.flops"),
+        (with_flops(float("nan")), "model.flops"),
+        (lambda _: b'{"flops": ' + b"9" * 5000 + b"}", "not JSON"),
         (changing(glibc="new"), "glibc"),
         (changing(glibc=None), "glibc is None, but target.triple is aarch64-unknown-linux-gnu"),
         (changing(files={}), "library.so"),
@@ -298,3 +313,11 @@ except Exception as error:
         [sys.executable, "-c", program, bundle], capture_output=True, timeout=60, env=environment
     )
     assert done.stdout == b"CheckError\n", done.stderr
+
+
+def test_a_file_of_holes_costs_no_memory(bundle):
+    """A few kilobytes on the disk can be gigabytes to read: zeros, whose sums are easily right."""
+    bundle.write_bytes(rebuilt(bundle, manifest=sized("library.so", layout.MAX_LIBRARY)))
+    os.truncate(bundle, layout.MAX_LIBRARY)
+    error = refusal(bundle)
+    assert error.exit_code == 2 and "the rest is holes" in error.message

@@ -82,6 +82,9 @@ def test_ctrl_c_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
         ["model", "inspect", "mobilenet", "--layout", "sideways"],
         ["board", "emulate", "start", "rk3399", "--kind", "magic"],
         ["lab", "start", "--port", "99999"],
+        ["bench", "x.bundle", "--time", "nan"],
+        ["verify", "x.bundle", "--timeout", "1e300"],
+        ["run", "x.bundle", "--wait", "inf"],
     ],
     ids=" ".join,
 )

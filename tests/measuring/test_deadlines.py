@@ -38,3 +38,7 @@ def test_the_reason_says_what_was_counted() -> None:
         "for 4 x 1.1 GFLOP on an emulated aarch64 board"
     )
     assert "20.0 GFLOP" in deadline(0, RK3399, emulated=False).reason
+
+
+def test_no_bundle_can_ask_for_more_than_a_wait_can_last() -> None:
+    assert deadline(2.0**63, RK3399, emulated=True, runs=10**6).seconds == 14 * 86400

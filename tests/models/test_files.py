@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from tests.models.graphs import classifier
 from toolchain.errors import UsageError
@@ -180,3 +183,72 @@ def test_external_data_outside_the_folder_is_refused(external: Path, location: s
     path.write_bytes(model.SerializeToString())
     with pytest.raises(UsageError, match="lies outside the folder of the model"):
         load_model(str(path), OPTIONS)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "folder"])
+def test_what_would_be_read_for_ever_is_no_external_data(external: Path, kind: str) -> None:
+    weights = external.with_name("weights.bin")
+    weights.unlink()
+    if kind == "pipe":
+        os.mkfifo(weights)
+    elif kind == "folder":
+        weights.mkdir()
+    else:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(os.path.relpath(weights))
+    with pytest.raises(UsageError, match=r"weights.bin cannot be read: "):
+        load_model(str(external), OPTIONS)
+
+
+def test_a_pipe_is_no_model(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "net.onnx")
+    with pytest.raises(UsageError, match="it is a pipe, not a plain file"):
+        load_model(str(tmp_path / "net.onnx"), OPTIONS)
+
+
+def doubling(depth: int) -> onnx.ModelProto:
+    """Return a model whose function calls one twice, which calls one twice, and so on."""
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = [helper.make_function("own", "f0", "x", "y", [helper.make_node("Relu", "x", "y")], sets)]
+    for each in range(1, depth):
+        twice = [helper.make_node(f"f{each - 1}", a, b, domain="own") for a, b in ("xt", "ty")]
+        functions.append(helper.make_function("own", f"f{each}", "x", "y", twice, sets))
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 2]) for name in "xy"]
+    call = helper.make_node(f"f{depth - 1}", "x", "y", domain="own")
+    graph = helper.make_graph([call], "doubling", ends[:1], ends[1:])
+    return helper.make_model(graph, functions=functions, opset_imports=sets, ir_version=8)
+
+
+def test_functions_that_would_fill_any_memory_are_counted_first(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    onnx.save(doubling(6), path)
+    assert len(inspect_model(str(path), OPTIONS)["operators"]) == 1
+    onnx.save(doubling(40), path)
+    assert path.stat().st_size < 3000
+    with pytest.raises(UsageError, match="with its functions written out it has 549755813888 nodes"):
+        load_model(str(path), OPTIONS)
+
+
+def test_a_function_that_calls_itself_is_refused(tmp_path: Path) -> None:
+    model = doubling(2)
+    model.functions[0].node[0].op_type = "f1"
+    model.functions[0].node[0].domain = "own"
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(UsageError, match="its function 'f1' calls itself"):
+        load_model(str(tmp_path / "net.onnx"), OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("dims", "position", "says"),
+    [([1] * 2000, 0, "2000"), ([2**40], 0, "it would have"), ([4], 9, "out of")],
+)
+def test_a_sparse_tensor_that_is_broken(tmp_path: Path, dims: list[int], position: int, says: str) -> None:
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 2]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", ends[:1], ends[1:])
+    values = helper.make_tensor("w", onnx.TensorProto.FLOAT, [1], [1.0])
+    indices = helper.make_tensor("i", onnx.TensorProto.INT64, [1], [position])
+    graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, dims))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(UsageError, match=f"(?i)sparse tensor .*{says}"):
+        load_model(str(tmp_path / "net.onnx"), OPTIONS)

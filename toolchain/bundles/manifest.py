@@ -40,7 +40,9 @@ class ModelFacts(_Strict):
     )
     sha256: _Sha256 = Field(description="of the network's source")
     softmax_outputs: tuple[str, ...] = Field((), description="outputs compared as log-probabilities")
-    flops: int = Field(0, ge=0, description="floating-point operations of one inference; 0: not known")
+    flops: int = Field(
+        0, ge=0, le=2**63 - 1, description="floating-point operations of one inference; 0: not known"
+    )
 
 
 class TargetFacts(_Strict):
@@ -71,7 +73,7 @@ class TaskFacts(_Strict):
 
     id: str
     name: str
-    weight: int = Field(ge=0)
+    weight: int = Field(ge=0, le=2**31)
     tuned: bool
     improved: bool
     source: str = Field("", description="which records decided it; empty when untuned")
@@ -112,13 +114,13 @@ class Manifest(_Strict):
     emulated: bool = Field(description="built with the records of emulated boards")
     board: str
     cluster: str = Field(description="cpu of the cores that it was built for")
-    threads: int = Field(ge=1)
+    threads: int = Field(ge=1, le=4096)
     glibc: str | None = Field(
         pattern=r"^\d+\.\d+$", description="the oldest C library that loads the library; none on Android"
     )
     inputs: tuple[Tensor, ...] = Field(min_length=1)
     outputs: tuple[Tensor, ...] = Field(min_length=1)
-    tolerance: float = Field(gt=0, description="largest max|y-r| / max|r| of any output")
+    tolerance: float = Field(gt=0, le=1, description="largest max|y-r| / max|r| of any output")
     tvm: str
     tvm_ffi: str
     engine: EngineFacts = EngineFacts()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from toolchain.bundles.manifest import SCHEMA_VERSION, Manifest, Tensor
 from toolchain.bundles.reader import Reader
 from toolchain.bundles.tensors import decode
 from toolchain.errors import UsageError
+from toolchain.plain_files import open_plain
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,8 @@ def read_bundle(path: Path) -> Bundle:
         A byte was changed, or a member is huge, foreign, or not a plain file.
     """
     try:
-        # Without waiting: opening a pipe would block until someone writes to it.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise UsageError(f"{path} is not a file", "give the bundle that `toolchain build` wrote")
-            return _read(Reader(path, file, status.st_size))
+        with open_plain(path) as file:
+            return _read(Reader(path, file, os.fstat(file.fileno()).st_size))
     except OSError as error:
         raise UsageError(
             f"cannot read the bundle {path}: {error.strerror}", "give the bundle that `toolchain build` wrote"

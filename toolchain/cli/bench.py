@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolchain.cli.options import board_name, board_option, bundle_argument, place_options
+from toolchain.cli.options import Seconds, board_name, board_option, bundle_argument, place_options
 from toolchain.cli.output import emit, note, output_options, table
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--time",
     "time_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(),
     metavar="S",
     help="Seconds to spend, warm-up included; default 10, unlimited with --repeat.",
 )

@@ -11,6 +11,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.in_lab import lab_places
+from toolchain.cli.options import Seconds
 from toolchain.cli.output import emit, note, output_options, wants_json
 from toolchain.cli.terminal import bytes_for
 
@@ -159,7 +160,7 @@ def _line(answer: Status, place: dict[str, str | None]) -> str:
 @_board
 @click.argument("argv", metavar="-- COMMAND…", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True, metavar="S",
+    "--timeout", type=Seconds(), default=600.0, show_default=True, metavar="S",
     help="Seconds until it is killed.",
 )  # fmt: skip
 @output_options

@@ -13,6 +13,9 @@ from click.core import ParameterSource
 from toolchain.cli import complete
 from toolchain.errors import UsageError
 
+LONGEST_S = 14 * 86400.0
+"""Of any wait: the system's own end at 24 days."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _BOARD_VARIABLE = "TOOLCHAIN_BOARD"
@@ -38,6 +41,20 @@ engine_option = click.option(
     help="Where the step runs: in the board class's image, or on this machine. "
     "Default: `engine` of toolchain.toml, else auto.",
 )
+
+
+class Seconds(click.FloatRange):
+    """A time that can be waited for: finite, above 0 (or 0 too), at most two weeks."""
+
+    def __init__(self, *, zero: bool = False) -> None:
+        super().__init__(min=0, min_open=not zero)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number of seconds."""
+        seconds = float(super().convert(value, param, ctx))
+        if not seconds <= LONGEST_S:  # NaN is not, either
+            self.fail(f"{value} is no time to wait for; at most {LONGEST_S:.0f} seconds (two weeks) are.")
+        return seconds
 
 
 def board_option(help_text: str) -> Callable[[Function], Function]:
@@ -129,13 +146,13 @@ def place_options(function: Function) -> Function:
             ),
             click.option(
                 "--timeout",
-                type=click.FloatRange(min=0, min_open=True),
+                type=Seconds(),
                 metavar="S",
                 help="Seconds until the board is given up; default: from the network's FLOPs and the board.",
             ),
             click.option(
                 "--wait",
-                type=click.FloatRange(min=0),
+                type=Seconds(zero=True),
                 metavar="S",
                 help="Seconds to wait for a board that is busy; default: none.",
             ),

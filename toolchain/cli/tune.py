@@ -8,7 +8,14 @@ import click
 
 from toolchain.cli.engine import container_for, files_of
 from toolchain.cli.model_options import model_argument, model_options
-from toolchain.cli.options import board_name, board_option, cluster_option, device_option, engine_option
+from toolchain.cli.options import (
+    Seconds,
+    board_name,
+    board_option,
+    cluster_option,
+    device_option,
+    engine_option,
+)
 from toolchain.cli.output import emit, output_options, table
 from toolchain.cli.progress import trial_progress
 
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--time",
     "time_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(),
     metavar="S",
     help="Begin no new batch after S seconds.",
 )
@@ -53,7 +60,7 @@ if TYPE_CHECKING:
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(),
     metavar="S",
     help="For one candidate on the board; default: from its FLOPs.",
 )

@@ -64,9 +64,16 @@ def state_of(engine: Engine, image: Image) -> ImageState:
         image.tag,
         str(found["Id"]),
         round(found["Size"] / 2**20, 1),
-        datetime.fromisoformat(found["Created"]),
+        _created(found),
         stale=is_stale(engine, image, found),
     )
+
+
+def _created(found: Mapping[str, Any]) -> datetime | None:
+    try:
+        return datetime.fromisoformat(found["Created"])
+    except (KeyError, TypeError, ValueError):  # whoever made the image says when, or does not
+        return None
 
 
 def is_stale(engine: Engine, image: Image, facts: Mapping[str, Any]) -> bool:

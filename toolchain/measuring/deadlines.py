@@ -19,6 +19,7 @@ _SLOWEST = min(_FLOPS_PER_S.values())
 _EMULATED = 2e7
 _START_S = 30.0  # to start the program and load the library on a busy machine
 _FLOPS_UNKNOWN = 20e9  # the largest network that such boards sensibly run
+_LONGEST_S = 14 * 86400.0  # the system's waits know no more than 24 days; a bundle may say any FLOPs
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,12 @@ def deadline(
     if timeout is not None:
         if not timeout > 0:
             raise UsageError(f"--timeout {timeout:g}: not a time", "give a number of seconds above 0")
-        return Deadline(timeout, "given by --timeout")
+        return Deadline(min(timeout, _LONGEST_S), "given by --timeout")
     rate = _EMULATED if emulated else _FLOPS_PER_S.get(profile.arch, _SLOWEST)
     work = flops or _FLOPS_UNKNOWN
     seconds = _START_S + extra_s + runs * work / rate
     kind = "emulated " if emulated else ""
     return Deadline(
-        round(seconds, 1), f"for {runs} x {work / 1e9:.1f} GFLOP on an {kind}{profile.arch} board"
+        round(min(seconds, _LONGEST_S), 1),
+        f"for {runs} x {work / 1e9:.1f} GFLOP on an {kind}{profile.arch} board",
     )

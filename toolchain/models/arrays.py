@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from toolchain.errors import UsageError
+from toolchain.plain_files import open_plain
 
 
 def read_array(file: Path, option: str) -> np.ndarray:
@@ -21,7 +22,7 @@ def read_array(file: Path, option: str) -> np.ndarray:
     if not file.is_file():
         raise UsageError(f"{option}: {file}: {'not a file' if file.exists() else 'no such file'}", how)
     try:
-        with file.open("rb") as opened:
+        with open_plain(file) as opened:
             if opened.read(6) != b"\x93NUMPY":
                 raise UsageError(f"{option}: {file} is not a .npy file", how)
         # Mapped, the header's shape is checked against the file's size before memory is taken.

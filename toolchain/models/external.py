@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 from toolchain.errors import UsageError
 from toolchain.foreign import shortened
 from toolchain.models.walk import all_tensors
+from toolchain.plain_files import read_plain
 
 
 def read_external_data(proto: onnx.ModelProto, path: Path) -> list[tuple[str, bytes]]:
@@ -57,7 +58,7 @@ def _read_beside(path: Path, location: str) -> bytes:
             "export the network again, with external data beside it",
         )
     try:
-        return file.read_bytes()
+        return read_plain(file)
     except OSError as error:
         raise UsageError(
             f"{path}: its external data {shortened(str(file))} cannot be read: {error.strerror}",

@@ -9,6 +9,7 @@ from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_c
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.models.batchwise import steps_first
+from toolchain.models.expansion import check_expansion
 from toolchain.models.walk import all_nodes, opset_of
 
 OLDEST_OPSET = 7
@@ -42,6 +43,7 @@ def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     copy.CopyFrom(model)
     try:
         if copy.functions:
+            check_expansion(copy, origin)
             copy = inliner.inline_local_functions(copy)
         if not any(each.domain in ("", "ai.onnx") for each in copy.opset_import):
             copy.opset_import.append(helper.make_opsetid("", WRITTEN_OPSET))
@@ -49,6 +51,8 @@ def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
             _list_stored(copy.graph)
             _slopes_by_channel(copy)
             copy = version_converter.convert_version(copy, OLDEST_OPSET)
+    except UsageError:
+        raise
     except Exception as error:  # their C++ side has no error class of its own
         raise UsageError(
             f"{origin} cannot be brought to operator set {OLDEST_OPSET}: {first_line(error)}",

@@ -16,6 +16,7 @@ from toolchain.models.options import ModelOptions, format_shape
 from toolchain.models.walk import all_names
 from toolchain.models.zoo import ZOO, ZooNetwork
 from toolchain.models.zoo.graph import GraphBuilder
+from toolchain.plain_files import read_plain
 
 ZOO_PREFIX = "zoo:"
 LARGEST = 2**31 - 1
@@ -129,14 +130,14 @@ def _read(path: Path) -> bytes:
             if _exists(path / SAVED_MODEL):
                 raise foreign(path / SAVED_MODEL)
             raise UsageError(f"{path} is a folder, not an .onnx file", f"name a file in it: {path}/FILE.onnx")
-        if status.st_size == 0:
+        if stat.S_ISREG(status.st_mode) and status.st_size == 0:
             raise UsageError(f"{path} is empty, not an ONNX file", "export or download it again")
         if status.st_size > LARGEST:
             raise UsageError(
                 f"{path} has {status.st_size} bytes; a protobuf file ends at 2 GiB",
                 "export it with external data",
             )
-        return path.read_bytes()
+        return read_plain(path)
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {path}", "check the path") from error
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,9 @@ GROWTH = 4
 
 MOST = 1 << 28
 """Bytes that all computed constants may have beyond what the file stores: 256 MiB."""
+
+MOST_DENSE = 1 << 30
+"""Bytes that a sparse tensor may have with its zeros."""
 
 CONTROL = frozenset({"If", "Loop", "Scan"})
 
@@ -102,7 +106,7 @@ class Walk:
                 self._know(names[tensor.name], Constant(tensor))
             for sparse in graph.sparse_initializer:
                 names[sparse.values.name] = self._made(sparse.values.name, scope)
-                self._know(names[sparse.values.name], Constant(_dense(sparse)))
+                self._know(names[sparse.values.name], Constant(self._dense(sparse)))
             for node in graph.node:
                 tensor = _constant(node)
                 if tensor is not None:
@@ -180,6 +184,22 @@ class Walk:
         self.values[name] = constant
         self.types[name] = constant.type
 
+    def _dense(self, sparse: onnx.SparseTensorProto) -> Array:
+        """Return a sparse tensor with its zeros; its indices are positions, or rows of one for each axis."""
+        name = sparse.values.name
+        try:
+            values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+            # In Python's numbers: a few bytes can ask for more zeros than any memory holds.
+            if (size := math.prod(sparse.dims) * values.itemsize) > MOST_DENSE:
+                raise ValueError(f"it would have {size} bytes with its zeros, at most {MOST_DENSE} are taken")
+            array = np.zeros(tuple(sparse.dims), values.dtype)
+            array[np.unravel_index(indices, array.shape) if indices.ndim == 1 else tuple(indices.T)] = values
+        except Exception as error:  # ValueError, IndexError and others
+            raise UsageError(
+                f"{self.origin}: sparse tensor {name!r} is broken: {first_line(error)}", "export it again"
+            ) from error
+        return array
+
     def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         try:
             return self._inference.outputs(node, self.types, self.values)
@@ -213,14 +233,6 @@ class Walk:
                 self._know(name, Constant(array))
         self._budget -= wanted
         return True
-
-
-def _dense(sparse: onnx.SparseTensorProto) -> Array:
-    """Return a sparse tensor with its zeros; its indices are positions, or rows of one for each axis."""
-    values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
-    array = np.zeros(tuple(sparse.dims), values.dtype)
-    array[np.unravel_index(indices, array.shape) if indices.ndim == 1 else tuple(indices.T)] = values
-    return array
 
 
 def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
