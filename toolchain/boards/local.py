@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Literal
 
@@ -106,8 +107,9 @@ class LocalTransport:
         if folder.is_dir():
             for entry in os.scandir(folder):
                 if not entry.name.startswith("."):
-                    status = entry.stat(follow_symlinks=False)
-                    found[entry.name] = RemoteFile(status.st_size, status.st_mtime)
+                    with suppress(FileNotFoundError):  # removed meanwhile
+                        status = entry.stat(follow_symlinks=False)
+                        found[entry.name] = RemoteFile(status.st_size, status.st_mtime)
         return found
 
     def touch(self, remote: str) -> None:

@@ -24,6 +24,7 @@ LABEL = "edge-toolchain"  # on every container of ours; its value says what it i
 IMAGE_LABEL = f"{LABEL}.image"
 SOURCES_LABEL = f"{LABEL}.sources"  # on images: a digest of all that one was made of
 _ANSWER_SECONDS = 60.0  # for one request; loading an image on a busy machine takes 10 s
+_MOST_READ = 2**24  # bytes of a file of a container; the largest of ours, dpkg's list, has one or two
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -229,12 +230,21 @@ class Engine:
             self.api.put_archive(container, "/", archive)
 
     def read(self, container: str, path: str) -> bytes:
-        """Return a file of a container."""
+        """Return a small file of a container; what runs there may have put anything in its place."""
         with self.asked(f"read {path} of {container[:12]}"):
             chunks, _ = self.api.get_archive(container, path)
-            with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
-                member = archive.extractfile(archive.getmembers()[0])
-                return member.read() if member else b""
+            content = b""
+            for chunk in chunks:
+                content += chunk
+                if len(content) > _MOST_READ:
+                    raise ToolchainError(f"{path} of the container {container[:12]} is too large to be ours")
+        try:
+            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+                first = archive.next()
+                member = archive.extractfile(first) if first else None
+                return member.read(_MOST_READ) if member else b""  # a sparse one may say any size
+        except (tarfile.TarError, KeyError) as error:  # KeyError: a link to what is not there
+            raise ToolchainError(f"{path} of the container {container[:12]} is no plain file") from error
 
     def _inspect(self, container: str) -> dict[str, Any] | None:
         import docker.errors

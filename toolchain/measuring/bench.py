@@ -13,7 +13,7 @@ from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
 from toolchain.measuring.answers import Timed
-from toolchain.measuring.deadlines import deadline
+from toolchain.measuring.deadlines import Deadline, deadline
 from toolchain.measuring.execute import answer_of, check_threads, invoke
 from toolchain.measuring.place import Placed, place
 
@@ -23,6 +23,7 @@ _LEAST_FOR_P99 = 100
 _LEAST_FOR_CONFIDENCE = 10
 _STEADY = 0.1  # standard deviation over mean, above which the mean says little
 _PROFILE_RUNS = 10  # at most, by edge-rt
+_CLOCKS = 2.0  # times the host's second, and no board's clock is that wrong
 _SAMPLE_BYTES = 32  # of an answer; milliseconds with six decimals
 _PROFILE_BYTES = 2**20  # hundreds of functions with long names
 
@@ -151,16 +152,20 @@ def bench_bundle(
         timeout=timeout,
     )
     most = LARGEST + _SAMPLE_BYTES * samples + (_PROFILE_BYTES if profile else 0)
-    check = partial(_check, placed, number=number, samples=samples, profile=profile)
+    check = partial(_check, placed, number=number, samples=samples, limit=limit, profile=profile)
     answer = invoke(placed, "bench", Timed, bundle.sample, options, limit, wait=wait, most=most, check=check)
     return summary(placed, answer)
 
 
-def _check(placed: Placed, answer: Timed, *, number: int, samples: int, profile: bool) -> None:
-    """Refuse what edge-rt cannot have done when it was asked so."""
+def _check(
+    placed: Placed, answer: Timed, *, number: int, samples: int, limit: Deadline, profile: bool
+) -> None:
+    """Refuse what edge-rt cannot have done when it was asked so, and ended within its time."""
     problem = None
     if len(answer.times_ms) > samples:
         problem = f"times_ms has {len(answer.times_ms)} samples where {samples} were asked for"
+    elif (total := sum(answer.times_ms) / 1000) > _CLOCKS * limit.seconds:
+        problem = f"times_ms are {total:g} s in all, and it ended within {limit.seconds:g} s"
     elif answer.number < number:
         problem = f"number is {answer.number} where at least {number} were asked for"
     elif profile and not answer.profiled:
