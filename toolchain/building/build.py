@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +35,7 @@ from toolchain.records.key import RecordKey
 from toolchain.records.lookup import SHIPPED, Hit, lookup
 from toolchain.records.record import SCHEDULES, generated_kind
 from toolchain.records.store import RecordStore
+from toolchain.scratch import scratch_folder
 from toolchain.targets.target import BoardTarget, target_for
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
@@ -138,10 +138,10 @@ def build(
     stem = f"{model.name}-{target.board or target.profile.name}"
     library = out / f"{stem}.{options.format}"
     bundle = out / f"{stem}.bundle"
-    with tempfile.TemporaryDirectory(prefix="toolchain-build-") as folder:
-        objects, decisions = compile_network(model, target, made_for, store, options, Path(folder), progress)
+    with scratch_folder() as folder:
+        objects, decisions = compile_network(model, target, made_for, store, options, folder, progress)
         progress("linking")
-        linked = Path(folder) / "library.so"
+        linked = folder / "library.so"
         linker.link(objects, linked, target.profile)
         check_library(linked, target.profile, objects)
         progress("writing the bundle")

@@ -9,6 +9,7 @@ from typing import Any
 import tvm
 
 from toolchain.building.armv7 import form_multiply_accumulate
+from toolchain.building.in_memory import files_in_memory
 
 
 def export_objects(executable: tvm.runtime.Executable, folder: Path) -> tuple[Path, ...]:
@@ -20,7 +21,8 @@ def export_objects(executable: tvm.runtime.Executable, folder: Path) -> tuple[Pa
         objects.extend(Path(file) for file in files)
 
     executable = form_multiply_accumulate(executable, folder)
-    executable.export_library(str(folder / "unused.so"), fcompile=keep, workspace_dir=str(folder))
+    with files_in_memory(folder, ("lib0.o", "devc.o")):
+        executable.export_library(str(folder / "unused.so"), fcompile=keep, workspace_dir=str(folder))
     return tuple(objects)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import secrets
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from toolchain.measuring.deadlines import Deadline
 from toolchain.measuring.fit import lacks_features
 from toolchain.measuring.npz import npz_size, read_npz
 from toolchain.measuring.place import Placed
+from toolchain.scratch import scratch_folder
 
 _RUNS = "run"  # on the board: one folder for each command, gone when it ends
 _STALE_S = 24 * 3600.0  # no measurement lasts that long: such a folder's owner was killed
@@ -124,8 +124,8 @@ def fetched_outputs(
     CheckError
         The board returns other outputs than the bundle has; besides what `invoke` raises.
     """
-    with tempfile.TemporaryDirectory(prefix="edge-toolchain-") as folder:
-        file = Path(folder) / "out.npz"
+    with scratch_folder() as folder:
+        file = folder / "out.npz"
         check = partial(_check, placed)
         invoke(placed, "run", Ran, inputs, [], limit, wait=wait, output=file, check=check)
         try:

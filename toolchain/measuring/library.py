@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import tarfile
-import tempfile
 from pathlib import Path
 
 from toolchain.bundles.read import Bundle
@@ -12,6 +11,7 @@ from toolchain.errors import UsageError
 from toolchain.linking.gate import check_library
 from toolchain.linking.lld import ZigLinker
 from toolchain.profiles import Profile
+from toolchain.scratch import scratch_folder
 
 
 def library_for(bundle: Bundle, profile: Profile) -> bytes:
@@ -26,8 +26,7 @@ def library_for(bundle: Bundle, profile: Profile) -> bytes:
     """
     if bundle.manifest.format == "so":
         return bundle.library
-    with tempfile.TemporaryDirectory(prefix="edge-toolchain-") as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         objects = _objects(bundle, folder)
         linked = folder / "library.so"
         ZigLinker().link(objects, linked, profile)

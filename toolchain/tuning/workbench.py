@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from toolchain.measuring.deadlines import deadline
 from toolchain.rpc.client import Grant
 from toolchain.rpc.lab import Lab
 from toolchain.rpc.session import wait_for_server
+from toolchain.scratch import scratch_folder
 from toolchain.targets.target import BoardTarget
 from toolchain.tuning.candidate import Candidate
 from toolchain.tuning.compile import Compiled, compile_candidate
@@ -175,14 +175,14 @@ def open_workbench(
     compilers = [Worker() for _ in range(jobs)]
     stations = Stations(boards, lab, lambda text: listener(Notice(text)))
     threads = ThreadPoolExecutor(max_workers=max(jobs, len(boards)))
-    with tempfile.TemporaryDirectory(prefix="toolchain-tune-") as folder:
+    with scratch_folder() as folder:
         try:
             yield Workbench(
                 boards=boards,
                 lab=lab,
                 target=target,
                 options=options,
-                folder=Path(folder),
+                folder=folder,
                 compilers=_queue(compilers),
                 stations=stations,
                 threads=threads,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 import tvm
 
 from toolchain.building.armv7 import form_multiply_accumulate
 from toolchain.building.comparisons import with_bounds_kept
+from toolchain.building.in_memory import object_of
 from toolchain.building.kernels.lowering import lowered
 from toolchain.building.kernels.packing import unpacked
 from toolchain.building.vectors import target_of_code
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
+from toolchain.scratch import scratch_folder
 
 
 def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
@@ -39,10 +38,8 @@ def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
         module = with_bounds_kept(tvm.IRModule({symbol: func}), built_for)
         best = target_of_code(module, built_for)
         code = tvm.get_global_func("target.build.llvm")(lowered(module, best), best)
-        with tempfile.TemporaryDirectory(prefix="toolchain-kernel-") as folder:
-            made = form_multiply_accumulate(tvm.runtime.Executable(code), Path(folder))
-            out = Path(folder) / "kernel.o"
-            made.mod.write_to_file(str(out))
-            return out.read_bytes()
+        with scratch_folder() as folder:
+            made = form_multiply_accumulate(tvm.runtime.Executable(code), folder)
+            return object_of(made.mod)
     except (ValueError, TypeError, RuntimeError) as error:  # TVM's own are RuntimeErrors
         raise ToolchainError(f"TVM cannot compile the network: {first_line(error)}") from error

@@ -1,0 +1,53 @@
+"""Objects that LLVM writes: to memory first, then to the disk by us.
+
+Where a file cannot be written, on a full disk for instance, LLVM does not fail but ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import tvm
+
+
+def object_of(module: tvm.runtime.Module) -> bytes:
+    """Return the object of a module, an ELF file."""
+    handle = os.memfd_create("object.o")
+    with os.fdopen(handle, "rb") as memory:
+        module.write_to_file(_name(handle), "o")
+        return memory.read()
+
+
+@contextmanager
+def files_in_memory(folder: Path, names: Sequence[str]) -> Iterator[None]:
+    """Let files of those names be written to memory within the block, and be on the disk after it.
+
+    Raises
+    ------
+    OSError
+        The disk refuses.
+    """
+    handles = {folder / name: os.memfd_create(name) for name in names}
+    try:
+        for file, handle in handles.items():
+            file.symlink_to(_name(handle))
+        yield
+        for file, handle in handles.items():
+            file.unlink()
+            if os.fstat(handle).st_size:
+                with open(handle, "rb", closefd=False) as memory, file.open("wb") as disk:
+                    shutil.copyfileobj(memory, disk)
+    finally:
+        for file, handle in handles.items():
+            os.close(handle)
+            with suppress(OSError):
+                if file.is_symlink():
+                    file.unlink()
+
+
+def _name(handle: int) -> str:
+    return f"/proc/{os.getpid()}/fd/{handle}"

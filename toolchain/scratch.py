@@ -1,0 +1,106 @@
+"""Folders for files that are needed for a moment, in the machine's temporary folder; none is left there.
+
+All lie in one folder of the user's. Whoever makes one holds a lock on it and removes it at the end; what
+processes that were killed have left is removed by the next one that makes one.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from toolchain.errors import MissingError, ToolchainError
+
+_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yield an empty folder that is gone afterwards.
+
+    Raises
+    ------
+    MissingError
+        This machine has no temporary folder that can be written.
+    ToolchainError
+        There is no space left in it.
+    """
+    folder: Path | None = None
+    handle = -1
+    try:
+        try:
+            with _ours() as above:
+                folder = Path(tempfile.mkdtemp(dir=above))
+                handle = _locked(folder, fcntl.LOCK_EX)
+            yield folder
+        except OSError as error:
+            if error.errno in _REFUSALS and _is_about(folder, error):
+                where = folder.parent if folder else tempfile.gettempdir()
+                raise ToolchainError(
+                    f"the temporary folder {where} cannot be written: {error.strerror}",
+                    "free some space there, or set TMPDIR to another folder",
+                ) from error
+            raise
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        if handle >= 0:
+            os.close(handle)
+
+
+@contextmanager
+def _ours() -> Iterator[Path]:
+    """Yield the folder of all of ours, swept, and held so that nobody else sweeps meanwhile."""
+    try:
+        temporary = Path(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        raise MissingError(
+            f"there is no temporary folder that can be written: {error.strerror or error}",
+            "set TMPDIR to a folder that you can write",
+        ) from error
+    above = temporary / f"edge-toolchain-{os.geteuid()}"
+    with suppress(FileExistsError):
+        above.mkdir(mode=0o700)
+    found = above.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        yield temporary  # somebody else took the name: then there is nothing to sweep
+        return
+    handle = _locked(above, fcntl.LOCK_EX)
+    try:
+        for left in above.iterdir():
+            _remove_if_left(left)
+        yield above
+    finally:
+        os.close(handle)
+
+
+def _locked(folder: Path, how: int) -> int:
+    """Return a handle of a folder that holds its lock; it ends with the handle, or with its process."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, how)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _remove_if_left(folder: Path) -> None:
+    try:
+        handle = _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # its process lives; or it went meanwhile
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(handle)
+
+
+def _is_about(folder: Path | None, error: OSError) -> bool:
+    """Return whether an error is of a file in the folder, as far as it says; a write does not."""
+    return error.filename is None or folder is None or Path(str(error.filename)).is_relative_to(folder.parent)
