@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from toolchain.errors import UsageError
@@ -33,8 +34,9 @@ def find_file(start: Path, environment: Mapping[str, str]) -> Path | None:
         return file
     for folder in (start, *start.parents):
         file = folder / FILE_NAME
-        if file.is_file():
-            return _obeyed(file)
+        with suppress(PermissionError):  # a folder above that may not be looked into has nothing for us
+            if file.is_file():
+                return _obeyed(file)
     return None
 
 

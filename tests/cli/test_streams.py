@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Toolchain
+
 COMMAND = f"{sys.executable} -m toolchain"
 
 
@@ -67,3 +69,24 @@ def test_a_reader_that_leaves_ends_it_silently(tmp_path: Path) -> None:
     done = shell(f"{COMMAND} model list 2>&1 | head -1; exit ${{PIPESTATUS[0]}}", tmp_path)
     assert done.stdout.startswith("MODEL") and done.stdout.count("\n") == 1
     assert done.returncode in (0, 1) and done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "records list",
+        "board list",
+        "board emulate start rk3399 --kind process",
+        "runtime export --board local -o out",
+        "lab start local",
+    ],
+)
+def test_folders_that_cannot_be_made_are_named(
+    command: str, invoke: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a home folder that cannot be written: nobody may make a folder there, root neither."""
+    for name in ("CACHE", "DATA", "STATE"):
+        monkeypatch.setenv(f"TOOLCHAIN_{name}_DIR", f"/dev/null/{name.lower()}")
+    ran = invoke(*command.split())
+    assert ran.code == 1 and "/dev/null/" in ran.err and "hint: " in ran.err
+    assert "this is a bug" not in ran.err

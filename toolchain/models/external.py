@@ -49,12 +49,12 @@ def _read_beside(path: Path, location: str) -> bytes:
         file = (folder / location).resolve()  # follows links: what counts is where the data lies
     except (ValueError, OSError) as error:  # a NUL in the name; a loop of links
         raise UsageError(
-            f"{path}: its external data {shortened(location)!r} is no name of a file",
+            f"{path}: its external data {shortened(repr(location))} is no name of a file",
             "export the network again, with external data beside it",
         ) from error
     if not location or not file.is_relative_to(folder):
         raise UsageError(
-            f"{path}: its external data {shortened(location)!r} lies outside the folder of the model",
+            f"{path}: its external data {shortened(repr(location))} lies outside the folder of the model",
             "export the network again, with external data beside it",
         )
     try:

@@ -182,7 +182,7 @@ def _check_sizes(model: onnx.ModelProto, origin: str) -> None:
         shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         if len(shape) > MOST_DIMENSIONS:
             raise UsageError(
-                f"{origin}: tensor {shortened(value.name)!r} has {len(shape)} dimensions; "
+                f"{origin}: tensor {shortened(repr(value.name))} has {len(shape)} dimensions; "
                 f"{MOST_DIMENSIONS} can be compiled",
                 _HINT,
             )

@@ -208,7 +208,7 @@ class Walk:
                 return {}
             raise UsageError(
                 f"{self.origin}: the shapes don't fit together: {first_line(error)}",
-                f"node {printable(node_name(node))!r}; `toolchain model inspect` shows the inputs; "
+                f"node {printable(repr(node_name(node)))}; `toolchain model inspect` shows the inputs; "
                 "check the file, --shape and --batch",
             ) from error
 
