@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -200,6 +201,10 @@ def more(kind: str, count: int):
         (lambda _: b"{", "not JSON"),
         (lambda _: b"[" * 100_000, "not JSON"),
         (lambda _: b"[]", "manifest.json"),
+        (changing(target={"triple": "aarch64-x", "mcpu": "", "definition": {"\ud800": 0}}), "not JSON"),
+        (changing(target={"triple": "aarch64-x", "mcpu": "", "definition": {"x": math.nan}}), "target.definition.x"),
+        (changing(model={"name": "x", "source_name": "x", "sha256": "ab" * 32, "flops": 10**300}), "flops"),
+        (changing(glibc="2." + "9" * 5000), "glibc"),
         (lambda _: b"\xff\xfe\xfd", "not JSON"),
         (changing(schema_version=0), "schema_version"),
         (changing(schema_version=None), "schema_version"),
@@ -228,6 +233,13 @@ def more(kind: str, count: int):
 def test_a_manifest_that_is_wrong_though_its_sum_is_right(bundle, text, said):
     error = refusal(bundle, rebuilt(bundle, manifest=text))
     assert isinstance(error, CheckError) and said in error.message
+
+
+def test_of_many_wrong_items_the_first_is_told(bundle):
+    """Each one that was told took a thousand bytes of memory, and a manifest may have a million."""
+    error = refusal(bundle, rebuilt(bundle, manifest=changing(tasks=[{}] * 1000, requires=[0] * 1000)))
+    assert "requires.0:" in error.message and "tasks.0.id:" in error.message
+    assert "requires.1:" not in error.message and "tasks.1." not in error.message
 
 
 def test_a_total_beyond_the_limit(bundle):

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
+from toolchain.answers import Several
+
 SCHEMA_VERSION: Literal[1] = 1
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -39,7 +41,7 @@ class ModelFacts(_Strict):
         description="zoo:NAME, or the name of its file without the folder"
     )
     sha256: _Sha256 = Field(description="of the network's source")
-    softmax_outputs: tuple[str, ...] = Field((), description="outputs compared as log-probabilities")
+    softmax_outputs: Several[str] = Field((), description="outputs compared as log-probabilities")
     flops: int = Field(
         0, ge=0, le=2**63 - 1, description="floating-point operations of one inference; 0: not known"
     )
@@ -50,7 +52,7 @@ class TargetFacts(_Strict):
 
     triple: str
     mcpu: str
-    mattr: tuple[str, ...] = ()
+    mattr: Several[str] = ()
     definition: dict[str, JsonValue] = Field(description="TVM's target, as its dictionary")
 
 
@@ -58,7 +60,7 @@ class Tensor(_Strict):
     """One input or output of the network; its position names its sample's member."""
 
     name: str = Field(min_length=1)
-    shape: tuple[Annotated[int, Field(ge=0, le=2**40)], ...] = Field(max_length=32)
+    shape: Several[Annotated[int, Field(ge=0, le=2**40)]] = Field(max_length=32)
     dtype: _Dtype
 
     @property
@@ -108,7 +110,7 @@ class Manifest(_Strict):
     tool_version: str
     model: ModelFacts
     target: TargetFacts
-    requires: tuple[str, ...] = Field((), description="CPU features, in Linux's words, that the code uses")
+    requires: Several[str] = Field((), description="CPU features, in Linux's words, that the code uses")
     arch: str
     board_class: str
     emulated: bool = Field(description="built with the records of emulated boards")
@@ -116,10 +118,11 @@ class Manifest(_Strict):
     cluster: str = Field(description="cpu of the cores that it was built for")
     threads: int = Field(ge=1, le=4096)
     glibc: str | None = Field(
-        pattern=r"^\d+\.\d+$", description="the oldest C library that loads the library; none on Android"
+        pattern=r"^[0-9]{1,4}\.[0-9]{1,4}$",
+        description="the oldest C library that loads the library; none on Android",
     )
-    inputs: tuple[Tensor, ...] = Field(min_length=1)
-    outputs: tuple[Tensor, ...] = Field(min_length=1)
+    inputs: Several[Tensor] = Field(min_length=1)
+    outputs: Several[Tensor] = Field(min_length=1)
     tolerance: float = Field(gt=0, le=1, description="largest max|y-r| / max|r| of any output")
     tvm: str
     tvm_ffi: str
@@ -127,7 +130,7 @@ class Manifest(_Strict):
     layout: str
     dtype: str
     format: Literal["so", "tar"] = Field("so", description="library.so, or library.tar with its objects")
-    tasks: tuple[TaskFacts, ...] = ()
+    tasks: Several[TaskFacts] = ()
     files: dict[str, File] = Field({}, description="every other member; filled in when it is written")
 
     @model_validator(mode="after")
