@@ -202,7 +202,7 @@ def more(kind: str, count: int):
         (lambda _: b"[" * 100_000, "not JSON"),
         (lambda _: b"[]", "manifest.json"),
         (changing(target={"triple": "aarch64-x", "mcpu": "", "definition": {"\ud800": 0}}), "not JSON"),
-        (changing(target={"triple": "aarch64-x", "mcpu": "", "definition": {"x": math.nan}}), "target.definition.x"),
+        (changing(target={"triple": "aarch64-x", "mcpu": "", "definition": {"x": math.nan}}), "definition.x"),
         (changing(model={"name": "x", "source_name": "x", "sha256": "ab" * 32, "flops": 10**300}), "flops"),
         (changing(glibc="2." + "9" * 5000), "glibc"),
         (lambda _: b"\xff\xfe\xfd", "not JSON"),
