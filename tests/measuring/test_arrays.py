@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,34 @@ def test_a_file_that_is_no_array_is_named(tmp_path: Path, kind: str, says: str) 
         read_inputs([f"a={file}"], SPECS[:1])
     assert f"--input a={file}" in raised.value.message
     assert "numpy.save" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 1: 2}",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}",
+        b"{'descr': [[('a',)]], 'fortran_order': False, 'shape': (1,)}",
+    ],
+    ids=["mixed keys", "64 bits", "lists"],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_header_that_numpy_stumbles_over_is_told(tmp_path: Path, header: bytes) -> None:
+    file = tmp_path / "x.npy"
+    file.write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + bytes(4))
+    with pytest.raises(UsageError, match=r"cannot be read: .+"):
+        read_inputs([f"a={file}"], SPECS[:1])
+
+
+def test_a_headers_length_costs_no_memory(tmp_path: Path) -> None:
+    file = tmp_path / "x.npy"
+    file.write_bytes(b"\x93NUMPY\2\0" + b"\0\0\0\x70" + bytes(100))
+    tracemalloc.start()
+    with pytest.raises(UsageError, match="its header is too long"):
+        read_inputs([f"a={file}"], SPECS[:1])
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert held < 2**20
 
 
 @pytest.mark.parametrize(
