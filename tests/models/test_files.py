@@ -252,3 +252,17 @@ def test_a_sparse_tensor_that_is_broken(tmp_path: Path, dims: list[int], positio
     onnx.save(model, tmp_path / "net.onnx")
     with pytest.raises(UsageError, match=f"(?i)sparse tensor .*{says}"):
         load_model(str(tmp_path / "net.onnx"), OPTIONS)
+
+
+def test_sizes_that_no_file_holds(tmp_path: Path) -> None:
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2**62] * 20) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "x"], ["y"])], "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx")
+    assert inspect_model(str(tmp_path / "net.onnx"), OPTIONS)["flops"] > 10**308
+    model.graph.initializer.append(
+        onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[2**62] * 300)
+    )
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(UsageError, match="tensor 'w' is broken"):
+        inspect_model(str(tmp_path / "net.onnx"), OPTIONS)

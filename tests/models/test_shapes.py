@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from tests.models.graphs import Dimensions, classifier, graph_of, tensor_info
 from toolchain.errors import UsageError
@@ -145,3 +148,37 @@ def test_a_tensor_of_more_elements_than_32_bits_count_is_refused(save: Save) -> 
         with pytest.raises(UsageError, match=says) as caught:
             load_model(path, ModelOptions(shapes={"data": shape}))
         assert caught.value.hint
+
+
+@pytest.mark.parametrize(("operator", "length"), [("Range", 2**40), ("Tile", 2**27)])
+def test_a_constant_that_would_fill_any_memory_is_not_computed(
+    tmp_path: Path, operator: str, length: int
+) -> None:
+    """Read in a process that may not have 8 GiB: onnx needs 100 bytes for each value that it follows."""
+    stored = {"from": np.int64(0), "to": np.int64(length), "by": np.int64(1)}
+    if operator == "Tile":
+        stored = {"one": np.ones(1, np.int64), "times": np.array([length])}
+    nodes = [
+        helper.make_node(operator, list(stored), ["long"]),
+        helper.make_node("Cast", ["long"], ["values"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["x", "values"], ["y"]),
+    ]
+    weights = {name: np.asarray(value) for name, value in stored.items()}
+    model = graph_of(nodes, [tensor_info("x", [1])], [tensor_info("y", [length])], weights)
+    onnx.save(model, tmp_path / "net.onnx")
+    program = """
+import resource, sys
+from toolchain.models.load import load_model
+from toolchain.models.options import ModelOptions
+resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
+try:
+    load_model(sys.argv[1], ModelOptions())
+    print("loaded")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "net.onnx"], capture_output=True, text=True, timeout=100
+    )
+    said = "loaded\n" if length < 2**31 else "UsageError"
+    assert done.stdout.startswith(said) and "alloc" not in done.stdout, done.stdout + done.stderr

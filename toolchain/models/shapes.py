@@ -35,6 +35,9 @@ LARGE = 1 << 16
 MOST_ELEMENTS = 2**31 - 1
 """Of one tensor: compiled code indexes with 32 bits."""
 
+LONGEST_LIST = 1 << 16
+"""Values of a computed constant that shapes are inferred from; onnx needs 100 bytes for each."""
+
 MOST_DIMENSIONS = 32
 """Of one tensor: numpy's own limit before version 2, and far above what networks have."""
 
@@ -136,9 +139,14 @@ def inferred(model: onnx.ModelProto, origin: str, *, strict: bool = True) -> onn
     UsageError
         The shapes don't fit the operators, or a tensor is too large.
     """
+    if strict:
+        _check_sizes(model, origin)  # what folding knows already: inference may ask for that memory
     try:
         known = shape_inference.infer_shapes(
-            _without_large_weights(model), check_type=strict, strict_mode=strict, data_prop=True
+            _without_large_weights(model),
+            check_type=strict,
+            strict_mode=strict,
+            data_prop=not _has_long_constant(model),
         )
     except Exception as error:  # InferenceError, or whatever the C++ side throws at a broken graph
         if not strict:
@@ -174,6 +182,22 @@ def _check_windows(model: onnx.ModelProto, origin: str) -> None:
             raise UsageError(
                 f"{origin}: the shapes don't fit together: nothing is left of {value.name!r}", _HINT
             )
+
+
+def _has_long_constant(model: onnx.ModelProto) -> bool:
+    """Return whether something longer than any shape is computed of constants alone.
+
+    onnx would follow each of its values.
+    """
+    constant = {tensor.name for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if all(name in constant for name in node.input if name):
+            constant.update(node.output)
+    return any(
+        value.name in constant
+        and prod(dim.dim_value for dim in value.type.tensor_type.shape.dim) > LONGEST_LIST
+        for value in (*model.graph.value_info, *model.graph.output)
+    )
 
 
 def _check_sizes(model: onnx.ModelProto, origin: str) -> None:

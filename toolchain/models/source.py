@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +11,19 @@ from pathlib import Path
 import onnx
 
 from toolchain.errors import UsageError
+from toolchain.foreign import shortened
 from toolchain.models.exporting import FOREIGN, SAVED_MODEL, foreign
 from toolchain.models.external import read_external_data
 from toolchain.models.options import ModelOptions, format_shape
-from toolchain.models.walk import all_names
+from toolchain.models.walk import all_names, all_tensors
 from toolchain.models.zoo import ZOO, ZooNetwork
 from toolchain.models.zoo.graph import GraphBuilder
 from toolchain.plain_files import read_plain
 
 ZOO_PREFIX = "zoo:"
+MOST_ELEMENTS = 2**40
+"""Of a stored tensor."""
+
 LARGEST = 2**31 - 1
 """Bytes of one protobuf message at most (protobuf's own limit)."""
 
@@ -109,6 +114,13 @@ def _from_file(path: Path) -> Source:
         raise UsageError(f"{path}: not an ONNX file: it holds no graph", "export or download it again")
     if not all(isinstance(name, str) for name in all_names(proto.graph)):
         raise UsageError(f"{path}: not an ONNX file: it holds broken names", "export or download it again")
+    for tensor in all_tensors(proto.graph):
+        if abs(math.prod(tensor.dims)) > MOST_ELEMENTS:
+            raise UsageError(
+                f"{path}: tensor {shortened(repr(tensor.name))} is broken: no file holds what its "
+                f"{len(tensor.dims)} dimensions speak of",
+                "export it again",
+            )
     digest = hashlib.sha256(data)
     for location, content in read_external_data(proto, path):
         digest.update(location.encode() + b"\0" + hashlib.sha256(content).digest())
