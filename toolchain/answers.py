@@ -79,15 +79,22 @@ def formed(kind: type[Kind], values: dict[str, Any], board: str, what: str) -> K
     try:
         return kind.model_validate(values, strict=False)
     except ValidationError as error:
-        raise lie(board, what, problem(error)) from error
+        raise lie(board, what, problem(error), of_system=True) from error
 
 
-def lie(board: str, what: str, problem: str) -> CheckError:
-    """Return the error for an answer that is not to be believed."""
+def lie(board: str, what: str, problem: str, *, of_system: bool = False) -> CheckError:
+    """Return the error for an answer that is not to be believed.
+
+    Parameters
+    ----------
+    of_system
+        The board's own programs said so, and not its edge-rt.
+    """
+    anew = f"send edge-rt anew: `toolchain board exec {board} -- rm -rf bin`, then the same command again"
+    look = f"look at its system: `toolchain board shell {board}`"
     return CheckError(
         f"board {board}: {what} cannot be right: {shortened(problem)}",
-        f"send edge-rt anew: `toolchain board exec {board} -- rm -rf bin`, then the same command again; "
-        "a board that goes on saying so is not to be trusted",
+        f"{look if of_system else anew}; a board that goes on saying so is not to be trusted",
     )
 
 

@@ -78,7 +78,7 @@ def text_of(completed: Completed, board: str, what: str, most: int = LARGEST) ->
     """
     size = len(completed.stdout) + completed.stdout_dropped
     if size > most:
-        raise lie(board, what, f"it has {size} bytes, more than the {most} that are read")
+        raise lie(board, what, f"it has {size} bytes, more than the {most} that are read", of_system=True)
     return completed.stdout.decode(errors="replace")
 
 

@@ -25,11 +25,11 @@ def listed(text: bytes, board: str, folder: str) -> dict[str, RemoteFile]:
     """
     what = f"the listing of its folder {folder}"
     if len(text) > MOST_LISTING:
-        raise lie(board, what, f"it has more than {MOST_LISTING} bytes")
+        raise lie(board, what, f"it has more than {MOST_LISTING} bytes", of_system=True)
     found = {}
     for line in text.decode(errors="replace").splitlines():
         if match := _ENTRY.fullmatch(line):
             if match[3] in (".", ".."):
-                raise lie(board, what, f"{shown(match[3])} is no entry")
+                raise lie(board, what, f"{shown(match[3])} is no entry", of_system=True)
             found[match[3]] = RemoteFile(int(match[1]), float(match[2]))
     return found

@@ -179,7 +179,7 @@ def summary(placed: Placed, answer: Timed) -> BenchResult:
     """Return the statistics of what `edge-rt bench` answered."""
     times = np.asarray(answer.times_ms, dtype=np.float64)
     mean, std = float(times.mean()), float(times.std())
-    noise = std / mean if mean > 0 else 0.0
+    noise = std / mean
     return BenchResult(
         mean_ms=mean,
         std_ms=std,

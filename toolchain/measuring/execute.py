@@ -183,7 +183,8 @@ def _sweep(board: Board, mine: str) -> None:
     there = board.transport.listing(_RUNS)
     name = mine.partition("/")[2]
     if name not in there:
-        raise lie(board.name, f"the listing of its folder {_RUNS}", f"{name} is missing, just made there")
+        what, problem = f"the listing of its folder {_RUNS}", f"{name} is missing, just made there"
+        raise lie(board.name, what, problem, of_system=True)
     for other, entry in there.items():
         if there[name].changed - entry.changed > _STALE_S:
             board.transport.remove(f"{_RUNS}/{other}")

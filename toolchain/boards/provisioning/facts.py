@@ -191,7 +191,7 @@ def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
             account=said.account or None,
         )
     except ValueError as error:
-        raise lie(board, _WHAT, str(error)) from error
+        raise lie(board, _WHAT, str(error), of_system=True) from error
 
 
 def _record(board: str, root: str, text: str) -> Record:
