@@ -11,13 +11,14 @@ from toolchain.boards.provisioning.checks import (
     SPARE_MIB,
     check_clock,
     check_folder,
+    check_login,
     check_machine,
     check_root_wishes,
     check_wish,
 )
 from toolchain.boards.provisioning.facts import Facts
 from toolchain.boards.provisioning.steps import Wish
-from toolchain.errors import ToolchainError, UsageError
+from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.profiles import load_profile
 
 RK3399 = load_profile("rk3399")
@@ -110,6 +111,12 @@ def test_wishes_that_it_can_fulfil_are_not() -> None:
     check_root_wishes("b", replace(EMPTY, account=OURS), Wish(governor="performance", account="edge"))
     check_root_wishes("b", replace(EMPTY, account=OURS + " unfinished"), Wish(account="edge"))
     check_root_wishes("b", replace(EMPTY, account="pi:x:1:1:Pi:/home/pi:/bin/sh"), Wish(account="pi"))
+
+
+def test_a_login_that_is_called_by_another_name_is_refused() -> None:
+    check_login("b", "pi", EMPTY)
+    with pytest.raises(CheckError, match=r"board b: .* user is 'pi', and the login was as tooling"):
+        check_login("b", "tooling", EMPTY)
 
 
 @pytest.mark.parametrize(

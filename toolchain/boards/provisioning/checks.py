@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from toolchain.answers import lie, shown
 from toolchain.boards.provisioning.facts import Facts
 from toolchain.boards.provisioning.steps import Parcel, Wish, account_comment, account_is_finished
 from toolchain.errors import ToolchainError, UsageError
@@ -149,6 +150,19 @@ def check_root_wishes(board: str, facts: Facts, wish: Wish) -> None:
             f"--account {wish.account}: board {board} has that account already, and it is not of our making",
             "use another name, or log in with that account: `user` of the board in toolchain.toml",
         )
+
+
+def check_login(board: str, account: str, facts: Facts) -> None:
+    """Refuse a board that calls a login by another name: what it says would stand in toolchain.toml.
+
+    Raises
+    ------
+    CheckError
+        The login as `account` is not that account's.
+    """
+    if facts.user != account:
+        problem = f"user is {shown(facts.user)}, and the login was as {account}"
+        raise lie(board, "what it says of itself", problem, of_system=True)
 
 
 def account_is_ours(facts: Facts) -> bool:

@@ -16,6 +16,7 @@ from toolchain.boards.provisioning.checks import (
     check_account,
     check_clock,
     check_folder,
+    check_login,
     check_machine,
     check_root_wishes,
     check_wish,
@@ -152,6 +153,7 @@ def provision(board: Board, wish: Wish = NOTHING_MORE, how: How = AT_ONCE) -> Pr
             rest = replace(wish, account=None, governor=None)
             with closing(own):
                 second = provision(replace(board, transport=own), rest, replace(how, ask_sudo=None))
+            check_login(board.name, wish.account or "", second.facts)
             return replace(second, steps=(*steps, *second.steps), moved=True, warnings=tuple(warnings))
         skipped.append(f"what has to be done in the home folder of {wish.account} is known once it is there")
     elif not how.dry_run:
