@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import paramiko
@@ -27,6 +28,8 @@ BEAT_S = 2.0  # ask for a sign of life after that much silence
 SILENCE_S = 8.0  # a board that was asked and says nothing for that long is dead
 _TICK_S = 0.5
 UNKNOWN_SIGNAL = 127  # sshd names only the signals of RFC 4254
+
+_MOST_UNREAD = 2 * paramiko.common.DEFAULT_WINDOW_SIZE  # of a channel; twice what its window allows
 
 # Authenticated ciphers first: half the work for Python.
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes256-ctr")
@@ -116,9 +119,22 @@ def _note_exit_signal(channel: Any, message: Any) -> None:
     channel.status_event.set()
 
 
+def _within_window(feed: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    """Return paramiko's handler of data, which keeps what comes, for servers that keep to the window too."""
+
+    def checked(channel: Any, message: Any) -> None:
+        if len(channel.in_buffer) + len(channel.in_stderr_buffer) > _MOST_UNREAD:
+            raise paramiko.SSHException("it sent more than it was allowed to")
+        feed(channel, message)
+
+    return checked
+
+
 class _Transport(paramiko.Transport):  # type: ignore[misc]
     _channel_handler_table = {  # noqa: RUF012 - as in the class it refines
         **paramiko.Transport._channel_handler_table,
+        paramiko.common.MSG_CHANNEL_DATA: _within_window(paramiko.Channel._feed),
+        paramiko.common.MSG_CHANNEL_EXTENDED_DATA: _within_window(paramiko.Channel._feed_extended),
         paramiko.common.MSG_CHANNEL_REQUEST: _note_exit_signal,
     }
 
