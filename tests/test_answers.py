@@ -6,7 +6,7 @@ import json
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
@@ -71,6 +71,7 @@ def test_values_are_shown_in_few_plain_characters(value: object) -> None:
     assert "\x1b" not in lie("b", "it", str(value)).message
 
 
+@settings(max_examples=40)
 @given(
     st.recursive(
         st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
