@@ -38,12 +38,9 @@ def read_array(file: Path, option: str) -> np.ndarray:
             return np.array(mapped, dtype=mapped.dtype.newbyteorder("="), order="C")
     except UsageError:
         raise
-    except (
-        Exception
-    ) as error:  # a header is a Python expression: numpy meets bad ones with errors of any kind
-        reason = (
-            (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-        )
+    except Exception as error:  # a header is a Python expression: numpy meets bad ones with any error
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        reason = said or type(error).__name__
         if "Object arrays" in reason or "object" in reason:
             raise UsageError(f"{option}: {file} holds Python objects, not numbers", how) from error
         raise UsageError(f"{option}: {file} cannot be read: {reason}", how) from error
