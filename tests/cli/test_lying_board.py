@@ -418,7 +418,7 @@ def system_says(liar: Liar, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 STATE = {
     "load_1min": ("abc", "nan", "inf", "-1", "1e400", ESCAPE[:-3], "[]"),
     "uptime_s": ("abc", "nan", "1.5", "-3", "9" * 5000),
-    "millidegrees": ("abc", "²", "nan", "9" * 5000),
+    "millidegrees": ("abc", "²", "nan", "9" * 400, "9" * 5000),
     "governor": (ESCAPE[:-3], "x" * 5000),
     "memory_free_kib": ("inf", "-1", "1" * 300),
     "disk_free_kib": ("nan", "abc", "1" * 300),

@@ -11,6 +11,7 @@ from toolchain.boards.transport import Completed
 
 Version = Annotated[str, Field(pattern=r"^[0-9]{1,4}(\.[0-9]{1,4}){1,3}$")]
 Celsius = Annotated[float, Field(ge=-300, le=10_000)]  # a broken sensor says odd things
+Millidegrees = Annotated[int, Field(ge=-300_000, le=10**7)]
 
 
 class Facts(Answer):
@@ -47,7 +48,7 @@ class State(Answer):
 
     load_1min: float | None = Field(None, ge=0, le=1e6)
     uptime_s: int | None = Field(None, ge=0, le=10**11)
-    millidegrees: Several[int] = Field((), max_length=1000)
+    millidegrees: Several[Millidegrees] = Field((), max_length=1000)
     governor: Several[Word] = Field((), max_length=10_000)
     memory_free_kib: int | None = Field(None, ge=0, le=2**50)
     disk_free_kib: int | None = Field(None, ge=0, le=2**60)
