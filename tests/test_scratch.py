@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+import toolchain
 from tests.models.graphs import classifier
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.scratch import scratch_folder
@@ -48,6 +50,16 @@ def holder() -> Iterator[subprocess.Popen[str]]:
 
 def files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.name != f"edge-toolchain-{os.geteuid()}"]
+
+
+def test_all_temporary_folders_are_of_this_kind() -> None:
+    """Others lie beside what they become (`dir=`), where their owners look for them."""
+    package = Path(toolchain.__file__).parent
+    ways = re.compile(r"tempfile\.\w+\((?!.*dir=)")
+    found = {path.name: ways.findall(path.read_text()) for path in package.rglob("*.py")}
+    assert {name: ways for name, ways in found.items() if ways} == {
+        "scratch.py": ["tempfile.gettempdir("] * 2
+    }
 
 
 def test_it_is_gone_afterwards_also_after_an_error(temporary: Path) -> None:

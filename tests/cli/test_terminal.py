@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import re
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
@@ -97,6 +98,14 @@ def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str
 
 def test_each_command_is_fed_or_has_a_reason() -> None:
     assert set(commands(root)) == {*FOREIGN, *SAYS_NOTHING_FOREIGN}
+
+
+def test_nothing_else_draws_on_the_terminal() -> None:
+    """A console of rich's own would send what it is given; descriptors are not escaped."""
+    package = Path(terminal.__file__).parents[1]
+    ways = re.compile(r"rich\.console import .*Console|rich\.print|os\.write\([12],|__stdout__|__stderr__")
+    found = {path.name for path in package.rglob("*.py") if ways.search(path.read_text())}
+    assert found == {"terminal.py"}
 
 
 def evil_model(path: Path) -> None:
