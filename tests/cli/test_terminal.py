@@ -159,7 +159,6 @@ def evil(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     (folder / "cache" / FILE).touch()
     with RecordStore(folder / "data" / "records.sqlite") as store:
         put(store, 1.0, key=replace(KEY, board_class=EVIL, cpu=EVIL))
-        put(store, float("inf"), digest="b")
     return {"model": f"{FILE}.onnx", "bundle": f"{FILE}.bundle", "file": str(folder / FILE)}
 
 
