@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from toolchain.foreign import printable
 from toolchain.reports.curves import Curve
 from toolchain.reports.figures import FAINT, INK, SERIES, figure, milliseconds
 
@@ -100,7 +101,7 @@ def latencies(times_ms: Sequence[float]) -> str:
 def operators(measured: Sequence[Mapping[str, Any]]) -> str:
     """Plot the milliseconds of each operator per inference, the slowest first."""
     slowest = sorted(measured, key=lambda operator: -operator["ms"])
-    bars = [(_short(str(each["name"])), each["ms"], each["calls"]) for each in slowest[:_BARS]]
+    bars = [(_short(printable(str(each["name"]))), each["ms"], each["calls"]) for each in slowest[:_BARS]]
     if rest := slowest[_BARS:]:
         bars.append((f"{len(rest)} more", sum(e["ms"] for e in rest), sum(e["calls"] for e in rest)))
     with figure("operators", 0.7 + 0.27 * len(bars)) as (made, svg):

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toolchain.foreign import printable
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -34,7 +36,7 @@ def curves(tasks: Sequence[Mapping[str, Any]], trials: Sequence[Mapping[str, Any
 
 def _curve(task: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]) -> Curve:
     best = default = task["default_ms"]
-    name = f"{task['id']} {task['name']}"
+    name = printable(f"{task['id']} {task['name']}")
     if not default:
         return Curve(name, (), (), ())
     relative = []
