@@ -1,5 +1,6 @@
 # `make` or `make help` lists what can be typed. Every verb sets up what it needs.
 #   PYTHON=…   the Python (3.11 or newer) that .venv is made with
+#   FUZZ_S=60  seconds for each harness of `make fuzz`; FUZZ="session --seed 1 --case 2": its options
 #   DEPS=skip  leave the system's packages alone
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,7 +14,7 @@ OUT ?= build
 WORKERS ?= -n 2 --dist loadfile
 export PYTHON DEPS
 
-.PHONY: help deps venv demo images test test-all check docs bench bench-cpu bench-networks bench-arm clean
+.PHONY: help deps venv demo images test test-all check fuzz sanitize docs bench bench-cpu bench-networks bench-arm clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,6 +73,13 @@ lint:
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fuzz: venv ## minutes of what no honest peer says (FUZZ_S=60 seconds each), against a sanitized edge-rt if g++ is here
+	@EDGE_RT=$$($(BIN)/python -m tests.fuzz.sanitized) || { echo "fuzz: edge-rt without sanitizers" >&2; EDGE_RT=; }; \
+	EDGE_RT=$$EDGE_RT $(BIN)/python -m tests.fuzz $(FUZZ)
+
+sanitize: venv ## compile edge-rt with address and undefined-behaviour sanitizers into build/sanitized
+	@$(BIN)/python -m tests.fuzz.sanitized
 
 docs: venv ## write docs/reference from the code
 	@$(BIN)/python docs/generate.py

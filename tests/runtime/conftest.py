@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -38,14 +39,21 @@ class Edge:
         return done.returncode, document
 
     @contextmanager
-    def serving(self, state: Path, port: int, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    def serving(
+        self, state: Path, port: int, *options: str, stderr: IO[bytes] | None = None
+    ) -> Iterator[subprocess.Popen[bytes]]:
         """Run a server with the key `board`; yield once it is registered."""
         arguments = ["serve", "--tracker", f"127.0.0.1:{port}", "--key", "board", "--state", str(state)]
         process = subprocess.Popen(
-            [*self.command, *arguments, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [*self.command, *arguments, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
         )
         try:
             assert process.stdin and process.stdout
+            secret = json.loads(process.stdout.readline())["secret"]
+            assert re.fullmatch(r"[0-9a-f]{32}", secret)
             ready = json.loads(process.stdout.readline())
             assert ready["host"] == "127.0.0.1" and ready["port"] > 0
             yield process

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from tests.runtime import networks
 from tests.runtime.conftest import Case, Edge
@@ -45,3 +47,49 @@ def test_zeros_where_something_was_not_copied(native: Edge, dense: Case, tmp_pat
     code, answer = native("run", *dense.arguments, "--output", tmp_path / "o.npz")
     assert (code, answer["error"]["kind"]) == (1, "load")
     assert "is damaged" in answer["error"]["message"]
+
+
+TENSOR = struct.pack("<Q", 0xDD5E40F096B4A13F)  # tvm/runtime/tensor.h: kTVMTensorMagic
+RANK, DTYPE, SHAPE = 24, 28, 32
+
+
+@pytest.mark.parametrize(
+    ("at", "lie"),
+    [
+        (RANK, struct.pack("<i", -1)),
+        (RANK, struct.pack("<i", 2**31 - 1)),
+        (DTYPE, b"\x01\x04"),  # less room is made for 4 bits each than TVM fills
+        (SHAPE, struct.pack("<q", -1)),
+        (SHAPE, struct.pack("<q", 2**62)),  # a product that wraps around
+        (SHAPE, struct.pack("<q", 2**40)),
+    ],
+)
+def test_a_constant_that_lies_about_its_size(
+    native: Edge, dense: Case, tmp_path: Path, at: int, lie: bytes
+) -> None:
+    whole = networks.library("dense", "x86_64")
+    first = whole.index(TENSOR) + at
+    dense.library.write_bytes(whole[:first] + lie + whole[first + len(lie) :])
+    code, answer = native("run", *dense.arguments, "--output", tmp_path / "o.npz")
+    assert (code, answer["error"]["kind"]) == (1, "load")
+    assert "is damaged" in answer["error"]["message"]
+
+
+def test_an_embedded_part_that_is_longer_than_its_symbol(native: Edge, dense: Case, tmp_path: Path) -> None:
+    whole = networks.library("dense", "x86_64")
+    with dense.library.open("rb") as file:
+        symbols = ELFFile(file).get_section_by_name(".dynsym").iter_symbols()
+        (embedded,) = [symbol for symbol in symbols if symbol.name == "__tvm_ffi__library_bin"]
+        (segment,) = [
+            s
+            for s in ELFFile(file).iter_segments("PT_LOAD")
+            if 0 <= embedded["st_value"] - s["p_vaddr"] < s["p_filesz"]
+        ]
+    first = embedded["st_value"] - segment["p_vaddr"] + segment["p_offset"]
+    size = embedded["st_size"] - 8
+    assert struct.unpack_from("<Q", whole, first) == (size,)
+    for lie in (size + 1, 2**40, 2**64 - 1):
+        dense.library.write_bytes(whole[:first] + struct.pack("<Q", lie) + whole[first + 8 :])
+        code, answer = native("run", *dense.arguments, "--output", tmp_path / "o.npz")
+        assert (code, answer["error"]["kind"]) == (1, "load")
+        assert "is damaged" in answer["error"]["message"]

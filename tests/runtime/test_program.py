@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from elftools.elf.constants import P_FLAGS
 from elftools.elf.elffile import ELFFile
+from elftools.elf.enums import ENUM_DT_FLAGS, ENUM_DT_FLAGS_1
 
 from tests.rpc.peers import running_tracker
 from tests.runtime.conftest import Edge
@@ -71,3 +73,24 @@ def test_the_header_is_plain_c(tmp_path: Path) -> None:
     target = ["-target", "x86_64-linux-gnu.2.27"]
     ended = run_zig(["cc", *target, *flags, "-c", str(source), "-o", str(tmp_path / "user.o")], 60)
     assert ended.returncode == 0, ended.output
+
+
+def test_what_is_overrun_is_noticed_and_nothing_lies_where_it_always_lies(edge: Edge) -> None:
+    program = Path(edge.command[-1])
+    for path in (program, program.with_name("libedge.so")):
+        with path.open("rb") as file:
+            elf = ELFFile(file)
+            assert elf["e_type"] == "ET_DYN", path  # position-independent
+            segments = {segment["p_type"]: segment["p_flags"] for segment in elf.iter_segments()}
+            assert "PT_GNU_RELRO" in segments
+            assert segments["PT_GNU_STACK"] & P_FLAGS.PF_X == 0
+            assert not [s for s in elf.iter_segments("PT_LOAD") if s["p_flags"] & 3 == 3]  # written and run
+            tags = {
+                tag.entry.d_tag: tag.entry.d_val for tag in elf.get_section_by_name(".dynamic").iter_tags()
+            }
+            assert "DT_TEXTREL" not in tags
+            assert tags["DT_FLAGS"] & ENUM_DT_FLAGS["DF_BIND_NOW"]
+            assert tags["DT_FLAGS_1"] & ENUM_DT_FLAGS_1["DF_1_NOW"]
+            assert path != program or tags["DT_FLAGS_1"] & ENUM_DT_FLAGS_1["DF_1_PIE"]
+            imported = {s.name for s in elf.get_section_by_name(".dynsym").iter_symbols()}
+            assert {"__stack_chk_fail", "__memcpy_chk", "__vsnprintf_chk"} <= imported

@@ -34,7 +34,7 @@ const Command kCommands[] = {
     {"serve",
      edge::ServeCommand,
      {"tracker", "key", "host", "port", "advertise-port", "state", "threads", "cluster",
-      "spin-us"}}};
+      "spin-us", "any-peer!"}}};
 
 int Dispatch(int argc, char** argv) {
   const std::string name = argc < 2 ? "" : argv[1];

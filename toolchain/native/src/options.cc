@@ -1,14 +1,12 @@
 #include "options.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cmath>
 #include <cstdlib>
 
 #include "failure.h"
+#include "folder.h"
 
 namespace edge {
 
@@ -94,18 +92,7 @@ std::string Options::State(bool make) const {
   if (path.empty() && xdg != nullptr && *xdg == '/') path = std::string(xdg) + "/edge-rt";
   if (path.empty()) path = std::string(home == nullptr ? "" : home) + "/.local/state/edge-rt";
   if (!make) return path;
-  MakeFolders(path);
-  char resolved[PATH_MAX];
-  if (realpath(path.c_str(), resolved) == nullptr) throw Io("cannot open " + path);
-  return resolved;
-}
-
-void MakeFolders(const std::string& path) {
-  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
-    const std::string folder = path.substr(0, end);
-    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) throw Io("cannot make " + folder);
-    if (end == path.npos) break;
-  }
+  return MakeState(path);
 }
 
 }  // namespace edge

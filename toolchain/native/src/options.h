@@ -30,6 +30,4 @@ class Options {
   std::vector<std::string> rest_;
 };
 
-void MakeFolders(const std::string& path);
-
 }  // namespace edge

@@ -3,8 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -27,8 +25,11 @@
 
 #include "edge_rt.h"
 #include "failure.h"
+#include "folder.h"
+#include "greetings.h"
 #include "net.h"
 #include "pool.h"
+#include "protocol.h"
 #include "session.h"
 #include "text.h"
 #include "tracker.h"
@@ -41,16 +42,11 @@ using std::chrono::duration;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// tvm/rpc/base.py: RPC_MAGIC; one more means "key in use", two more "no such key".
-constexpr int32_t kRpcMagic = 0xFF271;
-constexpr int32_t kMismatch = kRpcMagic + 2;
-constexpr int32_t kMostKeyBytes = 4096;
 // How often the tracker is asked whether our key was handed out, and how long a client that got
 // it may take to appear (tvm/rpc/server.py uses the same numbers).
 constexpr auto kPing = seconds(2);
 constexpr auto kUnclaimed = seconds(6);
 constexpr auto kRetry = milliseconds(200);
-constexpr auto kGreeting = seconds(5);
 constexpr auto kFarewell = milliseconds(500);
 constexpr auto kFirstRegistration = seconds(10);
 // A measurement of a session without a timeout waits this long for the lock.
@@ -60,12 +56,18 @@ int RemoveEntry(const char* path, const struct stat*, int, FTW*) { return remove
 
 void RemoveTree(const std::string& path) { nftw(path.c_str(), RemoveEntry, 16, FTW_DEPTH | FTW_PHYS); }
 
-// A client that has connected and says whom it wants: magic, length, "client:KEY -timeout=S".
-struct Greeting {
-  int fd;
-  std::string bytes;
-  Clock::time_point deadline;
-};
+// 128 bits that nobody else knows, in hexadecimal.
+std::string Secret() {
+  unsigned char random[16];
+  if (getrandom(random, sizeof(random), 0) != sizeof(random)) throw Io("getrandom");
+  std::string out;
+  for (const unsigned char byte : random) {
+    char text[3];
+    std::snprintf(text, sizeof(text), "%02x", byte);
+    out += text;
+  }
+  return out;
+}
 
 struct Child {
   pid_t pid;
@@ -79,7 +81,8 @@ struct Child {
 class Server {
  public:
   Server(const Options& options, const std::string& tracker_host, int tracker_port)
-      : tracker_(tracker_host, tracker_port),
+      : tracker_(tracker_host, tracker_port, options.Has("any-peer")),
+        greetings_(options.Has("any-peer")),
         key_(options.Text("key", "")),
         host_(options.Text("host", "127.0.0.1")),
         port_(options.Int("port", 0, 0, 65535)),
@@ -87,7 +90,7 @@ class Server {
                   options.Text("cluster", ""), options.Int("spin-us", kSpinUs, 0, kMostSpinUs),
                   kLockPatience} {
     sessions_ = settings_.state + "/sessions";
-    MakeFolders(sessions_);
+    MakeInside(sessions_);
     RemoveStale();
     sigset_t signals;
     sigemptyset(&signals);
@@ -98,10 +101,14 @@ class Server {
     if (signals_ < 0) throw Io("signalfd");
     listener_ = ListenOn(host_, &port_);
     advertised_ = options.Int("advertise-port", port_, 1, 65535);
+    // By it the host tells this server from others that say they were this board's.
+    const std::string secret = Secret();
+    std::printf("{\"secret\": \"%s\"}\n", secret.c_str());
+    std::fflush(stdout);
+    tracker_.Introduce(key_, host_, advertised_, secret);
   }
 
   ~Server() {
-    if (greeting_) close(greeting_->fd);
     if (child_) End();
     RemoveStale();
   }
@@ -111,22 +118,27 @@ class Server {
     while (true) {
       Register();
       if (!announced_ && Clock::now() - begin > kFirstRegistration) {
-        throw Failure(EDGE_FAILED, "tracker", "no tracker answers at " + tracker_.address());
+        throw Failure(EDGE_FAILED, "tracker", tracker_.WhyNot());
       }
-      pollfd waits[] = {{STDIN_FILENO, POLLIN, 0},
-                        {signals_, POLLIN, 0},
-                        {tracker_.fd(), POLLIN, 0},
-                        {child_ || greeting_ ? -1 : listener_, POLLIN, 0},
-                        {greeting_ ? greeting_->fd : -1, POLLIN, 0},
-                        {child_ && !child_->left ? child_->fd : -1, POLLRDHUP, 0}};
-      if (poll(waits, std::size(waits), PatienceMs()) < 0 && errno != EINTR) throw Io("poll");
+      std::vector<pollfd> waits{{STDIN_FILENO, POLLIN, 0},
+                                {signals_, POLLIN, 0},
+                                {tracker_.fd(), POLLIN, 0},
+                                {child_ && !child_->left ? child_->fd : -1, POLLRDHUP, 0},
+                                {listener_, POLLIN, 0}};
+      const size_t greetings = waits.size();
+      greetings_.Await(&waits);
+      if (poll(waits.data(), waits.size(), PatienceMs()) < 0 && errno != EINTR) throw Io("poll");
       if (waits[0].revents != 0 && InputEnded()) return;
       if (waits[1].revents != 0 && Signalled()) return;
       // The tracker only answers questions: anything it says now means that it is gone.
       if (waits[2].revents != 0) tracker_.Drop();
-      if (waits[3].revents != 0) Accept();
-      if (waits[4].revents != 0) ReadGreeting();
-      if (waits[5].revents != 0 && child_) Left();
+      if (waits[3].revents != 0 && child_) Left();
+      for (size_t i = greetings; i < waits.size(); ++i) {
+        if (waits[i].revents == 0) continue;
+        if (const auto words = greetings_.Read(waits[i].fd)) Greeted(waits[i].fd, *words);
+      }
+      // During a session as well: whoever comes then is told that there is nothing to get.
+      if (waits[4].revents != 0) greetings_.Accept(listener_);
       CheckDeadlines();
     }
   }
@@ -136,12 +148,12 @@ class Server {
   void Register() {
     if (!tracker_.connected()) {
       if (Clock::now() < retry_) return;
-      const bool connected = tracker_.Connect(key_, host_, advertised_);
+      const bool connected = tracker_.Connect();
       retry_ = Clock::now() + kRetry;
       if (!connected) return;
       match_key_.clear();
     }
-    if (child_ || greeting_) return;
+    if (child_) return;
     if (match_key_.empty()) {
       uint64_t random = 0;
       if (getrandom(&random, sizeof(random), 0) != sizeof(random)) throw Io("getrandom");
@@ -162,7 +174,7 @@ class Server {
         claimed_.reset();
       } else if (!claimed_) {
         claimed_ = Clock::now();
-      } else if (Clock::now() - *claimed_ > kUnclaimed) {
+      } else if (Clock::now() - *claimed_ > kUnclaimed && greetings_.empty()) {
         match_key_.clear();
       }
     }
@@ -171,9 +183,9 @@ class Server {
   int PatienceMs() const {
     auto next = Clock::now() + kPing;
     if (!tracker_.connected()) next = std::min(next, retry_);
-    if (greeting_) next = std::min(next, greeting_->deadline);
+    if (const auto greeting = greetings_.Next()) next = std::min(next, *greeting);
     if (child_ && child_->deadline) next = std::min(next, *child_->deadline);
-    if (!child_ && !greeting_ && tracker_.connected()) {
+    if (!child_ && tracker_.connected()) {
       next = match_key_.empty() ? Clock::now() : std::min(next, ping_);
     }
     const auto ms = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
@@ -204,44 +216,13 @@ class Server {
     return end;
   }
 
-  void Accept() {
-    const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) return;
-    // An answer that wraps around in the ring buffer is sent in two pieces: no waiting in between.
-    const int yes = 1;
-    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)) != 0) errno = 0;
-    greeting_ = Greeting{fd, "", Clock::now() + kGreeting};
-  }
-
-  void Dismiss() {
-    close(greeting_->fd);
-    greeting_.reset();
-  }
-
-  void ReadGreeting() {
-    char bytes[kMostKeyBytes];
-    // Not a byte more than the greeting: what follows belongs to the session.
-    int32_t head[2] = {0, 0};
-    const size_t have = greeting_->bytes.size();
-    std::memcpy(head, greeting_->bytes.data(), std::min(have, sizeof(head)));
-    const size_t needed = have < sizeof(head) ? sizeof(head) : sizeof(head) + head[1];
-    const ssize_t n = recv(greeting_->fd, bytes, needed - have, 0);
-    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
-    if (n <= 0) return Dismiss();
-    greeting_->bytes.append(bytes, n);
-    if (greeting_->bytes.size() < sizeof(head)) return;
-    std::memcpy(head, greeting_->bytes.data(), sizeof(head));
-    if (head[0] != kRpcMagic || head[1] <= 0 || head[1] > kMostKeyBytes) return Dismiss();
-    if (greeting_->bytes.size() == sizeof(head) + head[1]) Greeted();
-  }
-
-  void Greeted() {
-    const int fd = greeting_->fd;
-    const std::vector<std::string> words = Split(std::string_view(greeting_->bytes).substr(8), ' ');
+  void Greeted(int fd, const std::string& greeting) {
+    const std::vector<std::string> words = Split(greeting, ' ');
     const Deadline until = Clock::now() + kFarewell;
     if (match_key_.empty() || words.empty() || words[0] != "client:" + match_key_) {
       SendAll(fd, &kMismatch, sizeof(kMismatch), until);
-      return Dismiss();
+      close(fd);
+      return;
     }
     double timeout = 0;
     for (const std::string& word : words) {
@@ -249,9 +230,9 @@ class Server {
     }
     if (!SendAll(fd, &kRpcMagic, sizeof(kRpcMagic), until) ||
         !SendText(fd, "server:" + key_, until)) {
-      return Dismiss();
+      close(fd);
+      return;
     }
-    greeting_.reset();
     match_key_.clear();
     Start(fd, timeout);
   }
@@ -291,6 +272,7 @@ class Server {
     sigprocmask(SIG_SETMASK, &mask_, nullptr);
     close(listener_);
     close(signals_);
+    greetings_.Close();
     tracker_.Drop();
     // What kernels print must not mix with our document.
     const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -317,7 +299,7 @@ class Server {
   }
 
   void CheckDeadlines() {
-    if (greeting_ && Clock::now() >= greeting_->deadline) Dismiss();
+    greetings_.CheckDeadlines();
     if (child_ && child_->left && Clock::now() >= *child_->deadline) {
       End();
     } else if (child_ && child_->deadline && Clock::now() >= *child_->deadline) {
@@ -361,6 +343,7 @@ class Server {
   }
 
   Tracker tracker_;
+  Greetings greetings_;
   std::string key_, host_;
   int port_, advertised_ = 0;
   SessionSettings settings_;
@@ -372,7 +355,6 @@ class Server {
   std::string match_key_;
   Clock::time_point retry_, ping_;
   std::optional<Clock::time_point> claimed_;
-  std::optional<Greeting> greeting_;
   std::optional<Child> child_;
 };
 

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "edge_rt.h"
+#include "channel.h"
 #include "failure.h"
 #include "load.h"
 #include "lock.h"
@@ -38,7 +38,7 @@ auto Translated(Body body) {
 
 // A client's names stay inside the session's folder.
 std::string Inside(const std::string& name) {
-  if (name.empty() || name.find('/') != name.npos || name.find("..") != name.npos ||
+  if (name.empty() || name == "." || name.find('/') != name.npos || name.find("..") != name.npos ||
       name.find('\0') != name.npos) {
     TVM_FFI_THROW(ValueError) << "edge-rt: the file name " << Quote(name)
                               << " is refused: no folders, no '..'";
@@ -88,12 +88,30 @@ void LockEvaluators() {
   Function::SetGlobal("runtime.RPCTimeEvaluator", locked, true);
 }
 
+// Some of TVM's own functions count on their arguments: called with fewer, they read what is none.
+void CountArguments(const char* name, int expected) {
+  const Function body = Function::GetGlobalRequired(name);
+  const auto counted = [body, name, expected](const AnyView* args, int count, Any* result) {
+    if (count != expected) {
+      TVM_FFI_THROW(TypeError) << "edge-rt: " << name << " takes " << expected << " arguments, not "
+                               << count;
+    }
+    body.CallPacked(args, count, result);
+  };
+  Function::SetGlobal(name, Function::FromPacked(counted), true);
+}
+
 }  // namespace
 
 void ServeSession(int socket, const SessionSettings& settings) {
   session = settings;
   Apply(Place(session.threads, session.cluster), session.spin_us);
   LockEvaluators();
+  CountArguments("tvm.rpc.server.upload", 2);
+  CountArguments("tvm.rpc.server.download", 1);
+  CountArguments("tvm.rpc.server.remove", 1);
+  CountArguments("tvm.contrib.random.random_fill", 1);
+  CountArguments("tvm.contrib.random.random_fill_for_measure", 1);
   const auto global = [](const char* name, auto body) {
     Function::SetGlobal(name, Function::FromTyped(body), true);
   };
@@ -104,7 +122,7 @@ void ServeSession(int socket, const SessionSettings& settings) {
   global("edge.configure", [](int threads, const std::string& cluster) { Configure(threads, cluster); });
   // TVM's name, by which its clients ask.
   global("runtime.NumThreads", PoolThreads);
-  Function::GetGlobalRequired("rpc.ServerLoop")(socket);
+  ServeBehindFence(socket);
 }
 
 void AnswerTimeout(int socket, double timeout) {

@@ -81,6 +81,25 @@ std::string Quote(std::string_view text) {
   return out + '"';
 }
 
+bool IsQuoted(std::string_view text) {
+  if (text.size() < 2 || text.front() != '"' || text.back() != '"') return false;
+  text = text.substr(1, text.size() - 2);
+  while (!text.empty()) {
+    size_t size = Sequence(text);
+    if (text[0] == '\\') {
+      const char next = text.size() > 1 ? text[1] : '\0';
+      const bool number = next == 'u' && text.size() >= 6 &&
+                          text.substr(2, 4).find_first_not_of("0123456789abcdefABCDEF") == text.npos;
+      size = number ? 6 : next == '"' || next == '\\' ? 2 : 0;
+    } else if (text[0] == '"' || (size == 1 && text[0] < 0x20)) {
+      size = 0;
+    }
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
 static std::string Join(const std::vector<std::string>& pieces) {
   std::string out = "[";
   for (const std::string& piece : pieces) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "peer.h"
 #include "text.h"
 
 namespace edge {
@@ -39,7 +40,14 @@ bool Tracker::Acknowledged(const std::string& message, Deadline until) {
   return false;
 }
 
-bool Tracker::Connect(const std::string& key, const std::string& host, int port) {
+void Tracker::Introduce(const std::string& key, const std::string& host, int port,
+                        const std::string& secret) {
+  introduction_ = "[" + std::to_string(kUpdateInfo) + ", {\"key\": " + Quote("server:" + key) +
+                  ", \"addr\": [" + Quote(host) + ", " + std::to_string(port) +
+                  "], \"secret\": " + Quote(secret) + "}]";
+}
+
+bool Tracker::Connect() {
   Drop();
   const Deadline until = Patience();
   fd_ = ConnectTo(host_, port_, until);
@@ -49,9 +57,18 @@ bool Tracker::Connect(const std::string& key, const std::string& host, int port)
     Drop();
     return false;
   }
-  return Acknowledged("[" + std::to_string(kUpdateInfo) + ", {\"key\": " + Quote("server:" + key) +
-                      ", \"addr\": [" + Quote(host) + ", " + std::to_string(port) + "]}]",
-                      until);
+  // Not before it has answered: a connection that nobody has accepted yet has no owner. Whoever
+  // listens where our tracker was must not learn the secret.
+  stranger_ = any_peer_ ? "" : Stranger(fd_).value_or("");
+  if (stranger_.empty()) return Acknowledged(introduction_, until);
+  Drop();
+  return false;
+}
+
+std::string Tracker::WhyNot() const {
+  if (stranger_.empty()) return "no tracker answers at " + address();
+  return "the tracker at " + address() + " is not ours but of " + stranger_ +
+         "; --any-peer would trust it";
 }
 
 bool Tracker::Put(const std::string& key, int port, const std::string& match_key) {

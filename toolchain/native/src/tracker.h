@@ -9,7 +9,9 @@ namespace edge {
 
 class Tracker {
  public:
-  Tracker(std::string host, int port) : host_(std::move(host)), port_(port) {}
+  // `any_peer`: it may belong to anybody.
+  Tracker(std::string host, int port, bool any_peer)
+      : host_(std::move(host)), port_(port), any_peer_(any_peer) {}
   ~Tracker() { Drop(); }
   Tracker(const Tracker&) = delete;
   Tracker& operator=(const Tracker&) = delete;
@@ -22,8 +24,13 @@ class Tracker {
   bool connected() const { return fd_ >= 0; }
   void Drop();
 
-  // False, and disconnected, when the tracker hasn't answered as it should within two seconds.
-  bool Connect(const std::string& key, const std::string& host, int port);
+  // What Connect says: who we are, and what proves it later.
+  void Introduce(const std::string& key, const std::string& host, int port, const std::string& secret);
+  // False, and disconnected, when the tracker hasn't answered as it should within two seconds, or
+  // when it is a stranger's.
+  bool Connect();
+  // Why the last attempt failed.
+  std::string WhyNot() const;
   bool Put(const std::string& key, int port, const std::string& match_key);
   // Whether the match key is still on offer; false as well after a failure (then disconnected).
   bool Offers(const std::string& match_key);
@@ -34,6 +41,8 @@ class Tracker {
 
   std::string host_;
   int port_;
+  bool any_peer_;
+  std::string introduction_, stranger_;
   int fd_ = -1;
 };
 

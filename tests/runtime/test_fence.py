@@ -1,0 +1,210 @@
+"""What a client may not say in a session: it ends, with a line that says what was refused."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import rpc_frames as rpc
+from tests.fuzz.rpc_frames import Code, Type
+from tests.runtime.conftest import Edge
+from toolchain.rpc.client import TrackerClient
+
+pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
+
+MAGIC = 0xFF271
+WELCOME = struct.pack("<ii", MAGIC, len(b"server:board")) + b"server:board"
+CPU_DEVICE = struct.pack("<i", Type.DEVICE) + rpc.CPU
+F32 = struct.pack("<iBBHi", Type.DTYPE, 2, 32, 1, 0)
+
+
+class Talk:
+    """One session, spoken by hand."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._said = connection.makefile("rb")
+
+    def say(self, body: bytes) -> bytes:
+        """Send a frame; return the body of the answer."""
+        self._connection.sendall(rpc.framed(body))
+        return self.hear()
+
+    def send(self, words: bytes) -> None:
+        self._connection.sendall(words)
+
+    def hear(self) -> bytes:
+        head = self._said.read(8)
+        return self._said.read(struct.unpack("<Q", head)[0]) if head else b""
+
+    def pointer(self, body: bytes) -> int:
+        answer = self.say(body)
+        assert answer[:12] == struct.pack("<iii", Code.RETURN, 1, Type.POINTER), answer
+        return int(struct.unpack("<Q", answer[12:])[0])
+
+    def function(self, name: str) -> int:
+        return self.pointer(rpc.frame(Code.GET_FUNCTION, rpc.values(rpc.text(name.encode()))))
+
+    def memory(self, size: int) -> int:
+        asked = rpc.values(CPU_DEVICE, rpc.number(size), rpc.number(64), F32)
+        return self.pointer(rpc.frame(Code.ALLOC, asked))
+
+    def refusal(self, body: bytes) -> str:
+        """Return why a frame was refused, after which the session has ended."""
+        words = self.say(body)
+        code, count, kind, size = struct.unpack_from("<iiiQ", words)
+        assert (code, count, kind) == (Code.EXCEPTION, 1, Type.TEXT)
+        assert not self.hear()
+        return words[20 : 20 + size].decode()
+
+
+class Server:
+    def __init__(self, tracker: int, words: Path) -> None:
+        self._tracker, self._words = tracker, words
+
+    @contextmanager
+    def session(self, *, begun: bool = True) -> Iterator[Talk]:
+        with TrackerClient("127.0.0.1", self._tracker) as client:
+            grant = client.request("board", 20)
+        assert grant
+        key = f"client:{grant.match_key} -timeout=60".encode()
+        with socket.create_connection((grant.host, grant.port), timeout=20) as connection:
+            connection.sendall(struct.pack("<ii", MAGIC, len(key)) + key)
+            talk = Talk(connection)
+            with talk._said:
+                assert talk._said.read(len(WELCOME)) == WELCOME
+                if begun:
+                    assert talk.say(rpc.init())[:4] == struct.pack("<i", Code.RETURN)
+                yield talk
+
+    def said(self) -> str:
+        """Return what the server has said since the last time."""
+        words = self._words.read_text()
+        self._words.write_text("")
+        return words
+
+
+@pytest.fixture(scope="module")
+def server(native: Edge, tracker: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("fence")
+    with (folder / "stderr").open("ab") as stderr, native.serving(folder / "state", tracker, stderr=stderr):
+        yield Server(tracker, folder / "stderr")
+
+
+@pytest.mark.parametrize("code", [Code.RETURN, Code.EXCEPTION, Code.COPY_ACK, Code.NONE, 22, 99, -1])
+def test_what_only_a_server_says_is_refused(server: Server, code: int) -> None:
+    with server.session() as talk:
+        why = talk.refusal(rpc.frame(code, rpc.values(rpc.text(b"RPCSessionTimeoutError: read me"))))
+    assert f"refused: the code {int(code)}, which no client sends" in why
+    assert why.removeprefix("edge-rt: ") in server.said()
+
+
+def test_a_session_is_begun_once_and_first(server: Server) -> None:
+    with server.session(begun=False) as talk:
+        assert "before kInitServer" in talk.refusal(
+            rpc.frame(Code.GET_FUNCTION, rpc.values(rpc.text(b"edge.info")))
+        )
+    with server.session() as talk:
+        assert "second kInitServer" in talk.refusal(rpc.init())
+    with server.session(begun=False) as talk:
+        assert 'version "0.7.0"' in talk.refusal(rpc.init(version=b"0.7.0"))
+    with server.session(begun=False) as talk:  # a session of another kind: through it to other machines
+        assert "of the client's own making" in talk.refusal(rpc.init(rpc.text(b"rpc.Connect")))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (rpc.frame(Code.GET_FUNCTION, struct.pack("<i", 2**31 - 1)), "announces 2147483647 values"),
+        (rpc.frame(Code.GET_FUNCTION, struct.pack("<i", -1)), "announces -1 values"),
+        (
+            rpc.frame(Code.GET_FUNCTION, rpc.values(struct.pack("<iQ", 8, 2**40))),
+            "announces 1099511627776 bytes",
+        ),
+        (rpc.frame(Code.GET_FUNCTION, rpc.values(rpc.text(b"a\0b"))), "shorter than its length"),
+        (rpc.frame(Code.GET_FUNCTION, rpc.values(rpc.text(b"a")), b"x"), "1 bytes too many"),
+        (rpc.frame(Code.GET_FUNCTION, rpc.values(struct.pack("<iI", 65, 66))), "of two types"),
+        (rpc.frame(Code.GET_FUNCTION, rpc.values(struct.pack("<i", 10))), "type 10, which no client sends"),
+        (rpc.frame(Code.GET_FUNCTION, rpc.values()), "kGetGlobalFunc with other arguments"),
+        (rpc.frame(Code.SHUTDOWN, b"more"), "4 bytes too many"),
+        (rpc.frame(Code.COPY_TO, rpc.tensor(0, 2), struct.pack("<Q", 9)), "a copy of 9 bytes at 0"),
+        (rpc.frame(Code.COPY_TO, rpc.tensor(0, -1), struct.pack("<Q", 0)), "extent -1"),
+        (rpc.frame(Code.COPY_TO, rpc.tensor(0, 2**62, 2**62), struct.pack("<Q", 0)), "than there can be"),
+        (rpc.frame(Code.COPY_TO, rpc.tensor(0, 2, dtype=(2, 0, 1)), struct.pack("<Q", 0)), "without a size"),
+        (rpc.frame(Code.GET_ATTR, rpc.values(struct.pack("<iii", 6, -5, 0), rpc.number(0))), "device -5:0"),
+        (rpc.frame(Code.ALLOC, rpc.values(CPU_DEVICE, rpc.number(-1), rpc.number(64), F32)), "of memory"),
+        (rpc.frame(Code.ALLOC, rpc.values(CPU_DEVICE, rpc.number(4), rpc.number(3), F32)), "aligned to 3"),
+    ],
+)
+def test_sizes_that_contradict_each_other_are_refused(server: Server, body: bytes, words: str) -> None:
+    with server.session() as talk:
+        assert words in talk.refusal(body)
+    assert words in server.said()
+
+
+@pytest.mark.parametrize("length", [0, 3, 2**30 + 1, 2**63, 2**64 - 1])
+def test_absurd_lengths_are_refused(server: Server, length: int) -> None:
+    with server.session() as talk:
+        talk.send(struct.pack("<Q", length) + bytes(10_000))
+        assert b"refused: a message of %d bytes" % length in talk.hear()
+
+
+def test_what_was_never_handed_out_is_refused(server: Server) -> None:
+    size = struct.pack("<Q", 64)
+    with server.session() as talk:
+        data = talk.memory(64)
+        assert talk.say(rpc.frame(Code.COPY_TO, rpc.tensor(data, 16), size, bytes(range(64))))
+        copied = talk.say(rpc.frame(Code.COPY_FROM, rpc.tensor(data, 8, 2), size))
+        assert copied == struct.pack("<i", Code.COPY_ACK) + bytes(range(64))
+        assert "lies outside" in talk.refusal(rpc.frame(Code.COPY_FROM, rpc.tensor(data + 4, 16), size))
+    for tensor in (rpc.tensor(4096, 16), rpc.tensor(2**64 - 4, 16, offset=0)):
+        with server.session() as talk:
+            assert "lies outside" in talk.refusal(rpc.frame(Code.COPY_FROM, tensor, size))
+    with server.session() as talk:
+        data = talk.memory(64)
+        freed = rpc.frame(Code.FREE, rpc.values(CPU_DEVICE, rpc.number(data, Type.POINTER)))
+        assert talk.say(freed)[:4] == struct.pack("<i", Code.RETURN)
+        assert "memory to free" in talk.refusal(freed)
+    with server.session() as talk:
+        assert "no function of this session" in talk.refusal(
+            rpc.frame(Code.CALL, struct.pack("<Q", 0x1000), rpc.values())
+        )
+
+
+@pytest.mark.parametrize("kind", [Type.POINTER, Type.MODULE, Type.FUNCTION, Type.REMOTE])
+def test_foreign_objects_are_refused(server: Server, kind: Type) -> None:
+    value = struct.pack("<iI", kind, kind) + b"\x40" * 8 if kind is Type.REMOTE else rpc.number(0x4040, kind)
+    with server.session() as talk:
+        info = talk.function("edge.info")
+        assert "never handed out" in talk.refusal(
+            rpc.frame(Code.CALL, struct.pack("<Q", info), rpc.values(value))
+        )
+    with server.session() as talk:  # a function is no module
+        info = talk.function("edge.info")
+        wrong = rpc.values(rpc.number(info, Type.MODULE))
+        assert "never handed out" in talk.refusal(rpc.frame(Code.CALL, struct.pack("<Q", info), wrong))
+    with server.session() as talk:
+        info = talk.function("edge.info")
+        free = rpc.frame(Code.FREE_HANDLE, rpc.values(rpc.number(info, Type.POINTER)))
+        assert talk.say(free)[:4] == struct.pack("<i", Code.RETURN)
+        assert "no function" in talk.refusal(rpc.frame(Code.CALL, struct.pack("<Q", info), rpc.values()))
+
+
+def test_there_is_no_way_past_the_fence(server: Server) -> None:
+    with server.session() as talk:
+        for name in ("rpc.ServerLoop", "rpc.Connect", "rpc.ReturnException", "rpc.CreatePipeClient"):
+            assert talk.function(name) == 0
+        assert talk.function("edge.info")
+
+
+def test_functions_that_count_on_their_arguments_are_given_them(server: Server) -> None:
+    with server.session() as talk:
+        files = [f"tvm.rpc.server.{name}" for name in ("upload", "download", "remove")]
+        for name in (*files, "tvm.contrib.random.random_fill_for_measure"):
+            function = struct.pack("<Q", talk.function(name))
+            assert b"takes" in talk.say(rpc.frame(Code.CALL, function, rpc.values()))

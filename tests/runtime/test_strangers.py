@@ -1,0 +1,215 @@
+"""Other users of the machine that edge-rt runs on: what they may reach, and what they get."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.frugal_tracker import FrugalTracker
+from tests.runtime.conftest import Edge
+
+# As in CI. Elsewhere a user who is not root has no second user to be.
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 and not os.environ.get("CI"), reason="only root can be somebody else"
+)
+pytestmark = [pytest.mark.slow, needs_root]  # edge-rt may have to be compiled
+
+STRANGER, OWNER = 65534, 65533
+HOST = "127.0.0.1"
+MAGIC = struct.pack("<ii", 0xFF271, len(b"client:wrong")) + b"client:wrong"
+MISMATCH = struct.pack("<i", 0xFF271 + 2)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server: where it listens, and the file of what it says."""
+
+    process: subprocess.Popen[bytes]
+    address: tuple[str, int]
+    words: Path
+
+
+def become(uid: int) -> None:
+    os.setgroups([])
+    os.setgid(uid)
+    os.setuid(uid)
+
+
+def as_user(uid: int, work: Callable[[], bytes]) -> bytes:
+    """Do `work` in a process of another user; return what it says."""
+    codecs.lookup("idna")  # for names of hosts: Python's files may be closed to that user
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = b"!"
+        try:
+            become(uid)
+            said = work()
+        finally:
+            os.write(writing, said)
+            os._exit(0)
+    os.close(writing)
+    try:
+        with os.fdopen(reading, "rb") as pipe:
+            return pipe.read()
+    finally:
+        os.waitpid(child, 0)
+
+
+def greet(address: tuple[str, int]) -> bytes:
+    """Greet a server with a wrong key; return its answer, if it gives one."""
+    try:
+        with socket.create_connection(address, timeout=20) as connection:
+            connection.sendall(MAGIC)
+            return connection.recv(4)
+    except ConnectionError:
+        return b""
+
+
+@contextlib.contextmanager
+def serving(
+    command: tuple[str, ...], folder: Path, *options: str, uid: int | None = None
+) -> Iterator[Served]:
+    """Run a server until it is left."""
+    with FrugalTracker() as tracker, (folder / "words").open("wb") as words:
+        arguments = [
+            "serve",
+            "--tracker",
+            tracker.address,
+            "--key",
+            "board",
+            "--state",
+            str(folder / "state"),
+        ]
+        with subprocess.Popen(
+            [*command, *arguments, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=words,
+            user=uid,
+        ) as process:
+            try:
+                assert process.stdin and process.stdout
+                secret = json.loads(process.stdout.readline())["secret"]
+                ready = json.loads(process.stdout.readline())
+                assert tracker.introduction["secret"] == secret
+                yield Served(process, (ready["host"], ready["port"]), folder / "words")
+                process.stdin.close()
+                assert process.wait(10) == 0
+            finally:
+                process.kill()
+
+
+def test_another_user_is_sent_away_and_named_once(edge: Edge, tmp_path: Path) -> None:
+    with serving(edge.command, tmp_path) as served:
+        for _ in range(20):
+            assert as_user(STRANGER, lambda: greet(served.address)) == b""
+        assert greet(served.address) == MISMATCH
+        lines = served.words.read_text().splitlines()
+    assert lines == [f"edge-rt: refused a connection from user id {STRANGER}; --any-peer would let it in"]
+
+
+def test_any_peer_lets_everybody_in(native: Edge, tmp_path: Path) -> None:
+    with serving(native.command, tmp_path, "--any-peer") as served:
+        assert as_user(STRANGER, lambda: greet(served.address)) == MISMATCH
+
+
+def test_the_owner_and_root_may_connect(native: Edge) -> None:
+    with tempfile.TemporaryDirectory() as name:  # pytest's are closed to others
+        folder = Path(name)
+        shutil.copy(native.command[0], folder / "edge-rt")
+        for made in (folder, folder / "edge-rt"):
+            os.chown(made, OWNER, OWNER)
+        with serving((str(folder / "edge-rt"),), folder, uid=OWNER) as served:
+            assert as_user(OWNER, lambda: greet(served.address)) == MISMATCH
+            assert greet(served.address) == MISMATCH  # root
+            assert as_user(STRANGER, lambda: greet(served.address)) == b""
+
+
+@pytest.mark.parametrize(
+    ("host", "addresses"), [("::1", ["::1"]), ("::", ["::1", HOST]), (HOST, [HOST, "::ffff:127.0.0.1"])]
+)
+def test_the_other_family_is_looked_up_too(
+    native: Edge, tmp_path: Path, host: str, addresses: list[str]
+) -> None:
+    with serving(native.command, tmp_path, "--host", host) as served:
+        for address in addresses:
+            assert greet((address, served.address[1])) == MISMATCH, address
+            assert as_user(STRANGER, partial(greet, (address, served.address[1]))) == b"", address
+
+
+def test_a_connection_that_was_left_is_not_roots(native: Edge, tmp_path: Path) -> None:
+    """The kernel lists what nobody holds any more with user id 0."""
+    with serving(native.command, tmp_path) as served:
+
+        def leave() -> bytes:
+            with socket.create_connection(served.address) as connection:
+                connection.sendall(MAGIC)
+            return b"left"
+
+        served.process.send_signal(signal.SIGSTOP)
+        try:
+            assert as_user(STRANGER, leave) == b"left"
+        finally:
+            served.process.send_signal(signal.SIGCONT)
+        deadline = time.monotonic() + 10
+        while not (said := served.words.read_text()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert "refused a connection from" in said
+
+
+def test_silent_ones_keep_nobody_waiting(native: Edge, tmp_path: Path) -> None:
+    with serving(native.command, tmp_path) as served, contextlib.ExitStack() as silent:
+        waiting = [
+            silent.enter_context(socket.create_connection(served.address, timeout=20)) for _ in range(40)
+        ]
+        begin = time.monotonic()
+        assert greet(served.address) == MISMATCH
+        assert time.monotonic() - begin < 4  # one of them may wait for 5 s
+        assert waiting[0].recv(1) == b""  # the oldest went
+
+
+def test_a_strangers_tracker_does_not_learn_the_secret(native: Edge, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            become(STRANGER)
+            own = socket.create_server((HOST, 0))
+            own.settimeout(20)
+            os.write(writing, struct.pack("<i", own.getsockname()[1]))
+            heard = b""
+            for _ in range(2):
+                connection, _ = own.accept()
+                connection.sendall(connection.recv(4))
+                heard += connection.recv(100)
+            os.write(writing, heard or b"nothing")
+        os._exit(0)
+    os.close(writing)
+    try:
+        with os.fdopen(reading, "rb") as pipe:
+            tracker = f"{HOST}:{struct.unpack('<i', pipe.read(4))[0]}"
+            argv = ["serve", "--tracker", tracker, "--key", "board", "--state", str(tmp_path / "state")]
+            with subprocess.Popen(
+                [*native.command, *argv], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+            ) as process:
+                assert pipe.read() == b"nothing"
+                process.kill()
+    finally:
+        os.waitpid(child, 0)
