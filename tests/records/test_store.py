@@ -80,6 +80,40 @@ def test_times_of_another_form_are_a_damaged_store(store: RecordStore, text: str
     assert "move the file away" in raised.value.hint
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("threads", "four"), ("failure", "hunger"), ("level", b"\xff"), ("temperature_c", "warm")],
+)
+def test_a_column_of_another_type_is_a_damaged_store(store: RecordStore, column: str, value: object) -> None:
+    put(store, 2.0)
+    with sqlite3.connect(store.path) as db:
+        db.execute("PRAGMA ignore_check_constraints=ON")
+        times = "[]" if column == "failure" else "[2.0]"
+        db.execute(f"UPDATE records SET {column}=?, run_ms=?", (value, times))  # noqa: S608
+    with pytest.raises(UsageError, match=rf"cannot be read: .*{column}"):
+        store.all()
+
+
+def test_a_record_whose_function_is_lost_is_a_damaged_store(store: RecordStore) -> None:
+    record = put(store, 2.0)
+    with sqlite3.connect(store.path) as db:
+        db.execute("DELETE FROM functions")
+    with pytest.raises(UsageError, match=f"there is no function {record.function}"):
+        store.function(record.function)
+
+
+def test_sqlites_words_about_a_damaged_table_need_not_be_text(store: RecordStore) -> None:
+    put(store, 2.0)
+    store.close()
+    data = store.path.read_bytes()
+    named, made = b"tablefunctionsfunctions", b"CREATE TABLE functions"
+    assert named in data and made in data
+    data = data.replace(named, b"table\xff\x81nctionsfunctions").replace(made, b"CREATE NOTHING of this")
+    store.path.write_bytes(data)
+    with pytest.raises(UsageError, match="its tables are damaged"):
+        RecordStore(store.path)
+
+
 def test_measured_is_per_key(store: RecordStore) -> None:
     put(store, 2.0, digest="a")
     assert store.measured(KEY) == {"a"}

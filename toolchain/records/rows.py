@@ -9,10 +9,11 @@ from pydantic import Field, TypeAdapter
 
 from toolchain.errors import CheckError
 from toolchain.records.key import RecordKey
-from toolchain.records.record import Provenance, Record
+from toolchain.records.record import Record
 
 _LONGEST_MS = 3.2e10  # a year
 _TIMES = TypeAdapter(tuple[Annotated[float, Field(gt=0, lt=_LONGEST_MS)], ...])
+_RECORD = TypeAdapter(Record)  # SQLite keeps whatever it is given, such as a text for a number
 Value = str | int | float | None
 _KEY = ("workload", "triple", "cpu", "level", "threads", "board_class")
 _OWN = ("function", "kind", "payload", "digest", "run_ms", "failure", "confirmed", "created")
@@ -62,8 +63,10 @@ def record(row: tuple[Any, ...]) -> Record:
     if (fields["failure"] is None) != bool(fields["run_ms"]):
         raise ValueError("a record has times, or a failure")
     fields["confirmed"] = bool(fields["confirmed"])
-    return Record(
-        key=RecordKey(**{name: fields[name] for name in _KEY}),
-        provenance=Provenance(**{name: fields[name] for name in _PROVENANCE}),
-        **{name: fields[name] for name in _OWN},
+    return _RECORD.validate_python(
+        {
+            "key": {name: fields[name] for name in _KEY},
+            "provenance": {name: fields[name] for name in _PROVENANCE},
+            **{name: fields[name] for name in _OWN},
+        }
     )

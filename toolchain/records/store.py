@@ -101,7 +101,10 @@ class RecordStore:
 
     def function(self, identity: str) -> str:
         """Return what `add_function` was given, as JSON."""
-        return str(self._all("SELECT module FROM functions WHERE id=?", (identity,))[0][0])
+        found = self._all("SELECT module FROM functions WHERE id=?", (identity,))
+        if not found or not isinstance(found[0][0], str):
+            raise self._unreadable(f"there is no function {identity}")
+        return found[0][0]
 
     def add(self, record: Record) -> None:
         """Write one record; it is durable when this returns. Its function must be there."""
@@ -158,10 +161,7 @@ class RecordStore:
             return [rows.record(row) for row in found]
         except ValueError as error:
             what = answers.problem(error) if isinstance(error, ValidationError) else str(error)
-            raise UsageError(
-                f"the records in {self.path} cannot be read: {what}",
-                f"move the file away, for instance to {self.path.name}.damaged, or put a copy back",
-            ) from error
+            raise self._unreadable(what) from error
 
     def _all(self, query: str, values: tuple[rows.Value, ...]) -> list[tuple[Any, ...]]:
         with self._explained(), self._lock:
@@ -173,16 +173,21 @@ class RecordStore:
             yield
         except sqlite3.Error as error:
             raise self._explain(error) from error
+        except UnicodeError as error:  # SQLite's message quotes a damaged table
+            raise self._unreadable("its tables are damaged") from error
         except OSError as error:
             raise cannot_write(self.path, error) from error
+
+    def _unreadable(self, why: str) -> UsageError:
+        return UsageError(
+            f"the records in {self.path} cannot be read: {why}",
+            f"move the file away, for instance to {self.path.name}.damaged, or put a copy back",
+        )
 
     def _explain(self, error: sqlite3.Error) -> ToolchainError:
         name = getattr(error, "sqlite_errorname", "")
         if name.startswith(tuple(_DAMAGED)):
-            return UsageError(
-                f"the records in {self.path} cannot be read: {error}",
-                f"move the file away, for instance to {self.path.name}.damaged, or put a copy back",
-            )
+            return self._unreadable(str(error))
         if name.startswith(tuple(_LOCKED)):
             return ToolchainError(
                 f"{self.path} has been locked by another process for {_BUSY_S:.0f} s",
