@@ -31,7 +31,7 @@ MAGIC = 0xFF271
 WELCOME = struct.pack("<ii", MAGIC, len(b"server:fuzz")) + b"server:fuzz"
 PATIENCE_S = 20.0
 DEVICE = struct.pack("<i", Type.DEVICE) + rpc.CPU
-BAD = ("ended by signal", "AddressSanitizer", "runtime error:")
+BAD = ("ended by signal", "ERROR: AddressSanitizer", "runtime error:")
 FUNCTIONS = (
     b"edge.info",
     b"edge.fingerprint",
