@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolchain.errors import ToolchainError
+from toolchain.errors import ToolchainError, UsageError
 
 # It can be read only by setting it, which other threads would notice later on.
 _UMASK = os.umask(0)
@@ -26,6 +26,31 @@ _WAYS_OUT = {
     errno.EPERM: _PERMIT,
     errno.EROFS: "choose a folder on another file system: this one can only be read",
 }
+
+
+def private_folder(path: Path) -> Path:
+    """Make a folder that nobody else may enter, whatever the umask, and return it.
+
+    Folders on the way that are not there are made so as well; the others stay as they are.
+
+    Raises
+    ------
+    UsageError
+        It is another user's.
+    OSError
+        The file system refused.
+    """
+    for folder in reversed((path, *path.parents)):
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
+    status = path.stat()
+    if os.getuid() not in (status.st_uid, 0):
+        raise UsageError(
+            f"{path} belongs to user {status.st_uid}, not to you", "choose another folder, or remove it"
+        )
+    if status.st_mode & 0o077:
+        path.chmod(0o700)
+    return path
 
 
 def sync_folder(folder: Path) -> None:

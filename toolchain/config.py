@@ -92,6 +92,11 @@ class Settings(_Table):
     package_index: str | None = Field(
         None, description="The package index for the wheels in images; default: pip's own configuration."
     )
+    unchecked_peers: bool = Field(
+        False,
+        description="Let a program use the lab though this system does not tell whose program it is; others' "
+        "are refused in any case where that can be seen.",
+    )
     tls_authorities: Path | None = Field(
         None,
         description="A folder of certificates (`*.crt`) to trust while images are made; none stays in one.",

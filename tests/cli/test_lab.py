@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.cli.conftest import Toolchain
-from toolchain.rpc.client import TrackerClient
+from toolchain.rpc.session import open_session
 
 
 def listening(pid: int) -> set[tuple[str, int]]:
@@ -60,13 +60,14 @@ def test_start_status_stop(toolchain: Toolchain) -> None:
         assert status["keys"] == {"local": {"total": 1, "free": 1, "pending": 0}}
         assert status["states"] == {"local": {"key": "local", "state": "serving", "reason": None}}
         assert "local" in toolchain("lab", "status").out
-        with TrackerClient("127.0.0.1", int(status["tracker"].partition(":")[2])) as tracker:
-            assert toolchain("board", "status", "local", "--json").document[0]["lab"] == "free"
-            assert tracker.request("local", wait_s=10)
-            shown = toolchain("board", "show", "local", "--json").document
-            assert (shown["lab"], shown["lab_user"]) == ("leased", f"process {os.getpid()}")
-            assert f"lab leased to process {os.getpid()}" in toolchain("board", "status", "local").out
+        assert toolchain("board", "status", "local", "--json").document[0]["lab"] == "free"
+        port = int(status["tracker"].partition(":")[2])
+        opened = open_session("127.0.0.1", port, "local", 60, 10)
+        shown = toolchain("board", "show", "local", "--json").document
+        assert (shown["lab"], shown["lab_user"]) == ("leased", f"process {os.getpid()}")
+        assert f"lab leased to process {os.getpid()}" in toolchain("board", "status", "local").out
         assert toolchain("lab", "release", "local", "--json").document == {"released": ["local"]}
+        del opened
         unknown = toolchain("lab", "release", "rk3399")
         assert unknown.code == 2
         assert "its keys are: local" in unknown.err

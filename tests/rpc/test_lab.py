@@ -18,6 +18,7 @@ from tests.rpc.peers import Peer, listening, until
 from toolchain.boards import emulated
 from toolchain.boards.inventory import local_board
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.life import Life
 from toolchain.rpc import lab, session
 from toolchain.rpc import state as lab_state
 from toolchain.rpc.frames import HOST
@@ -148,7 +149,7 @@ def test_a_killed_supervisor_takes_its_servers_along(state: Path) -> None:
 def test_a_number_that_came_again_is_not_the_supervisor(state: Path) -> None:
     lab.start([])
     lab.stop()
-    own = lab_state.Life(os.getpid(), psutil.Process().create_time() - 100)
+    own = Life(os.getpid(), "another start of the machine 1")
     lab_state.write_state(state / "lab", lab_state.LabState(own, 1, {}))
     assert lab.status() is None
     assert lab.stop() is False  # and we are still here

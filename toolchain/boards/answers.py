@@ -63,8 +63,9 @@ class ServerFailure(Answer):
 
 
 class ServerSaid(Answer):
-    """One line of `edge-rt serve`: the port once it serves, or an error."""
+    """One line of `edge-rt serve`: its secret, the port once it serves, or an error."""
 
+    secret: str | None = Field(None, pattern="^[0-9a-f]{32}$")
     port: int | None = Field(None, ge=1, le=65535)
     error: ServerFailure | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
+from toolchain.atomic import private_folder
 from toolchain.boards import emulated, register
 from toolchain.boards.board import Board
 from toolchain.boards.local import LocalTransport
@@ -35,7 +36,7 @@ def local_board() -> Board:
     """Return the board `local`: this host, with the features of its CPU."""
     root = state_dir() / "boards" / LOCAL
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        private_folder(root)
     except OSError as error:
         raise ToolchainError(
             f"cannot make the folder {root} of the board 'local': {error.strerror}",

@@ -6,11 +6,10 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 from toolchain.config import state_dir
 from toolchain.errors import ToolchainError
 from toolchain.images.engine import LABEL, Engine
+from toolchain.life import Life
 
 PURPOSE = "step"  # the value of our label
 _OWNER_LABEL = f"{LABEL}.owner"
@@ -19,7 +18,7 @@ _STATE_LABEL = f"{LABEL}.state"  # which state folder it belongs to: others' are
 
 def owner_labels() -> dict[str, str]:
     """Return the labels of a container that this process makes."""
-    return {LABEL: PURPOSE, _STATE_LABEL: _state(), _OWNER_LABEL: _owner(os.getpid())}
+    return {LABEL: PURPOSE, _STATE_LABEL: _state(), _OWNER_LABEL: _owner(os.getpid()) or ""}
 
 
 def sweep(engine: Engine) -> None:
@@ -35,19 +34,20 @@ def _state() -> str:
     return str(state_dir().absolute())
 
 
-def _owner(process: int) -> str:
+def _owner(process: int) -> str | None:
     """Return what tells a process from every other one, its number having been given anew included."""
-    space = Path("/proc/self/ns/pid").readlink()  # numbers mean nothing in another one
-    return f"{space} {process} {psutil.Process(process).create_time():.2f}"
+    life = Life.of(process)
+    return None if life is None else f"{_space()} {life.pid} {life.began}"
+
+
+def _space() -> str:
+    return str(Path("/proc/self/ns/pid").readlink())  # numbers mean nothing in another one
 
 
 def _lives(owner: str) -> bool:
     """Whether the process that owns a container runs, as far as it can be seen from here."""
     space, _, rest = owner.partition(" ")
     number = rest.partition(" ")[0]
-    if space != str(Path("/proc/self/ns/pid").readlink()) or not number.isdecimal():
+    if space != _space() or not number.isdecimal():
         return True
-    try:
-        return _owner(int(number)) == owner
-    except psutil.NoSuchProcess:
-        return False
+    return _owner(int(number)) == owner

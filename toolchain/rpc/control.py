@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator
@@ -13,6 +14,9 @@ from typing import Any
 
 from toolchain import errors
 from toolchain.errors import ToolchainError
+from toolchain.rpc import owner
+
+log = logging.getLogger(__name__)
 
 _NAME = "control.sock"
 _MAX_BYTES = 64 * 1024
@@ -36,11 +40,11 @@ def raise_for(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _short_path(where: Path) -> Iterator[str]:
-    # A socket's path has at most 107 bytes; the lab's folder may have a longer one.
+def short_path(where: Path, name: str = _NAME) -> Iterator[str]:
+    """Yield a path of a socket in a folder: it may have at most 107 bytes, a folder's may be longer."""
     handle = os.open(where, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield f"/proc/self/fd/{handle}/{_NAME}"
+        yield f"/proc/self/fd/{handle}/{name}"
     finally:
         os.close(handle)
 
@@ -54,7 +58,7 @@ def ask(where: Path, question: dict[str, Any], wait_s: float) -> dict[str, Any]:
         The supervisor's own error; or it is gone, or did not answer in time.
     """
     try:
-        with socket.socket(socket.AF_UNIX) as channel, _short_path(where) as path:
+        with socket.socket(socket.AF_UNIX) as channel, short_path(where) as path:
             channel.settimeout(_QUESTION_S)
             channel.connect(path)
             channel.sendall(json.dumps(question).encode() + b"\n")
@@ -79,6 +83,9 @@ async def listen(where: Path, answer: Answer) -> asyncio.Server:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            if reason := owner.unix_refusal(writer.get_extra_info("socket")):
+                log.warning("refused a question: %s", reason)
+                return
             async with asyncio.timeout(_QUESTION_S):
                 question = json.loads(await reader.readline())
             try:
@@ -93,7 +100,7 @@ async def listen(where: Path, answer: Answer) -> asyncio.Server:
         finally:
             writer.close()
 
-    with _short_path(where) as path:
+    with short_path(where) as path:
         return await asyncio.start_unix_server(serve, path, limit=_MAX_BYTES)
 
 

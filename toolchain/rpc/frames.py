@@ -21,6 +21,7 @@ MAX_REQUEST_BYTES = 64 * 1024
 MAX_REPLY_BYTES = 16 * 1024 * 1024
 # How long who does not say, as TVM's own clients don't, may keep a server.
 UNSAID_TTL_S = 3600.0
+MAX_TTL_S = 24 * 3600.0
 _TTL = re.compile(r" ttl=([0-9.]{1,12})$")
 
 
@@ -106,4 +107,4 @@ def parse_user(text: object) -> tuple[str, float]:
         seconds = float(found[1]) if found else math.nan
     except ValueError:
         seconds = math.nan
-    return said[: found.start()] if found else said, seconds if seconds > 0 else UNSAID_TTL_S
+    return said[: found.start()] if found else said, min(seconds, MAX_TTL_S) if seconds > 0 else UNSAID_TTL_S

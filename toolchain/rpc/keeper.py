@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import signal
+import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -19,9 +21,10 @@ from toolchain.boards.install import Installed, installed
 from toolchain.boards.ssh import SshTransport
 from toolchain.boards.transport import DeadlineError, Process
 from toolchain.errors import ToolchainError
-from toolchain.foreign import last_line
+from toolchain.foreign import last_line, shortened
+from toolchain.rpc.door import Door
 from toolchain.rpc.frames import HOST
-from toolchain.rpc.tunnel import PortTakenError, Tunnel
+from toolchain.rpc.tunnel import PortTakenError, Tunnel, free_ports
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +35,10 @@ _END_S = 1.0  # between the end of a server's output and its own
 _STOP_S = 12.0  # for an orderly end; what hangs then ends with this process
 _MAX_LINE = 64 * 1024
 _PORTS = 5  # attempts, each with another port
+_MOST_LINES = 100  # a server says two, and an error
+_CONNECT_S = 5.0
 
-State = Literal["starting", "serving", "away"]
+State = Literal["starting", "serving", "away", "aside"]
 
 
 class Keeper(threading.Thread):
@@ -41,8 +46,10 @@ class Keeper(threading.Thread):
 
     Parameters
     ----------
-    tracker
-        The tracker's port on this host.
+    door
+        Where the server registers with the tracker.
+    forget
+        Makes the tracker forget the server, at once.
     options
         More options of the server.
     folder
@@ -53,16 +60,25 @@ class Keeper(threading.Thread):
     serving
         Whether the server runs and has reached the tracker.
     failure
-        Why the board is away; None while it is not, or before the first attempt has ended.
+        Why the board is away or was put aside; None while it is not, or before the first attempt has ended.
     """
 
-    def __init__(self, board: Board, tracker: int, options: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self,
+        board: Board,
+        door: Door,
+        forget: Callable[[], object],
+        options: Sequence[str],
+        folder: Path,
+    ) -> None:
         super().__init__(name=f"server on {board.name}", daemon=True)
         self.board = board
         self.serving = False
         self.failure: ToolchainError | None = None
+        self._lie: ToolchainError | None = None
         self.log = folder / f"{board.name}.log"
-        self._tracker = tracker
+        self._door = door
+        self._forget = forget
         self._options = list(options)
         self._lock = threading.Lock()
         self._process: Process | None = None
@@ -70,10 +86,18 @@ class Keeper(threading.Thread):
         self._closed = threading.Event()  # whoever took the process from this thread has ended it
         self._stopping = threading.Event()
         self._hurry = threading.Event()
+        door.lied = self._put_aside
+
+    @property
+    def aside(self) -> bool:
+        """Whether its server said what no server says: it is not started again until `retry`."""
+        return self._lie is not None
 
     @property
     def state(self) -> State:
         """What the board does."""
+        if self.aside:
+            return "aside"
         if self.failure is not None:
             return "away"
         return "serving" if self.serving else "starting"
@@ -94,23 +118,25 @@ class Keeper(threading.Thread):
             self.serving = False
             if self._stopping.is_set():
                 return
-            self.failure = failure
-            log.warning("%s; again in %g s", self.failure, pause)
+            self.failure = self._lie or failure
+            again = "not started again" if self.aside else f"again in {pause:g} s"
+            log.warning("%s; %s", self.failure, again)
             self._disconnect()
-            self._hurry.wait(pause)
+            self._hurry.wait(None if self.aside else pause)
             self._hurry.clear()
             healthy = time.monotonic() - begun > _HEALTHY_S
             pause = _FIRST_PAUSE_S if healthy else min(2 * pause, _LONGEST_PAUSE_S)
 
     def retry(self) -> None:
-        """Try a board that is away again now."""
+        """Try a board that is away, or was put aside, again now."""
         if self.failure is not None:
-            self.failure = None
+            self.failure = self._lie = None
             self._hurry.set()
 
     def end_server(self, cause: ToolchainError) -> None:
         """End the server with its session; it is started again."""
-        self._hurry.set()
+        if not self.aside:
+            self._hurry.set()
         self._end(cause)
 
     def stop(self) -> None:
@@ -122,6 +148,19 @@ class Keeper(threading.Thread):
         if self.is_alive():
             self.join(_STOP_S)
         self._disconnect()
+
+    def _put_aside(self, lie: str) -> None:
+        name = self.board.name
+        self._lie = ToolchainError(
+            f"board {name}: its server {lie}: it was put aside",
+            "look at the board: what runs there is not what was installed; then "
+            f"`toolchain lab start {name}`",
+        )
+        self._forget()
+        ending = threading.Thread(
+            target=self._end, args=(self._lie,), name=f"end of {self.name}", daemon=True
+        )
+        ending.start()  # who heard the lie has a client to tell
 
     def _lost(self, cause: ToolchainError) -> None:
         """End the server without waiting for the board: nobody can use it, and the board may be dead."""
@@ -150,29 +189,31 @@ class Keeper(threading.Thread):
 
     def _attempt(self) -> ToolchainError:
         program = installed(self.board)
-        if not isinstance(self.board.transport, SshTransport):
-            return self._serve(program, self._tracker, [])
         for left in reversed(range(_PORTS)):
             try:
-                return self._serve_through_tunnel(program, self.board.transport)
+                if isinstance(self.board.transport, SshTransport):
+                    return self._serve_through_tunnel(program, self.board.transport)
+                (port,) = free_ports(1)
+                self._door.connect = partial(socket.create_connection, (HOST, port), _CONNECT_S)
+                return self._serve(program, self._door.port, port)
             except PortTakenError:
                 if not left or self._stopping.is_set():
                     raise
         raise AssertionError
 
     def _serve_through_tunnel(self, program: Installed, transport: SshTransport) -> ToolchainError:
-        tunnel = Tunnel(transport.address, self._tracker, self.log)
+        tunnel = Tunnel(transport.address, self._door.port, self.log)
         tunnel.open(self._lost)
         try:
-            ports = ["--port", str(tunnel.board_port), "--advertise-port", str(tunnel.port)]
-            return self._serve(program, tunnel.tracker_port, ports)
+            self._door.connect = tunnel.connect
+            return self._serve(program, tunnel.tracker_port, tunnel.board_port)
         finally:
             tunnel.close()
 
-    def _serve(self, program: Installed, tracker_port: int, ports: Sequence[str]) -> ToolchainError:
-        key = f"{self.board.tracker_key}@{self.board.name}"
-        where = ("--tracker", f"{HOST}:{tracker_port}", *ports)
-        argv = program.command("serve", *where, "--key", key, *self._options)
+    def _serve(self, program: Installed, tracker_port: int, port: int) -> ToolchainError:
+        where = ("--tracker", f"{HOST}:{tracker_port}", "--port", str(port))
+        argv = program.command("serve", *where, "--key", self._door.key, *self._options)
+        self._door.secret = None
         process = self.board.transport.spawn(argv, self.log)
         with self._lock:
             cause = self._cause
@@ -181,10 +222,14 @@ class Keeper(threading.Thread):
         if cause is not None:  # while it started
             process.close()
             return cause
-        said = ""
+        said, lines = "", 0
         try:
             while line := process.stdout.readline(_MAX_LINE):
                 said = line.decode(errors="replace").strip() or said
+                lines += 1
+                if lines > _MOST_LINES:
+                    self._put_aside(f"said more than {_MOST_LINES} lines")
+                    break
                 self._hear(said)
         except (ValueError, OSError):  # closed, or lost
             pass
@@ -204,8 +249,12 @@ class Keeper(threading.Thread):
         return self._ended(said, code)
 
     def _hear(self, line: str) -> None:
-        log.info("%s: %s", self.board.name, line)
-        if _document(line).port:
+        said = _document(line)
+        if said.secret is not None:
+            self._door.secret = said.secret
+            return
+        log.info("%s: %s", self.board.name, shortened(line))
+        if said.port and not self.aside:
             self.serving, self.failure = True, None
 
     def _ended(self, said: str, code: int | None) -> ToolchainError:

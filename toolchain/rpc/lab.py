@@ -16,13 +16,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from toolchain.atomic import cannot_write
+from toolchain.atomic import cannot_write, private_folder
 from toolchain.boards.board import Board
 from toolchain.config import cache_dir, state_dir
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.life import Life
 from toolchain.rpc import control, frames, state
 from toolchain.rpc.client import TrackerClient
-from toolchain.rpc.state import Life
 from toolchain.rpc.supervisor import READY_S
 from toolchain.runtime import arch_of, ensure_runtime
 
@@ -245,8 +245,8 @@ def _ensure_supervisor(where: Path, port: int) -> Life:
 def _spawn(where: Path, port: int) -> dict[str, Any]:
     log = where / "log" / "supervisor.log"
     try:
-        where.mkdir(mode=0o700, parents=True, exist_ok=True)
-        log.parent.mkdir(exist_ok=True)
+        private_folder(where)
+        private_folder(log.parent)
         with log.open("ab") as output:
             return _spawn_logged(where, port, output.fileno())
     except OSError as error:

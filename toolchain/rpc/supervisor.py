@@ -19,6 +19,8 @@ import signal
 import sys
 import time
 from dataclasses import asdict
+from functools import partial
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,12 @@ from toolchain.boards.board import Board
 from toolchain.boards.inventory import find_board
 from toolchain.config import configuration
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.life import Life
 from toolchain.rpc import control, state
+from toolchain.rpc.door import Door
 from toolchain.rpc.keeper import Keeper
 from toolchain.rpc.registry import Lease
-from toolchain.rpc.state import LabState, Life
+from toolchain.rpc.state import LabState
 from toolchain.rpc.tracker import Tracker
 
 log = logging.getLogger(__name__)
@@ -38,6 +42,7 @@ log = logging.getLogger(__name__)
 # must be sent over a slow link first. A board that cannot be reached says so much sooner.
 READY_S = 120.0
 _LOOK_S = 0.3
+_LOG_BYTES = 4 << 20  # then a second file is begun; there are no more than two
 _UNUSED_S = 10.0  # between the start and the first user
 
 
@@ -58,6 +63,7 @@ class Supervisor:
         self.kept = False
         self.users: dict[str, Life] = {}
         self._keepers: dict[str, Keeper] = {}
+        self._doors: dict[str, Door] = {}
         self._taking_back: set[asyncio.Task[list[str]]] = set()
         self._ending = asyncio.Event()
         self._unused_until = time.monotonic() + _UNUSED_S
@@ -110,14 +116,14 @@ class Supervisor:
 
     async def _add(self, question: dict[str, Any]) -> None:
         user, names = question["user"], list(question["boards"])
-        self.users[user["token"]] = Life(user["pid"], user["created"])
+        self.users[user["token"]] = Life(user["pid"], user["began"])
         self._unused_until = 0.0
         new: list[str] = []
         try:
             boards = _boards_as_seen_from(question["folder"], names, self.where)
             for board in boards:
                 if board.name not in self._keepers:
-                    self._start_keeper(board, question["options"])
+                    await self._start_keeper(board, question["options"])
                     new.append(board.name)
                 else:
                     self._keepers[board.name].retry()
@@ -135,8 +141,11 @@ class Supervisor:
         if not self.kept and not self.users:
             self._ending.set()
 
-    def _start_keeper(self, board: Board, options: list[str]) -> None:
-        keeper = Keeper(board, self.tracker.port, options, self.where / "log")
+    async def _start_keeper(self, board: Board, options: list[str]) -> None:
+        door = await self.tracker.open_door(f"{board.tracker_key}@{board.name}")
+        forget = partial(self.tracker.end_server, door)
+        keeper = Keeper(board, door, forget, options, self.where / "log")
+        self._doors[board.name] = door
         self._keepers[board.name] = keeper
         self.tracker.registry.expected.add(board.tracker_key)
         keeper.start()
@@ -183,11 +192,11 @@ class Supervisor:
         boards = {}
         for name, keeper in self._keepers.items():
             failure = keeper.failure
-            state = "serving" if self._serves(name) else "away" if failure else "starting"
+            state = keeper.state if failure else "serving" if self._serves(name) else "starting"
             boards[name] = {
                 "key": keeper.board.tracker_key,
                 "state": state,
-                "reason": failure.message if failure and state == "away" else None,
+                "reason": failure.message if failure else None,
             }
         now = time.monotonic()
         leases = [
@@ -228,6 +237,8 @@ class Supervisor:
     async def _stop_keepers(self, names: list[str]) -> None:
         keepers = [self._keepers.pop(name) for name in names if name in self._keepers]
         await asyncio.gather(*(asyncio.to_thread(keeper.stop) for keeper in keepers))
+        for keeper in keepers:
+            self.tracker.close_door(self._doors.pop(keeper.board.name))
         self.tracker.registry.expected = {keeper.board.tracker_key for keeper in self._keepers.values()}
 
     def _write_state(self) -> None:
@@ -277,7 +288,12 @@ def main() -> None:
     parser.add_argument("--ready", type=int, required=True, help="file handle that takes a line of JSON")
     options = parser.parse_args()
     _detach()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    file = options.folder / "log" / "supervisor.log"
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(name)s: %(message)s",
+        handlers=[RotatingFileHandler(file, maxBytes=_LOG_BYTES, backupCount=1)],
+    )
     with (options.folder / "lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,5 +1,8 @@
 """A tracker that TVM's clients and servers, and edge-rt, can talk to; on loopback only.
 
+Clients are given the port of a gate, never a server's own: the gate checks what the server says. Each board
+has a door of its own, at which nothing can be done but to be that board's server.
+
 `python -m toolchain.rpc.tracker [--port P]` runs one alone until SIGTERM or Ctrl-C.
 """
 
@@ -13,23 +16,31 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from toolchain.errors import ToolchainError
-from toolchain.rpc import frames
+from toolchain.rpc import frames, owner
+from toolchain.rpc.door import Door
 from toolchain.rpc.frames import Code, FrameError
+from toolchain.rpc.gate import Gate
 from toolchain.rpc.registry import Offer, Registry
 
 log = logging.getLogger(__name__)
 
 _HANDSHAKE_S = 3.0
 _MESSAGE_S = 10.0  # for a message that has begun to arrive, or a reply to be taken
+_SECRET_S = 1.5  # between a server's registration and what its own output says; it asks again after 2 s
 _MAX_CONNECTIONS = 512
+_MAX_AT_A_DOOR = 8
 _MAX_WAITS = 16  # requests of one connection
 _LOOPBACK = ("127.", "::1", "localhost")
 _MAX_PORT = 65535
+_CONNECT_S = 5.0
+_AT_A_DOOR = frozenset({Code.PING, Code.PUT, Code.UPDATE_INFO, Code.GET_PENDING_MATCHKEYS})
 
 
 class Tracker:
@@ -42,10 +53,12 @@ class Tracker:
     """
 
     def __init__(self, expected: Iterable[str] = ()) -> None:
+        self._loop: asyncio.AbstractEventLoop
         self.registry = Registry(expected)
         self.port = 0
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._servers: dict[Door | None, asyncio.Server] = {}
+        self._connections: dict[asyncio.Task[None], Door | None] = {}
+        self._gates: dict[asyncio.StreamWriter, tuple[str, Gate]] = {}
 
     async def start(self, port: int = 0) -> None:
         """Listen on a port of 127.0.0.1, any free one for 0.
@@ -55,31 +68,68 @@ class Tracker:
         ToolchainError
             The port is taken (names by whom, where that can be seen) or not allowed.
         """
-        try:
-            self._server = await asyncio.start_server(
-                self._accept, frames.HOST, port, limit=frames.MAX_REQUEST_BYTES, backlog=_MAX_CONNECTIONS
-            )
-        except OSError as error:
-            raise _cannot_listen(port, error) from error
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._loop = asyncio.get_running_loop()
+        self.port = await self._listen(port, None)
+
+    async def open_door(self, key: str) -> Door:
+        """Listen at another port for the one server that has this key, `KEY@BOARD`."""
+        door = Door(key)
+        door.port = await self._listen(0, door)
+        return door
+
+    def close_door(self, door: Door) -> None:
+        """Stop listening there, and end who came through."""
+        self._servers.pop(door).close()
+        self._end_all(door)
+
+    def end_server(self, door: Door) -> None:
+        """Forget the server that came through a door; from any thread."""
+        self._loop.call_soon_threadsafe(self._end_all, door)
 
     async def close(self) -> None:
         """End every connection and stop listening."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers.values():
+            server.close()
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _end_all(self, door: Door) -> None:
+        for task, came_through in self._connections.items():
+            if came_through is door:
+                task.cancel()
+
+    async def _listen(self, port: int, door: Door | None) -> int:
+        try:
+            server = await asyncio.start_server(
+                partial(self._accept, door),
+                frames.HOST,
+                port,
+                limit=frames.MAX_REQUEST_BYTES,
+                backlog=_MAX_CONNECTIONS,
+            )
+        except OSError as error:
+            raise _cannot_listen(port, error) from error
+        self._servers[door] = server
+        return int(server.sockets[0].getsockname()[1])
+
+    async def _accept(
+        self, door: Door | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
-        if task is None or len(self._connections) >= _MAX_CONNECTIONS:
-            writer.close()
+        here = [other for other, came_through in self._connections.items() if came_through is door]
+        reason = owner.refusal(writer.get_extra_info("socket"))
+        if task is None or reason is not None or (door is None and len(here) >= _MAX_CONNECTIONS):
+            log.warning("refused a connection: %s", reason or f"{_MAX_CONNECTIONS} are open")
+            writer.transport.abort()
             return
-        self._connections.add(task)
+        if door is not None and len(here) >= _MAX_AT_A_DOOR:
+            # Whoever holds them, it was not the server: that one has one, and says at once who it is.
+            next((other for other in here if other is not door.server), here[0]).cancel()
+        self._connections[task] = door
         peer = writer.get_extra_info("peername")
         try:
-            await self._serve(reader, writer)
+            await self._serve(reader, writer, door)
         except (FrameError, TimeoutError) as error:
             log.warning("dropped %s: %s", peer, str(error) or "too slow")
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -87,11 +137,13 @@ class Tracker:
         except asyncio.CancelledError:
             pass  # we are closing; asyncio.streams would report it as an error
         finally:
-            self._connections.discard(task)
-            self.registry.forget(writer)
+            del self._connections[task]
+            self._forget(writer)
             writer.transport.abort()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, door: Door | None
+    ) -> None:
         async with asyncio.timeout(_HANDSHAKE_S):
             if await reader.readexactly(len(frames.MAGIC)) != frames.MAGIC:
                 raise FrameError("not the tracker protocol")
@@ -102,12 +154,16 @@ class Tracker:
                 body = await reader.readexactly(frames.body_size(header, frames.MAX_REQUEST_BYTES))
                 try:
                     code, arguments = frames.decode_request(body)
-                    self._handle(code, arguments, writer)
+                    await self._handle(code, arguments, writer, door)
                 except (TypeError, ValueError, LookupError, OverflowError) as error:
                     raise FrameError(f"a malformed request: {error!r}") from error
                 await writer.drain()
 
-    def _handle(self, code: Code, arguments: list[Any], writer: asyncio.StreamWriter) -> None:
+    async def _handle(
+        self, code: Code, arguments: list[Any], writer: asyncio.StreamWriter, door: Door | None
+    ) -> None:
+        if door is not None and code not in _AT_A_DOOR:
+            raise FrameError(f"{door.key} asks as a client")
         if code is Code.REQUEST:
             self._wait(arguments, writer)  # answered when there is a server
             return
@@ -115,7 +171,7 @@ class Tracker:
         if code is Code.PUT:
             self._put(arguments, writer)
         elif code is Code.UPDATE_INFO:
-            self._update(arguments, writer)
+            await self._update(arguments[0], writer, door)
         elif code is Code.SUMMARY:
             reply = [Code.SUCCESS, self.registry.summary()]
         elif code is Code.GET_PENDING_MATCHKEYS:
@@ -125,16 +181,37 @@ class Tracker:
         writer.write(frames.encode(reply))
 
     def _put(self, arguments: list[Any], writer: asyncio.StreamWriter) -> None:
-        key, (port, match_key), *rest = arguments
-        host = _host(rest[0] if rest else None)
-        self.registry.offer(_text(key), Offer(writer, host, _port(port), _text(match_key)))
+        key, (_, match_key), *_ = arguments
+        registered, gate = self._gates.get(writer, ("", None))
+        if gate is None or registered != key:
+            raise FrameError(f"an offer of {key!r}, which has not registered")
+        self.registry.offer(registered, Offer(writer, frames.HOST, gate.port, _text(match_key)))
 
-    def _update(self, arguments: list[Any], writer: asyncio.StreamWriter) -> None:
-        role, key = _text(arguments[0]["key"]).split(":", 1)
+    async def _update(self, said: dict[str, Any], writer: asyncio.StreamWriter, door: Door | None) -> None:
+        role, key = _text(said["key"]).split(":", 1)
         if role != "server":
             raise FrameError(f"a {role!r} registers")
-        host, port = arguments[0]["addr"]
-        self.registry.register(writer, key, _host(host), _port(port))
+        if writer in self._gates:
+            raise FrameError(f"{key!r} registers twice")
+        if door is None:
+            host, port = said["addr"]
+            connect = partial(socket.create_connection, (_host(host), _port(port)), _CONNECT_S)
+            gate = Gate(f"server {key}", connect, partial(self._drop, writer))
+        else:
+            await door.admit(key, said.get("secret"), _SECRET_S)
+            door.server = asyncio.current_task()
+            gate = Gate(door.name, door.connect, door.lied)
+        self._gates[writer] = key, gate
+        self.registry.register(writer, key, frames.HOST, gate.port)
+
+    def _drop(self, writer: asyncio.StreamWriter, _: str) -> None:
+        self._loop.call_soon_threadsafe(writer.transport.abort)
+
+    def _forget(self, writer: asyncio.StreamWriter) -> None:
+        self.registry.forget(writer)
+        _, gate = self._gates.pop(writer, (None, None))
+        if gate is not None:
+            gate.close()
 
     def _wait(self, arguments: list[Any], writer: asyncio.StreamWriter) -> None:
         key, user, priority = arguments

@@ -1,5 +1,7 @@
-"""The way between a board and the lab: loopback at both ends, through an OpenSSH client of its own.
+"""The way between a board and the lab, through an OpenSSH client of its own.
 
+The lab reaches the board's server at a socket in a folder of its own, the server the lab at a port of the
+board's loopback.
 An OpenSSH process brings the user's agent, jumps and ssh_config along, notices a dead board by
 itself, and cannot deadlock with TVM's client as a tunnel inside a Python process does.
 """
@@ -22,11 +24,13 @@ from toolchain.boards.process import kill_group
 from toolchain.boards.route import openssh_options
 from toolchain.boards.transport import LostError
 from toolchain.errors import MissingError, ToolchainError
+from toolchain.rpc.control import short_path
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.tied import tied
 
 _OPEN_S = 25.0  # to connect, log in and forward; ssh gives up the connection itself after 10 s
 _END_S = 2.0
+_CONNECT_S = 5.0
 # The board's sshd chooses the port there, so that two hosts can use one board.
 _ALLOCATED = re.compile(r"Allocated port (\d+) for remote forward")
 _PORT_TAKEN = re.compile(r"Address already in use|cannot listen to port")
@@ -38,6 +42,7 @@ _OPTIONS = {
     # Nothing else of what an ssh_config may ask for on that host.
     "ControlMaster": "no",
     "ControlPath": "none",
+    "StreamLocalBindUnlink": "yes",  # a lab that was killed leaves its sockets
     "ForwardAgent": "no",
     "ForwardX11": "no",
     "GatewayPorts": "no",
@@ -53,27 +58,25 @@ class PortTakenError(ToolchainError):
 
 
 class Tunnel:
-    """Forwards one port each way while it is open.
+    """Forwards one connection each way while it is open.
 
     Parameters
     ----------
     tracker
         The tracker's port on this host.
     log
-        File of this host that takes what the client says.
+        File of this host that takes what the client says; its folder takes the socket.
 
     Attributes
     ----------
-    port
-        Of the board's server on this host: the tracker hands it out.
     board_port
-        Of the server on the board. Another one, for a board may share this host's loopback.
+        Of the server on the board.
     tracker_port
         The tracker's on the board.
     """
 
     def __init__(self, address: SshAddress, tracker: int, log: Path) -> None:
-        self.port, self.board_port = free_ports(2)
+        (self.board_port,) = free_ports(1)  # a board may share this host's loopback
         self.tracker_port = 0
         self._address = address
         self._tracker = tracker
@@ -83,7 +86,7 @@ class Tunnel:
         self._closing = False
 
     def open(self, lost: Callable[[ToolchainError], object]) -> None:
-        """Return once both ports are forwarded.
+        """Return once both are forwarded.
 
         Parameters
         ----------
@@ -92,8 +95,6 @@ class Tunnel:
 
         Raises
         ------
-        PortTakenError
-            `port` is no longer free on this host.
         ToolchainError
             The board cannot be reached, is another one, or refuses us or the forwarding.
         """
@@ -103,6 +104,7 @@ class Tunnel:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
+            cwd=self._log.parent,  # a socket's path has at most 107 bytes
             start_new_session=True,  # Ctrl-C is not for it; nor is there a terminal to ask at
         )
         self._reader = threading.Thread(
@@ -116,6 +118,15 @@ class Tunnel:
             self.close()
             raise self._failure()
 
+    def connect(self) -> socket.socket:
+        """Connect to the server on the board."""
+        with short_path(self._log.parent, self._socket) as path, contextlib.ExitStack() as failed:
+            connection = failed.enter_context(socket.socket(socket.AF_UNIX))
+            connection.settimeout(_CONNECT_S)
+            connection.connect(path)
+            failed.pop_all()
+            return connection
+
     def close(self) -> None:
         """End the client, and what it started for a jump."""
         self._closing = True
@@ -126,6 +137,12 @@ class Tunnel:
             kill_group(self._client)
             self._client.wait(_END_S)
         self._reader.join(_END_S)
+        with contextlib.suppress(OSError):
+            (self._log.parent / self._socket).unlink()
+
+    @property
+    def _socket(self) -> str:
+        return f"{self._log.stem}.sock"
 
     def _command(self) -> list[str]:
         if shutil.which("ssh") is None:
@@ -133,7 +150,7 @@ class Tunnel:
                 "no `ssh` on this machine: it reaches the boards", "apt-get install openssh-client"
             )
         words = ["ssh", "-N"]
-        words += ["-L", f"{HOST}:{self.port}:{HOST}:{self.board_port}"]
+        words += ["-L", f"./{self._socket}:{HOST}:{self.board_port}"]
         words += ["-R", f"{HOST}:0:{HOST}:{self._tracker}"]
         for key, value in _OPTIONS.items():
             words += ["-o", f"{key}={value}"]

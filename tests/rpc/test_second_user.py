@@ -1,0 +1,139 @@
+"""What another user of this machine gets from a lab that runs: nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.rpc.second_user import answers, as_second_user, entered, needs_a_second_user
+from toolchain.boards.inventory import local_board
+from toolchain.rpc import frames, lab, owner
+from toolchain.rpc.frames import HOST
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def running(state: Path) -> Iterator[tuple[lab.LabStatus, Path]]:
+    needs_a_second_user()
+    # The folders above must not be what keeps others out.
+    for folder in state.parents:
+        if folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    umask = os.umask(0)
+    try:
+        yield lab.start([local_board()]), state
+    finally:
+        os.umask(umask)
+        lab.stop()
+
+
+def _ports(state: Path) -> set[int]:
+    """Return where the lab's processes and its boards' listen, from /proc."""
+    found = set()
+    for process in psutil.process_iter():
+        try:
+            if str(state) in process.cwd() or str(state) in " ".join(process.cmdline()):
+                found |= {c.laddr.port for c in process.net_connections("tcp") if c.status == "LISTEN"}
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_ports_answer_their_owner_alone(running: tuple[lab.LabStatus, Path]) -> None:
+    status, state = running
+    ports = _ports(state)
+    assert status.port in ports
+    assert len(ports) == 4  # the tracker, the board's door, its gate and its server
+    assert as_second_user(lambda: {port: answers(port) for port in ports}) == dict.fromkeys(ports, b"")
+    assert answers(status.port) != b""
+
+
+def test_folders_and_the_control_socket_are_closed(running: tuple[lab.LabStatus, Path]) -> None:
+    _, state = running
+    folders = [state / "lab", state / "lab" / "log", state / "boards" / "local"]
+    assert as_second_user(lambda: [entered(folder) for folder in folders]) == [[], [], []]
+    assert all(entered(folder) for folder in folders)
+
+    def ask() -> str:
+        with socket.socket(socket.AF_UNIX) as channel:
+            try:
+                channel.connect(str(state / "lab" / "control.sock"))
+            except OSError as error:
+                return type(error).__name__
+        return "connected"
+
+    assert as_second_user(ask) == "PermissionError"
+
+
+def test_a_control_socket_in_an_open_folder_still_asks_who_comes(
+    running: tuple[lab.LabStatus, Path],
+) -> None:
+    _, state = running
+    for opened in (state, state / "lab", state / "lab" / "control.sock"):
+        opened.chmod(0o777)
+
+    def ask() -> bytes:
+        with socket.socket(socket.AF_UNIX) as channel:
+            channel.settimeout(5)
+            channel.connect(str(state / "lab" / "control.sock"))
+            try:
+                channel.sendall(b'{"do": "status"}\n')
+                return channel.recv(4096)
+            except ConnectionError:
+                return b""
+
+    assert as_second_user(ask) == b""
+    assert b'"boards"' in ask()
+
+
+def test_a_socket_that_was_closed_is_nobodys() -> None:
+    """The kernel shows it with user id 0."""
+    needs_a_second_user()
+    with socket.create_server((HOST, 0)) as listener:
+
+        def speak_and_go() -> None:
+            with socket.create_connection(listener.getsockname(), timeout=5) as connection:
+                connection.sendall(frames.MAGIC)
+
+        as_second_user(speak_and_go)
+        with listener.accept()[0] as connection:
+            deadline = time.monotonic() + 5
+            while owner.peer_uid(connection) is not None and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert owner.peer_uid(connection) is None
+            assert owner.refusal(connection) is not None
+
+
+@pytest.mark.parametrize("way", ["asked", "listed"])
+def test_whose_a_connection_is(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "listed":
+        monkeypatch.setattr(owner, "_NETLINK_SOCK_DIAG", 99)  # a kernel that has no such way to ask
+    with (
+        socket.create_server((HOST, 0)) as listener,
+        socket.create_connection(listener.getsockname()) as ours,
+        listener.accept()[0] as connection,
+    ):
+        assert owner.peer_uid(connection) == os.getuid()
+        assert owner.refusal(connection) is None
+        ours.close()
+        assert owner.peer_uid(connection) is None
+
+
+def test_where_it_cannot_be_seen_the_setting_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolchain.config import configuration
+
+    monkeypatch.setattr(owner, "peer_uid", lambda _: None)
+    with socket.create_server((HOST, 0)) as listener, socket.create_connection(listener.getsockname()):
+        connection = listener.accept()[0]
+        with connection:
+            assert "unchecked_peers" in str(owner.refusal(connection))
+            monkeypatch.setenv("TOOLCHAIN_UNCHECKED_PEERS", "true")
+            configuration.cache_clear()
+            assert owner.refusal(connection) is None

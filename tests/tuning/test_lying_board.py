@@ -1,0 +1,67 @@
+"""A board among two whose server tries to take over the host while a model is tuned."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.building.network import written
+from toolchain.boards import emulated
+from toolchain.models.load import load_model
+from toolchain.models.options import ModelOptions
+from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.rpc import lab
+from toolchain.tuning.events import Event, Notice
+from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.run import tune
+
+pytestmark = pytest.mark.slow
+
+# In the place of a board's edge-rt, and as large: it is what it should be until it serves.
+LIAR = """#!{python}
+import os, sys
+if sys.argv[1] != "serve":
+    os.execv({real!r}, [{real!r}, *sys.argv[1:]])
+sys.path.insert(0, {root!r})
+from tests.rpc import fake_server
+sys.argv += ["--lie", {lie!r}]
+fake_server.main()
+"""
+
+
+def _make_a_liar_of(program: Path, lie: str, folder: Path) -> None:
+    real, said = folder / "edge-rt", folder / "lie"
+    shutil.copy(program, real)
+    said.write_text(lie)
+    root = str(Path(__file__).parents[2])
+    script = LIAR.format(python=sys.executable, real=str(real), root=root, lie=str(said)).encode()
+    program.write_bytes(script.ljust(real.stat().st_size, b"#"))
+
+
+def test_the_others_go_on_and_it_is_said_what_it_tried(state: Path, tmp_path: Path) -> None:
+    boards = [emulated.start("x86_64", kind="process", name=name) for name in ("a", "b")]
+    (program,) = (state / "emulated" / "a" / "root" / "bin").iterdir()
+    _make_a_liar_of(program, "take-over", tmp_path)
+    events: list[Event] = []
+    reasons: list[str | None] = []
+
+    def listen(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, Notice):
+            reasons.append(lab.status().boards["a"].reason)
+
+    model = load_model(str(written(tmp_path)), ModelOptions(layout="NCHW"))
+    with RecordStore(tmp_path / FILE_NAME) as store:
+        how = TuneOptions(trials=3, heaviest=1, repeat=2, min_repeat_ms=1, timeout_s=30)
+        result = tune(model, boards, store, how, listen)
+    assert result.to_json()["trials"] == 3
+    assert result.to_json()["failed"] == 0
+    assert result.boards == {"a": 0, "b": 3}
+    (notice,) = [event.text for event in events if isinstance(event, Notice)]
+    tried = "board a: its server sent kInitServer, which only a client may say"
+    assert notice.startswith("board a is away: ")
+    assert tried in notice
+    assert reasons == [f"{tried}: it was put aside"]
