@@ -31,6 +31,7 @@ class Worker:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
+        self._ended = False
 
     def call(self, deadline_s: float, function: Callable[..., Result], *arguments: Any) -> Result:
         """Run `function(*arguments)` there; both must be picklable.
@@ -40,7 +41,7 @@ class Worker:
         TimeoutError
             It did not answer in time; the process was killed.
         WorkerDiedError
-            It ended without an answer.
+            It ended without an answer, or `end` has been called.
         Exception
             What the function raised.
         """
@@ -71,6 +72,11 @@ class Worker:
         if (process := self._process) is not None:
             process.kill()
 
+    def end(self) -> None:
+        """End the process for good, from any thread: no call starts it again."""
+        self._ended = True
+        self.close()
+
     def close(self) -> int | None:
         """End the process; return the exit code it already had, a negative signal number included."""
         connection, process = self._connection, self._process
@@ -100,6 +106,9 @@ class Worker:
                 env=module_search.environment(),
             )
         self._connection, self._process = ours, process
+        if self._ended:  # meanwhile
+            self.close()
+            raise WorkerDiedError("it was ended")
         return ours, process
 
 

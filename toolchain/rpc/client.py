@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -90,6 +91,11 @@ class TrackerClient:
             self.close()
             return None
         return Grant(str(host), int(port), str(match_key))
+
+    def cut(self) -> None:
+        """End what waits in another thread: it sees the connection lost."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """End the connection, and with it what it waits for."""

@@ -82,6 +82,7 @@ class Keeper(threading.Thread):
         self._options = list(options)
         self._lock = threading.Lock()
         self._process: Process | None = None
+        self._tunnel: Tunnel | None = None
         self._cause: ToolchainError | None = None  # why we ended the server ourselves
         self._closed = threading.Event()  # whoever took the process from this thread has ended it
         self._stopping = threading.Event()
@@ -101,6 +102,11 @@ class Keeper(threading.Thread):
         if self.failure is not None:
             return "away"
         return "serving" if self.serving else "starting"
+
+    def silent(self) -> str | None:
+        """Return which part of the way to the server does nothing, as far as that is seen from here."""
+        tunnel = self._tunnel
+        return None if tunnel is None else tunnel.silent()
 
     def run(self) -> None:
         """Start the server again and again, with growing pauses."""
@@ -205,9 +211,11 @@ class Keeper(threading.Thread):
         tunnel = Tunnel(transport.address, self._door.port, self.log)
         tunnel.open(self._lost)
         try:
+            self._tunnel = tunnel
             self._door.connect = tunnel.connect
             return self._serve(program, tunnel.tracker_port, tunnel.board_port)
         finally:
+            self._tunnel = None
             tunnel.close()
 
     def _serve(self, program: Installed, tracker_port: int, port: int) -> ToolchainError:

@@ -43,7 +43,14 @@ class Lab:
 
 @dataclass(frozen=True)
 class BoardStatus:
-    """What a board of the lab does: `starting`, `serving`, or `away` for a reason."""
+    """What a board of the lab does.
+
+    Attributes
+    ----------
+    state
+        `starting`, `serving`, `away` for a reason, or put `aside` for one: its server said what no server
+        says, and it is not started again before `start`.
+    """
 
     key: str
     state: str
@@ -112,7 +119,10 @@ def status() -> LabStatus | None:
     with TrackerClient(frames.HOST, running.port) as tracker:
         keys = tracker.summary()
     said = control.ask(state.folder(), {"do": "status"}, wait_s=_KILL_S)
-    boards = {name: BoardStatus(**board) for name, board in said["boards"].items()}
+    boards = {
+        name: BoardStatus(board["key"], board["state"], board["reason"] or board["silent"])
+        for name, board in said["boards"].items()
+    }
     leases = tuple(said["leases"])
     return LabStatus(frames.HOST, running.port, running.supervisor.pid, boards, keys, leases)
 

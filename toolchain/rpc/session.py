@@ -60,7 +60,8 @@ def open_session(
     """
     deadline = time.monotonic() + wait_s
     while True:
-        grant = wait_for_server(host, port, key, max(deadline - time.monotonic(), 0.0), timeout_s)
+        with TrackerClient(host, port) as tracker:
+            grant = wait_for_server(tracker, key, max(deadline - time.monotonic(), 0.0), timeout_s)
         try:
             return connect(grant, key, timeout_s, threads=threads, cluster=cluster, expected=expected)
         except _UnreachedError:  # it died between its offer and now: another one, or it again
@@ -105,18 +106,17 @@ def _checked(session: tvm.rpc.RPCSession, key: str, expected: str) -> None:
         )
 
 
-def wait_for_server(host: str, port: int, key: str, wait_s: float, timeout_s: float) -> Grant:
+def wait_for_server(tracker: TrackerClient, key: str, wait_s: float, timeout_s: float) -> Grant:
     """Wait for a free server; parameters and errors are those of `open_session`."""
-    with TrackerClient(host, port) as tracker:
-        keys = tracker.summary()
-        base = key.partition("@")[0]
-        if base not in keys:
-            known = ", ".join(sorted(keys)) or "none"
-            raise UsageError(
-                f"no board registers as {key!r} in the lab; its keys are: {known}",
-                "`toolchain lab start BOARD`",
-            )
-        grant = tracker.request(key, wait_s, ttl_s=timeout_s + _MARGIN_S)
+    keys = tracker.summary()
+    base = key.partition("@")[0]
+    if base not in keys:
+        known = ", ".join(sorted(keys)) or "none"
+        raise UsageError(
+            f"no board registers as {key!r} in the lab; its keys are: {known}",
+            "`toolchain lab start BOARD`",
+        )
+    grant = tracker.request(key, wait_s, ttl_s=timeout_s + _MARGIN_S)
     if grant is None:
         counts = ", ".join(f"{name} {count}" for name, count in keys[base].items())
         raise ToolchainError(

@@ -197,6 +197,7 @@ class Supervisor:
                 "key": keeper.board.tracker_key,
                 "state": state,
                 "reason": failure.message if failure else None,
+                "silent": keeper.silent(),
             }
         now = time.monotonic()
         leases = [

@@ -26,6 +26,7 @@ from toolchain.boards.transport import LostError
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.rpc.control import short_path
 from toolchain.rpc.frames import HOST
+from toolchain.rpc.silence import is_stopped
 from toolchain.rpc.tied import tied
 
 _OPEN_S = 25.0  # to connect, log in and forward; ssh gives up the connection itself after 10 s
@@ -126,6 +127,12 @@ class Tunnel:
             connection.connect(path)
             failed.pop_all()
             return connection
+
+    def silent(self) -> str | None:
+        """Return what is wrong with a client that does nothing at all; it can't say so itself."""
+        if is_stopped(self._client.pid):
+            return f"{self._address.label}: the tunnel is stopped: process {self._client.pid} (ssh)"
+        return None
 
     def close(self) -> None:
         """End the client, and what it started for a jump."""

@@ -65,6 +65,8 @@ class Stations:
         self._notice = notice
         self._free = list(self.all)
         self._changed = threading.Condition()
+        self._asking: set[TrackerClient] = set()
+        self._closed = False
         self._some_there = time.monotonic()
 
     @contextmanager
@@ -83,9 +85,7 @@ class Stations:
             self._leave_out(station, str(error))
             raise
         finally:
-            with self._changed:
-                self._free.append(station)
-                self._changed.notify()
+            self._put_back(station)
 
     def lost(self, station: Station) -> bool:
         """Whether the server has gone that the station was taken with."""
@@ -93,28 +93,64 @@ class Stations:
             time.sleep(_SETTLE_S)
         return self._server_port(station) != station.port
 
+    @contextmanager
+    def tracker(self) -> Iterator[TrackerClient]:
+        """Yield a connection to the tracker, which `close` cuts.
+
+        Raises
+        ------
+        ToolchainError
+            The tracker does not answer, or the run ends.
+        """
+        with TrackerClient(self._lab.host, self._lab.port) as client:
+            with self._changed:
+                self._check_open()
+                self._asking.add(client)
+            try:
+                yield client
+            finally:
+                with self._changed:
+                    self._asking.discard(client)
+
     def close(self) -> None:
-        """End the workers."""
+        """End the workers, and whatever threads wait for here."""
+        with self._changed:
+            self._closed = True
+            for client in self._asking:
+                client.cut()
+            self._changed.notify_all()
         for station in self.all:
-            station.worker.close()
+            station.worker.end()
 
     def _take(self) -> Station:
         while True:
             station = self._next()
-            port = self._server_port(station)
+            try:
+                port = self._server_port(station)
+            except BaseException:
+                self._put_back(station)
+                raise
             if port:
                 station.port = port
                 self._take_in(station)
                 return station
             self._leave_out(station, "the lab has no server of it")
-            with self._changed:
-                self._free.append(station)
-                self._changed.notify()
+            self._put_back(station)
+
+    def _put_back(self, station: Station) -> None:
+        with self._changed:
+            self._free.append(station)
+            self._changed.notify()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ToolchainError("the run ends", "what was measured is kept: run it again")
 
     def _next(self) -> Station:
         """Wait for a station that is free and may be tried."""
         with self._changed:
             while True:
+                self._check_open()
                 self._check_some_there()
                 now = time.monotonic()
                 # Those that were there a moment ago first.
@@ -135,7 +171,7 @@ class Stations:
             )
 
     def _server_port(self, station: Station) -> int:
-        with TrackerClient(self._lab.host, self._lab.port) as tracker:
+        with self.tracker() as tracker:
             return tracker.boards(station.board.tracker_key).get(station.board.name, 0)
 
     def _leave_out(self, station: Station, reason: str) -> None:

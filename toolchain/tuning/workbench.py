@@ -21,6 +21,7 @@ from toolchain.rpc.client import Grant
 from toolchain.rpc.lab import Lab
 from toolchain.rpc.session import wait_for_server
 from toolchain.scratch import scratch_folder
+from toolchain.rpc.silence import who_is_silent
 from toolchain.targets.target import BoardTarget
 from toolchain.tuning.candidate import Candidate
 from toolchain.tuning.compile import Compiled, compile_candidate
@@ -117,11 +118,13 @@ class Workbench:
         limit_s = self._limit_s(station.board, task)
         try:
             station.worker.call(_START_S, ready)
-            grant = wait_for_server(self.lab.host, self.lab.port, station.key, limit_s + _WAIT_S, limit_s)
+            with self.stations.tracker() as tracker:
+                grant = wait_for_server(tracker, station.key, limit_s + _WAIT_S, limit_s)
             request = self._request(station, grant, task, compiled.candidate, compiled.library, limit_s)
             result = station.worker.call(limit_s + _GRACE_S, measure, request)
         except TimeoutError as error:
-            raise BoardLostError(str(error)) from error
+            silent = who_is_silent(self.lab.host, self.lab.port, station.board.name)
+            raise BoardLostError(f"{error}: {silent}") from error
         except ToolchainError as error:
             raise BoardLostError(error.message) from error  # its hint is for those who see it end a command
         except WorkerDiedError as error:
@@ -189,10 +192,11 @@ def open_workbench(
                 numbers=count(),
             )
         finally:
+            threads.shutdown(wait=False, cancel_futures=True)  # nothing new is begun
             stations.close()
             for worker in compilers:
-                worker.close()
-            threads.shutdown(wait=True, cancel_futures=True)
+                worker.end()
+            threads.shutdown(wait=True)
 
 
 def _queue(workers: Sequence[Worker]) -> SimpleQueue[Worker]:

@@ -1,0 +1,90 @@
+"""A tuning run whose lab goes away, or that waits for a board which others hold, ends when it should."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.building.network import written
+from tests.rpc.peers import until
+from toolchain.boards.inventory import local_board
+from toolchain.errors import ToolchainError
+from toolchain.models.load import Model, load_model
+from toolchain.models.options import ModelOptions
+from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.rpc import lab
+from toolchain.rpc.frames import HOST
+from toolchain.rpc.session import open_session
+from toolchain.tuning.events import Event, Step
+from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.run import tune
+
+pytestmark = pytest.mark.slow
+HOW = TuneOptions(trials=8, heaviest=1, repeat=2, min_repeat_ms=1, timeout_s=5)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Model:
+    return load_model(str(written(tmp_path)), ModelOptions(layout="NCHW"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RecordStore]:
+    with RecordStore(tmp_path / FILE_NAME) as store:
+        yield store
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.usefixtures("state")
+def test_a_lab_that_goes_ends_the_run(model: Model, store: RecordStore, number: signal.Signals) -> None:
+    before = threading.active_count()
+    pids: list[int] = []
+
+    def listen(event: Event) -> None:
+        if event == Step("searching"):
+            status = lab.status()
+            assert status is not None
+            pids.append(status.pid)
+            os.kill(status.pid, number)
+
+    try:
+        with pytest.raises(ToolchainError, match=r"no tracker answers|the lab") as caught:
+            tune(model, [local_board()], store, HOW, listen)
+        assert "lab" in caught.value.hint
+    finally:
+        if number == signal.SIGSTOP:
+            os.kill(pids[0], signal.SIGKILL)
+        lab.stop()
+    until(lambda: threading.active_count() <= before)
+
+
+@pytest.mark.usefixtures("state")
+def test_the_first_ctrl_c_ends_a_run_that_waits_for_a_held_board(model: Model, store: RecordStore) -> None:
+    board = local_board()
+    running = lab.start([board])
+    held = open_session(HOST, running.port, "local", timeout_s=300, wait_s=10)
+    before = threading.active_count()
+
+    def interrupt() -> None:
+        until(lambda: lab.status().keys["local"]["pending"] > 0, seconds=120)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    try:
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            tune(model, [board], store, HOW, lambda _: None)
+        interrupted = time.monotonic()
+        thread.join()
+        until(lambda: threading.active_count() < before + 1)
+        assert time.monotonic() - interrupted < 20
+        assert lab.status().keys["local"]["pending"] == 0
+    finally:
+        del held
+        lab.stop()

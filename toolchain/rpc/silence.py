@@ -1,0 +1,43 @@
+"""Which of those between a client and a board's server has fallen silent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from toolchain.errors import ToolchainError
+from toolchain.rpc import control, state
+from toolchain.rpc.client import TrackerClient
+
+_ANSWER_S = 5.0
+_STATE = 0  # of /proc/PID/stat behind the name (proc(5))
+_STOPPED = ("T", "t")
+
+
+def who_is_silent(host: str, port: int, board: str) -> str:
+    """Return who does not answer, for somebody who waited in vain for a board's server.
+
+    Parameters
+    ----------
+    host, port
+        The lab's tracker.
+    board
+        The board's name.
+    """
+    try:
+        with TrackerClient(host, port) as tracker:
+            tracker.summary()
+        if state.read_state(state.folder()) is None:  # this process sees another part of the lab alone
+            return f"the server of board {board} is silent"
+        told = control.ask(state.folder(), {"do": "status"}, _ANSWER_S)["boards"].get(board, {})
+    except ToolchainError as error:
+        return f"the lab's own process is silent: {error.message}"
+    return str(told.get("reason") or told.get("silent") or f"the server of board {board} is silent")
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process exists and does nothing, because of a signal such as SIGSTOP or a debugger."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[_STATE] in _STOPPED
