@@ -1,6 +1,6 @@
-"""What the gate between clients and servers costs: sessions as tuning makes them, and a large upload.
+"""What the gate between clients and servers costs: a candidate as tuning measures it, and a large upload.
 
-Both ways take turns in one run; the ratios are of the medians. Goal: at most 2 % more.
+Both ways take turns in one run; a ratio is the median of the pairs'. Goal: at most 2 % more.
 """
 
 from __future__ import annotations
@@ -11,19 +11,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
+
+import tvm
 
 from benchmarks.runtime import start
 from toolchain import runtime
-from toolchain.rpc.client import TrackerClient
+from toolchain.boards.inventory import local_board
+from toolchain.building.cpu.core import core_of
+from toolchain.models.load import load_model
+from toolchain.models.options import ModelOptions
+from toolchain.rpc.client import Grant, TrackerClient
 from toolchain.rpc.session import connect
+from toolchain.tuning.choice_search import ChoiceSearch
+from toolchain.tuning.compile import compile_candidate
+from toolchain.tuning.measure import Request, measure
+from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.run import plan
 
 ROUNDS = 20
 UPLOAD_BYTES = 64 << 20
-# Tuning's libraries have about this size; the slowest thing it does with one is not the gate's business.
-LIBRARY_BYTES = 200_000
+NETWORK = "zoo:squeezenet_v1.1"
 WITHOUT = """
 import toolchain.rpc.tracker as tracker
 class Straight:
@@ -46,22 +57,63 @@ def tracker(*arguments: str) -> Iterator[int]:
             process.terminate()
 
 
-def session_ms(port: int, file: Path, times: int) -> float:
-    """Return the ms of a session: its begin, facts, uploads, a few small answers, its end."""
-    begin = time.perf_counter()
+def granted(port: int) -> Grant:
+    """Return the server, which is free or soon will be."""
     with TrackerClient("127.0.0.1", port) as client:
         grant = client.request("benchmark", 10)
     assert grant  # noqa: S101 - the server is registered
-    session = connect(grant, "benchmark", 60, threads=1)
-    for _ in range(times):
-        session.get_function("edge.info")()
-    session.upload(str(file))
-    del session
-    return (time.perf_counter() - begin) * 1e3
+    return grant
+
+
+def candidate(folder: Path) -> Callable[[int], float]:
+    """Compile the heaviest task's default; return what measures it, in ms from the tracker to the result."""
+    board, how = local_board(), TuneOptions()
+    model = load_model(NETWORK, ModelOptions())
+    target, tasks = plan(model, board, replace(how, heaviest=1))
+    chosen = ChoiceSearch(tasks[0], core_of(target), use_winograd=True).default()
+    text = tvm.ir.save_json(chosen.module)
+    compiled = compile_candidate(text, str(target.target), board.profile, folder / "candidate.so")
+    assert compiled.library, compiled.message  # noqa: S101
+
+    def ms(port: int) -> float:
+        begin = time.perf_counter()
+        request = Request(
+            grant=granted(port),
+            key="benchmark",
+            library=folder / "candidate.so",
+            parameters=chosen.parameters,
+            outputs=chosen.outputs,
+            threads=1,
+            cluster=target.cpu,
+            number=how.number,
+            repeat=how.repeat,
+            min_repeat_ms=how.min_repeat_ms,
+            timeout_s=60,
+            reference=folder / "reference.npz",
+        )
+        result = measure(request)
+        assert result.failure is None, result.message  # noqa: S101
+        return (time.perf_counter() - begin) * 1e3
+
+    return ms
+
+
+def upload(folder: Path) -> Callable[[int], float]:
+    """Return what uploads a large file, in ms."""
+    file = folder / "large.so"
+    file.write_bytes(bytes(UPLOAD_BYTES))
+
+    def ms(port: int) -> float:
+        session = connect(granted(port), "benchmark", 60)
+        begin = time.perf_counter()
+        session.upload(str(file))
+        return (time.perf_counter() - begin) * 1e3
+
+    return ms
 
 
 def main() -> None:
-    """Print one JSON document of medians and ratios."""
+    """Print one JSON document."""
     program = runtime.ensure_runtime("x86_64").program
     document: dict[str, float] = {}
     with ExitStack() as stack:
@@ -74,14 +126,12 @@ def main() -> None:
             server, _ = start(program, port, str(folder / name))
             stack.callback(server.wait)
             stack.callback(server.terminate)
-        for what, size, rounds in (("session", LIBRARY_BYTES, ROUNDS), ("upload", UPLOAD_BYTES, ROUNDS // 2)):
-            file = folder / f"{what}.so"
-            file.write_bytes(bytes(size))
+        for what, ms in (("candidate", candidate(folder)), ("upload", upload(folder))):
             times: dict[str, list[float]] = {name: [] for name in ports}
-            for turn in range(rounds + 1):
+            for turn in range(ROUNDS + 1):
                 for name in list(ports)[:: 1 if turn % 2 else -1]:
-                    took = session_ms(ports[name], file, 10 if what == "session" else 0)
-                    if turn:
+                    took = ms(ports[name])
+                    if turn:  # the first one warms up
                         times[name].append(took)
             for name in ports:
                 document[f"{what}_{name}_ms"] = round(statistics.median(times[name]), 2)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.rpc import fake_server as fake
 from tests.rpc.second_user import answers, as_second_user, entered, needs_a_second_user
 from toolchain.boards.inventory import local_board
-from toolchain.rpc import frames, lab, owner
+from toolchain.rpc import frames, lab, owner, packets
 from toolchain.rpc.frames import HOST
+from toolchain.rpc.gate import Gate
 
 pytestmark = pytest.mark.slow
 
@@ -109,6 +113,28 @@ def test_a_socket_that_was_closed_is_nobodys() -> None:
                 time.sleep(0.01)
             assert owner.peer_uid(connection) is None
             assert owner.refusal(connection) is not None
+
+
+def test_a_server_of_another_user_is_none_of_ours() -> None:
+    needs_a_second_user()
+    with socket.create_server((HOST, 0)) as listener:
+        address = listener.getsockname()
+
+        def impersonate() -> None:
+            connection, _ = listener.accept()
+            fake.lie(connection, fake.VOID)
+
+        other = threading.Thread(target=as_second_user, args=(impersonate,))
+        other.start()
+        told: list[str] = []
+        gate = Gate("board b: its server", lambda: socket.create_connection(address), told.append)
+        with socket.create_connection((HOST, gate.port), timeout=20) as client:
+            client.sendall(struct.pack("<ii", packets.MAGIC, 8) + b"client:x")
+            assert client.recv(100) == b""
+        gate.close()
+        gate.join()
+        other.join(30)
+    assert told == []  # that is not the board's doing
 
 
 @pytest.mark.parametrize("way", ["asked", "listed"])

@@ -20,6 +20,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.install import Installed, installed
 from toolchain.boards.ssh import SshTransport
 from toolchain.boards.transport import DeadlineError, Process
+from toolchain.config import settings
 from toolchain.errors import ToolchainError
 from toolchain.foreign import last_line, shortened
 from toolchain.rpc.door import Door
@@ -220,7 +221,8 @@ class Keeper(threading.Thread):
 
     def _serve(self, program: Installed, tracker_port: int, port: int) -> ToolchainError:
         where = ("--tracker", f"{HOST}:{tracker_port}", "--port", str(port))
-        argv = program.command("serve", *where, "--key", self._door.key, *self._options)
+        peers = ["--any-peer"] if settings().unchecked_peers else []
+        argv = program.command("serve", *where, "--key", self._door.key, *peers, *self._options)
         self._door.secret = None
         process = self.board.transport.spawn(argv, self.log)
         with self._lock:

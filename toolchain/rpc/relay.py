@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from toolchain.rpc import packets
+from toolchain.rpc import owner, packets
 from toolchain.rpc.packets import Code, LieError, Question
 
 log = logging.getLogger(__name__)
@@ -171,6 +171,10 @@ class Relay:
         self._server.sendall(greeting + self._from_client.take(length))
         answer = self._from_server.take(_INT.size)
         (code,) = _INT.unpack(answer)
+        # Not before it has answered: a connection that nobody has accepted yet is nobody's.
+        if self._server.family == socket.AF_INET and (reason := owner.refusal(self._server)):
+            log.warning("%s: who answers at its port is not ours: %s", self._name, reason)
+            raise _EndedError
         if code not in packets.GREETINGS:
             raise LieError(f"is no server of TVM's: it greeted with {code:#x}")
         if code == packets.MAGIC:
