@@ -154,11 +154,27 @@ class Script:
             self._drain.join(_JOIN_S)
 
     def send(self, chunks: Callable[[int], bytes], size: int, patience_s: float) -> None:
-        """Send what `chunks` reads, whole, then the end of input."""
+        """Send what `chunks` reads, whole, then the end of input.
+
+        A thread does that, and who interrupts us interrupts our waiting for it: an interrupt inside of
+        paramiko can leave one of its locks taken, and then nothing closes the connection any more.
+        """
+        failures: list[BaseException] = []
         self.channel.settimeout(patience_s)
-        while chunk := chunks(size):
-            self.channel.sendall(chunk)
-        self.channel.shutdown_write()
+
+        def run() -> None:
+            try:
+                while chunk := chunks(size):
+                    self.channel.sendall(chunk)
+                self.channel.shutdown_write()
+            except BaseException as error:
+                failures.append(error)
+
+        sending = threading.Thread(target=run, name="input of a board", daemon=True)
+        sending.start()
+        sending.join()
+        if failures:
+            raise failures[0]
 
     def _first_words(self, token: bytes) -> str:
         self.limit(START_S)
