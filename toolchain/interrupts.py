@@ -7,6 +7,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def let_signals_end_waits() -> None:
+    """Make signals end a wait that begins now, in the main thread.
+
+    z3, which TVM's arithmetic asks, puts SIGINT's handler back by a call that has the kernel resume waits: a
+    Ctrl-C is then seen when the wait is over.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for number in _ENDING:
+            signal.siginterrupt(number, True)
+
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
@@ -20,8 +33,7 @@ def uninterrupted() -> Iterator[None]:
         yield  # Python runs handlers in the main thread alone
         return
     came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    handlers = {number: signal.getsignal(number) for number in numbers}
+    handlers = {number: signal.getsignal(number) for number in _ENDING}
     ours = [number for number, handler in handlers.items() if callable(handler)]
     for number in ours:
         signal.signal(number, lambda number, _frame: came.append(number))

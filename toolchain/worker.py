@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, TypeVar
 
 from toolchain import module_search
+from toolchain.interrupts import let_signals_end_waits
 
 Result = TypeVar("Result")
 _SETTLE_S = 0.2
@@ -45,6 +46,7 @@ class Worker:
         Exception
             What the function raised.
         """
+        let_signals_end_waits()
         connection, process = self._connection, self._process
         if connection is None or process is None:
             connection, process = self._start()

@@ -14,6 +14,7 @@ from toolchain.building.cpu.core import core_of
 from toolchain.building.pipeline import fuse
 from toolchain.building.tasks import Task, extract_tasks, tasks_named
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.interrupts import let_signals_end_waits
 from toolchain.models.load import Model
 from toolchain.records.record import Provenance
 from toolchain.records.store import RecordStore
@@ -92,6 +93,7 @@ def tune(
         _search(runs, options, begun)
         listener(Step("measuring the finalists again"))
         finalists = [run.finalists() for run in runs]
+        let_signals_end_waits()
         comparisons = bench.threads.map(lambda run, some: confirm(run.task, some, bench), runs, finalists)
         tuned = [_finish(run, confirmed) for run, confirmed in zip(runs, comparisons, strict=True)]
     measured = {name: sum(run.boards[name] for run in runs) for name in (each.name for each in boards)}

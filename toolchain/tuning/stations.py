@@ -175,7 +175,7 @@ class Stations:
             return tracker.boards(station.board.tracker_key).get(station.board.name, 0)
 
     def _leave_out(self, station: Station, reason: str) -> None:
-        if station.away is None:
+        if station.away is None and not self._closed:
             self._notice(f"board {station.board.name} is away: {reason}")
             station.pause_s = _FIRST_PAUSE_S
         station.away = station.away or reason

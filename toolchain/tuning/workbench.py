@@ -16,12 +16,13 @@ from toolchain.boards.board import Board
 from toolchain.building.tasks import Task
 from toolchain.config import settings
 from toolchain.errors import ToolchainError
+from toolchain.interrupts import let_signals_end_waits
 from toolchain.measuring.deadlines import deadline
 from toolchain.rpc.client import Grant
 from toolchain.rpc.lab import Lab
 from toolchain.rpc.session import wait_for_server
-from toolchain.scratch import scratch_folder
 from toolchain.rpc.silence import who_is_silent
+from toolchain.scratch import scratch_folder
 from toolchain.targets.target import BoardTarget
 from toolchain.tuning.candidate import Candidate
 from toolchain.tuning.compile import Compiled, compile_candidate
@@ -60,6 +61,7 @@ class Workbench:
 
     def compile(self, candidates: Sequence[Candidate]) -> list[Compiled]:
         """Compile candidates, in their order."""
+        let_signals_end_waits()
         return list(self.threads.map(self._compile, candidates))
 
     def measure(self, task: Task, compiled: Sequence[Compiled]) -> list[Measured]:
@@ -67,6 +69,7 @@ class Workbench:
 
         A candidate whose board goes away is measured again, on another one if there is one.
         """
+        let_signals_end_waits()
         return list(self.threads.map(lambda item: self._measure_anywhere(task, item), compiled))
 
     def compare(self, task: Task, compiled: Sequence[Compiled], rounds: int) -> list[list[Measured]]:
