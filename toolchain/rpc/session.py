@@ -120,7 +120,7 @@ def wait_for_server(tracker: TrackerClient, key: str, wait_s: float, timeout_s: 
     if grant is None:
         counts = ", ".join(f"{name} {count}" for name, count in keys[base].items())
         raise ToolchainError(
-            f"no server of {key} became free within {wait_s:.3g} s (at the beginning: {counts})",
+            f"no server of {key} became free within {round(wait_s, 1):g} s (at the beginning: {counts})",
             "`toolchain lab status` shows who waits; a longer --wait, or end what uses the board",
         )
     return grant
