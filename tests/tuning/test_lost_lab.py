@@ -40,7 +40,9 @@ def store(tmp_path: Path) -> Iterator[RecordStore]:
         yield store
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.full)], ids=["gone", "stopped"]
+)
 @pytest.mark.usefixtures("state")
 def test_a_lab_that_goes_ends_the_run(model: Model, store: RecordStore, number: signal.Signals) -> None:
     before = threading.active_count()
