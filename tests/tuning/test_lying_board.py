@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.building.network import written
+from tests.rpc.test_put_aside import make_a_liar_of
 from toolchain.boards import emulated
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -20,31 +19,11 @@ from toolchain.tuning.run import tune
 
 pytestmark = pytest.mark.slow
 
-# In the place of a board's edge-rt, and as large: it is what it should be until it serves.
-LIAR = """#!{python}
-import os, sys
-if sys.argv[1] != "serve":
-    os.execv({real!r}, [{real!r}, *sys.argv[1:]])
-sys.path.insert(0, {root!r})
-from tests.rpc import fake_server
-sys.argv += ["--lie", {lie!r}]
-fake_server.main()
-"""
-
-
-def _make_a_liar_of(program: Path, lie: str, folder: Path) -> None:
-    real, said = folder / "edge-rt", folder / "lie"
-    shutil.copy(program, real)
-    said.write_text(lie)
-    root = str(Path(__file__).parents[2])
-    script = LIAR.format(python=sys.executable, real=str(real), root=root, lie=str(said)).encode()
-    program.write_bytes(script.ljust(real.stat().st_size, b"#"))
-
 
 def test_the_others_go_on_and_it_is_said_what_it_tried(state: Path, tmp_path: Path) -> None:
     boards = [emulated.start("x86_64", kind="process", name=name) for name in ("a", "b")]
     (program,) = (state / "emulated" / "a" / "root" / "bin").iterdir()
-    _make_a_liar_of(program, "take-over", tmp_path)
+    make_a_liar_of(program, "take-over", tmp_path)
     events: list[Event] = []
     reasons: list[str | None] = []
 
