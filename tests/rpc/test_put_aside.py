@@ -58,9 +58,7 @@ def test_one_that_never_stops_talking_fills_no_disk(
 ) -> None:
     a, program = board
     make_a_liar_of(program, "talks", tmp_path)
-    with pytest.raises(
-        ToolchainError, match="board a: its server said more than 100 lines: it was"
-    ):
+    with pytest.raises(ToolchainError, match="board a: its server said more than 100 lines: it was"):
         lab.start([a])
     logged = sum(file.stat().st_size for file in (state / "lab" / "log").iterdir())
     assert logged < 1_000_000
@@ -72,9 +70,7 @@ def test_one_that_lied_stays_aside_until_it_is_started_again(
     a, program = board
     real = make_a_liar_of(program, "callback", tmp_path)
     running = lab.start([local_board(), a])
-    with pytest.raises(
-        ToolchainError, match="board a: its server sent kCallFunc, which only a client"
-    ):
+    with pytest.raises(ToolchainError, match="board a: its server sent kCallFunc, which only a client"):
         session.open_session(HOST, running.port, f"{a.tracker_key}@a", 30, 10)
     until(lambda: lab.status().boards["a"].state == "aside")
     assert "which only a client may say: it was put aside" in lab.status().boards["a"].reason
