@@ -1,7 +1,7 @@
 """What a server says to a client: of any bytes, only whole answers to what was asked come through.
 
 What is tried: answers made by a grammar to some questions, and after some of them others, of which a part is
-wrong, of another order, or no answers at all.
+wrong, of another order, or no answers at all; and greetings that are none.
 """
 
 from __future__ import annotations
@@ -124,6 +124,55 @@ def check(received: bytes, said: bytes, good: int, questions: list[Asked], told:
     assert not (harmless(received, questions) and told), "an error in the midst of a copy"
 
 
+def _welcomed(said: bytes, received: bytes) -> int:
+    """Return how many bytes of a greeting came through."""
+    if len(said) < 4 or received[:4] != said[:4]:
+        return 0
+    magic = struct.unpack_from("<i", said)[0]
+    assert magic - MAGIC in (0, 1, 2), f"greeted with {magic:#x}"  # rpc_socket_impl.cc, RPCConnect
+    if magic != MAGIC:
+        return 4
+    length = int(struct.unpack_from("<i", received, 4)[0])
+    assert 0 <= length <= len(said) - 8, f"{length} bytes of a name"  # the client makes room for them
+    return 8 + length
+
+
+def greet_badly(random: Random, server: socket.socket, client: socket.socket, told: list[str]) -> int:
+    """Greet as no server does, or turn the client away; return how many bytes were said."""
+    said = struct.pack(
+        "<ii", MAGIC + random.choice((0, 0, 1, 2, 3, -1)), random.choice((0, 4, 11, 4096, 4097, -1))
+    )
+    said = random.choice((said, random.randbytes(8), said[:3])) + random.randbytes(
+        random.choice((0, 11, 5000))
+    )
+    received = exchange(server, said, client)
+    welcomed = _welcomed(said, received)
+    report = received[welcomed:] if told else b""
+    assert not told or report.endswith(REPORT), f"of {told} the client heard {received!r}"
+    assert not report or struct.unpack_from("<Q", report)[0] == len(report) - 8, f"with {report!r}"
+    assert said.startswith(received[: len(received) - len(report)]), "the client got what was not said"
+    return len(said)
+
+
+def answer(random: Random, server: socket.socket, client: socket.socket, told: list[str]) -> int:
+    """Have some questions asked, and answer honestly for a while; return how many bytes were said."""
+    questions = [any_question(random) for _ in range(random.randrange(1, 6))]
+    honest = random.randrange(len(questions) + 1)
+    right = b"".join(rpc.framed(good_answer(random, asked)) for asked in questions[:honest])
+    wrong = b"".join(bad_answer(random, asked) for asked in questions[honest:])
+    if random.random() < 0.1:  # unasked
+        wrong += bad_answer(random, any_question(random))
+    asked = b"".join(rpc.framed(question.body) for question in questions)
+    server.sendall(WELCOME)
+    assert receive(client, len(WELCOME)) == WELCOME, "a greeting comes as it was said"
+    sender = threading.Thread(target=client.sendall, args=(asked,))
+    sender.start()
+    assert receive(server, len(asked)) == asked, "questions come as they were asked"
+    sender.join()
+    check(exchange(server, right + wrong, client), right + wrong, len(right), questions, told)
+    return len(asked + right + wrong)
+
+
 @contextmanager
 def harness() -> Iterator[Attempt]:
     """Yield what has one session in which the server goes astray."""
@@ -134,13 +183,6 @@ def harness() -> Iterator[Attempt]:
     logging.disable(logging.WARNING)  # each lie is told
 
     def attempt(random: Random) -> None:
-        questions = [any_question(random) for _ in range(random.randrange(1, 6))]
-        honest = random.randrange(len(questions) + 1)
-        right = b"".join(rpc.framed(good_answer(random, asked)) for asked in questions[:honest])
-        wrong = b"".join(bad_answer(random, asked) for asked in questions[honest:])
-        if random.random() < 0.1:  # unasked
-            wrong += bad_answer(random, any_question(random))
-        asked = b"".join(rpc.framed(question.body) for question in questions)
         told: list[str] = []
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
@@ -152,20 +194,13 @@ def harness() -> Iterator[Attempt]:
             relay = Relay(outside, inside, NAME, told.append)
             relay.start()
             client.sendall(GREETING)
-            assert receive(server, len(GREETING)) == GREETING
-            server.sendall(WELCOME)
-            assert receive(client, len(WELCOME)) == WELCOME
-            sender = threading.Thread(target=client.sendall, args=(asked,))
-            sender.start()
-            assert receive(server, len(asked)) == asked, "questions come as they were asked"
-            sender.join()
-            received = exchange(server, right + wrong, client)
+            assert receive(server, len(GREETING)) == GREETING, "a greeting comes as it was said"
+            said = (greet_badly if random.random() < 0.1 else answer)(random, server, client, told)
         relay.join(PATIENCE_S)
         assert not relay.alive() and outside.fileno() == inside.fileno() == -1, "the session goes on"
         assert not crashes, crashes
-        held = tracemalloc.get_traced_memory()[1] - before - 8 * len(asked + right + wrong)
+        held = tracemalloc.get_traced_memory()[1] - before - 8 * said
         assert held < HELD, f"{held} bytes were held"
-        check(received, right + wrong, len(right), questions, told)
 
     try:
         yield attempt
