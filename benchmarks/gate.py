@@ -32,7 +32,7 @@ from toolchain.tuning.measure import Request, measure
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run import plan
 
-ROUNDS = 20
+ROUNDS = 40
 UPLOAD_BYTES = 64 << 20
 NETWORK = "zoo:squeezenet_v1.1"
 WITHOUT = """
