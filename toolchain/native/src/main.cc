@@ -33,7 +33,7 @@ const Command kCommands[] = {
       "spin-us", "requires", "state", "wait", "profile!"}},
     {"serve",
      edge::ServeCommand,
-     {"tracker", "key", "host", "port", "advertise-port", "state", "threads", "cluster",
+     {"tracker", "key", "host", "port", "state", "threads", "cluster",
       "spin-us", "any-peer!"}}};
 
 int Dispatch(int argc, char** argv) {

@@ -100,12 +100,11 @@ class Server {
     signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) throw Io("signalfd");
     listener_ = ListenOn(host_, &port_);
-    advertised_ = options.Int("advertise-port", port_, 1, 65535);
     // By it the host tells this server from others that say they were this board's.
     const std::string secret = Secret();
     std::printf("{\"secret\": \"%s\"}\n", secret.c_str());
     std::fflush(stdout);
-    tracker_.Introduce(key_, host_, advertised_, secret);
+    tracker_.Introduce(key_, host_, port_, secret);
   }
 
   ~Server() {
@@ -159,7 +158,7 @@ class Server {
       if (getrandom(&random, sizeof(random), 0) != sizeof(random)) throw Io("getrandom");
       // Without a letter that JSON may write in two ways.
       const std::string fresh = "edge-rt:" + std::to_string(random);
-      if (!tracker_.Put(key_, advertised_, fresh)) return;
+      if (!tracker_.Put(key_, port_, fresh)) return;
       match_key_ = fresh;
       ping_ = Clock::now() + kPing;
       claimed_.reset();
@@ -345,7 +344,7 @@ class Server {
   Tracker tracker_;
   Greetings greetings_;
   std::string key_, host_;
-  int port_, advertised_ = 0;
+  int port_;
   SessionSettings settings_;
   std::string sessions_;
   sigset_t mask_;
