@@ -1,7 +1,7 @@
 """What the gate between clients and servers costs: a candidate of tuning, and a large upload.
 
-A candidate is compiled, then measured on a board; `board` is the second part alone. Both ways take turns in one
-run; a ratio is the median of the pairs'. Goal: at most 2 % more for a candidate and an upload.
+A candidate is compiled, then measured on a board; `board` is the second part alone. Both ways take turns in
+one run; a ratio is the median of the pairs'. Goal: at most 2 % more for a candidate and an upload.
 """
 
 from __future__ import annotations

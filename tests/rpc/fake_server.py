@@ -83,6 +83,13 @@ LIES: dict[str, tuple[bytes, str]] = {
         packet(Code.RETURN, sequence(value(TENSOR, struct.pack("<Qiii", 1, 1, 0, 1 << 30) + bytes(12)))),
         f"sent a tensor of {1 << 30} dimensions",
     ),
+    "a tensor of another session": (
+        packet(
+            Code.RETURN,
+            sequence(value(TENSOR, struct.pack("<Qiii", 1, 1 + 128, 0, 0) + b"\2\x20\1\0" + bytes(8))),
+        ),
+        "sent a tensor of device 129",
+    ),
     "a long text": (
         packet(Code.RETURN, sequence(value(RAW_STR, struct.pack("<Q", 1 << 62) + b"x"))),
         "sent kReturn whose parts are longer than itself",

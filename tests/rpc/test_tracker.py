@@ -93,6 +93,10 @@ def test_a_client_that_gives_up_does_not_take_a_server(port: int) -> None:
         MAGIC + frames.encode([Code.PUT, "key", [9000, "match"], "192.0.2.1"]),
         MAGIC + frames.encode([Code.UPDATE_INFO, {"key": "client:x", "addr": [None, 1]}]),
         MAGIC + frames.encode([Code.UPDATE_INFO, "server"]),
+        *(
+            MAGIC + frames.encode([Code.UPDATE_INFO, {"key": "server:x", "addr": [host, 9000]}])
+            for host in ("192.0.2.1", "127.example.org", "localhost.example.org", "::2")
+        ),
         MAGIC + frames.encode([Code.REQUEST, "key", "", float("inf")]),
         MAGIC + frames.encode([Code.REQUEST, None, "", 1]),
         MAGIC + frames.encode([Code.REQUEST, "flood", "", 1]) * 20,

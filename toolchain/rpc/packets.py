@@ -25,6 +25,7 @@ MAX_QUESTION_BYTES = 1 << 30  # as edge-rt's ring buffer
 # A copy's question: handle, device, rank, dtype, extents, offset, and the bytes asked for.
 _TENSOR = struct.Struct("<Q8si4s")
 _MOST_RANK = 64
+_MOST_DEVICES = 128  # kRPCSessMask of tvm/runtime/rpc
 MAX_COPY_QUESTION_BYTES = CODE_BYTES + _TENSOR.size + 8 * _MOST_RANK + 16
 
 
@@ -225,9 +226,12 @@ def _end(kind: _Kind, body: bytes | memoryview, place: int) -> int:
     if kind in _FIXED_BYTES:
         size = _FIXED_BYTES[kind]
     elif kind is _Kind.DL_TENSOR_PTR:
-        _, _, rank, _ = _TENSOR.unpack_from(body, place)
+        _, device, rank, _ = _TENSOR.unpack_from(body, place)
         if not 0 <= rank <= _MOST_RANK:
             raise LieError(f"sent a tensor of {rank} dimensions")
+        (kind_of_device,) = struct.unpack_from("<i", device)
+        if not 0 < kind_of_device < _MOST_DEVICES:  # the client adds its session to that number
+            raise LieError(f"sent a tensor of device {kind_of_device}")
         size = _TENSOR.size + 8 * rank + 8
     else:
         if kind not in (_Kind.RAW_STR, _Kind.BYTE_ARRAY_PTR):  # its type stands there once more

@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import errno
+import ipaddress
 import json
 import logging
 import os
@@ -37,7 +38,6 @@ _SECRET_S = 1.5  # between a server's registration and what its own output says;
 _MAX_CONNECTIONS = 512
 _MAX_AT_A_DOOR = 8
 _MAX_WAITS = 16  # requests of one connection
-_LOOPBACK = ("127.", "::1", "localhost")
 _MAX_PORT = 65535
 _CONNECT_S = 5.0
 _AT_A_DOOR = frozenset({Code.PING, Code.PUT, Code.UPDATE_INFO, Code.GET_PENDING_MATCHKEYS})
@@ -157,6 +157,8 @@ class Tracker:
                     await self._handle(code, arguments, writer, door)
                 except (TypeError, ValueError, LookupError, OverflowError) as error:
                     raise FrameError(f"a malformed request: {error!r}") from error
+                except OSError as error:  # no port is left for a gate, or no file handle
+                    raise FrameError(f"it cannot be served: {error}") from error
                 await writer.drain()
 
     async def _handle(
@@ -244,9 +246,11 @@ def _port(value: Any) -> int:
 def _host(value: Any) -> str:
     if value is None:
         return frames.HOST
-    if not _text(value).startswith(_LOOPBACK):
-        raise FrameError(f"a server at {value}: sessions stay on loopback")
-    return str(value)
+    name = _text(value)
+    with contextlib.suppress(ValueError):
+        if name == "localhost" or ipaddress.ip_address(name).is_loopback:
+            return name
+    raise FrameError(f"a server at {name}: sessions stay on loopback")
 
 
 def _cannot_listen(port: int, error: OSError) -> ToolchainError:
