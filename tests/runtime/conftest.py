@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import psutil
 import pytest
 
 from tests.rpc.peers import running_tracker
@@ -65,6 +66,12 @@ class Edge:
             process.stdin.close()
             process.stdout.close()
         assert not list((state / "sessions").iterdir())
+
+
+def address_of(server: subprocess.Popen[bytes]) -> tuple[str, int]:
+    """Return where a server itself listens: the tracker gives its clients a gate."""
+    (address,) = [c.laddr for c in psutil.Process(server.pid).net_connections() if c.status == "LISTEN"]
+    return str(address[0]), int(address[1])
 
 
 def edge_for(arch: str) -> Edge:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.rpc_frames import Code, Type
-from tests.runtime.conftest import Edge
+from tests.runtime.conftest import Edge, address_of
 from toolchain.rpc.client import TrackerClient
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
@@ -64,8 +64,8 @@ class Talk:
 
 
 class Server:
-    def __init__(self, tracker: int, words: Path) -> None:
-        self._tracker, self._words = tracker, words
+    def __init__(self, tracker: int, address: tuple[str, int], words: Path) -> None:
+        self._tracker, self._address, self._words = tracker, address, words
 
     @contextmanager
     def session(self, *, begun: bool = True) -> Iterator[Talk]:
@@ -73,7 +73,7 @@ class Server:
             grant = client.request("board", 20)
         assert grant
         key = f"client:{grant.match_key} -timeout=60".encode()
-        with socket.create_connection((grant.host, grant.port), timeout=20) as connection:
+        with socket.create_connection(self._address, timeout=20) as connection:
             connection.sendall(struct.pack("<ii", MAGIC, len(key)) + key)
             talk = Talk(connection)
             with talk._said:
@@ -92,8 +92,11 @@ class Server:
 @pytest.fixture(scope="module")
 def server(native: Edge, tracker: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("fence")
-    with (folder / "stderr").open("ab") as stderr, native.serving(folder / "state", tracker, stderr=stderr):
-        yield Server(tracker, folder / "stderr")
+    with (
+        (folder / "stderr").open("ab") as stderr,
+        native.serving(folder / "state", tracker, stderr=stderr) as process,
+    ):
+        yield Server(tracker, address_of(process), folder / "stderr")
 
 
 @pytest.mark.parametrize("code", [Code.RETURN, Code.EXCEPTION, Code.COPY_ACK, Code.NONE, 22, 99, -1])

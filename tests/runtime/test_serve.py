@@ -28,7 +28,7 @@ from tvm import relax, rpc
 
 from tests.rpc.peers import listening, running_tracker, until
 from tests.runtime import networks
-from tests.runtime.conftest import Case, Edge
+from tests.runtime.conftest import Case, Edge, address_of
 from toolchain.linking.architectures import architecture_of
 from toolchain.linking.zig import run_zig
 from toolchain.profiles import load_profile
@@ -308,7 +308,7 @@ def test_only_loopback_listens(server: subprocess.Popen[bytes]) -> None:
 
 
 def test_strangers_do_no_harm(server: subprocess.Popen[bytes], tracker: int) -> None:
-    (address,) = [c.laddr for c in psutil.Process(server.pid).net_connections() if c.status == "LISTEN"]
+    address = address_of(server)
     with socket.create_connection(address, timeout=5) as other:
         key = b"client:board:wrong"
         other.sendall(struct.pack("<ii", 0xFF271, len(key)) + key)
@@ -325,7 +325,7 @@ def test_strangers_do_no_harm(server: subprocess.Popen[bytes], tracker: int) -> 
 def test_an_announced_message_costs_no_memory_and_has_a_limit(
     server: subprocess.Popen[bytes], tracker: int
 ) -> None:
-    (address,) = [c.laddr for c in psutil.Process(server.pid).net_connections() if c.status == "LISTEN"]
+    address = address_of(server)
     for length in (2**30, 2**30 + 1):
         with TrackerClient(HOST, tracker) as client:
             grant = client.request("board", wait_s=10)
