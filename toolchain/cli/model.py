@@ -62,7 +62,7 @@ def _show(found: dict[str, Any]) -> None:
             click.echo(f"{kind[:-1]:<8}{tensor['name']} {tensor['shape']} {tensor['dtype']}")
     click.echo(f"{'sha256':<8}{found['sha256']}")
     unknown = "FLOPs unknown: shapes are open, or a loop is; give them with --shape or --batch"
-    flops = unknown if found["flops"] is None else f"{found['flops'] // 10**7 / Decimal(100):.2f} GFLOP"
+    flops = unknown if found["flops"] is None else f"{Decimal(found['flops']) / 10**9:.2f} GFLOP"
     click.echo(f"{found['parameters']:,} parameters, {flops}")
     table(["OPERATOR", "COUNT"], sorted(found["operators"].items(), key=lambda item: -item[1]))
     for unsupported in found["unsupported"]:
