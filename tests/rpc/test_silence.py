@@ -14,7 +14,7 @@ from tests.rpc.test_lab_ssh import Site
 from tests.rpc.test_lab_ssh import site as site  # a fixture
 from toolchain.boards.inventory import find_boards
 from toolchain.errors import ToolchainError
-from toolchain.rpc import lab, session
+from toolchain.rpc import client, lab, session
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.silence import who_is_silent
 
@@ -47,7 +47,7 @@ def stop() -> Iterator[Stopped]:
     [
         ("server", "the server of board one is silent"),
         ("tunnel", "one: the tunnel is stopped: process"),
-        ("sshd", "one: the tunnel has ended: Timeout, server"),
+        pytest.param("sshd", "one: the tunnel has ended: Timeout, server", marks=pytest.mark.full),
         ("lab", "the lab's own process is silent: no tracker answers"),
     ],
 )
@@ -55,6 +55,7 @@ def test_a_session_with_who_is_stopped(
     site: Site, stop: Stopped, monkeypatch: pytest.MonkeyPatch, who: str, told: str
 ) -> None:
     monkeypatch.setattr(session, "_CONNECT_S", 2.0)
+    monkeypatch.setattr(client, "_ANSWER_S", 1.0)
     site.add("one")
     started = lab.start(find_boards("one"))
     victims = {
