@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 _NAMES = """
 import json, os, sys
 import tvm, tvm_ffi.registry
@@ -24,6 +26,7 @@ def said(before: str) -> list[object]:
     return list(json.loads(ended.stdout))
 
 
+@pytest.mark.slow
 def test_the_same_functions_are_there() -> None:
     modules, functions, environment = said("from toolchain.tvm_import import import_tvm; import_tvm()")
     all_modules, all_functions, same_environment = said("")

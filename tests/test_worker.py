@@ -10,6 +10,8 @@ import pytest
 
 from toolchain.worker import Worker, WorkerDiedError
 
+pytestmark = pytest.mark.slow
+
 
 def _add(a: int, b: int) -> int:
     return a + b

@@ -27,6 +27,8 @@ from toolchain.boards.ssh import SshAddress, SshTransport
 from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError, UsageError
 
+pytestmark = pytest.mark.slow
+
 BIG = 32 << 20
 
 

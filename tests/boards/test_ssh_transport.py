@@ -22,6 +22,8 @@ from toolchain.boards.ssh import SshTransport
 from toolchain.boards.transport import DeadlineError
 from toolchain.errors import ToolchainError, UsageError
 
+pytestmark = pytest.mark.slow
+
 
 def root(ssh: SshTransport) -> Path:
     return Path(ssh.root)

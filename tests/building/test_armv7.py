@@ -19,6 +19,8 @@ from toolchain.models.load import Model
 from toolchain.profiles import Profile, load_profile
 from toolchain.targets.target import target_for
 
+pytestmark = pytest.mark.slow
+
 TILE = Choice("direct", blocks=2, columns=4)
 PRODUCTS = 3 * 4 * 2 * 4  # taps of a row x channels of a block x the tile
 

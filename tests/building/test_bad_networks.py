@@ -18,6 +18,8 @@ from toolchain.building.build import build
 from toolchain.building.cpu.core import Core
 from toolchain.errors import ToolchainError, UsageError
 
+pytestmark = pytest.mark.slow
+
 Array = np.ndarray[Any, Any]
 
 SHAPE = (1, 20, 12, 12)

@@ -33,6 +33,8 @@ from toolchain.models.reference import reference_outputs
 from toolchain.records.store import RecordStore
 from toolchain.records.traces import trace_digest, trace_payload
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

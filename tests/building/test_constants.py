@@ -27,6 +27,8 @@ from toolchain.building.tasks import tasks_for
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 
+pytestmark = pytest.mark.slow
+
 RANDOM = np.random.default_rng(3)
 FLOATS = RANDOM.uniform(0.1, 2, (2, 3, 4)).astype(np.float32)
 OTHERS = RANDOM.uniform(0.1, 2, (3, 1)).astype(np.float32)

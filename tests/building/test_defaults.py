@@ -15,6 +15,8 @@ from tvm import te, tirx, topi
 from tests.building.functions import KINDS, Layer, ran
 from toolchain.building.defaults import default_schedule
 
+pytestmark = pytest.mark.slow
+
 layers = st.builds(
     Layer,
     kind=st.sampled_from(sorted(KINDS)),

@@ -24,6 +24,8 @@ from toolchain.config import configuration
 from toolchain.host import host_profile
 from toolchain.runtime import ensure_runtime
 
+pytestmark = pytest.mark.slow
+
 ESCAPE = "\x1b]0;mine\x07\x9b31m\r\x00"
 MUCH = 400_000_000
 BOUND = 100_000_000

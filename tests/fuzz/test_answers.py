@@ -19,12 +19,15 @@ from contextlib import contextmanager
 from random import Random
 
 import psutil
+import pytest
 
 from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.loop import Attempt, run
 from tests.fuzz.rpc_answers import TEXTS, Asked, any_question, good_answer, harmless
 from tests.fuzz.rpc_frames import Code, Type
 from toolchain.rpc.relay import Relay
+
+pytestmark = pytest.mark.slow
 
 MAGIC = 0xFF271
 GREETING = struct.pack("<ii", MAGIC, 8) + b"client:x"

@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+import pytest
 
 from tests.cli.liar import tiny_bundle
 from tests.fuzz import rpc_frames as rpc
@@ -26,6 +27,8 @@ from tests.fuzz.json_values import mutated_json
 from tests.fuzz.loop import Attempt, run
 from toolchain.bundles import layout, read_bundle
 from toolchain.errors import CheckError, UsageError
+
+pytestmark = pytest.mark.slow
 
 BLOCK = 512
 HELD = 600 << 20  # bytes of memory: of a file, 256 MiB may be holes

@@ -17,6 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
+
 from tests.cli.liar import tiny_bundle
 from tests.fuzz.json_values import mutated_json
 from tests.fuzz.loop import Attempt, run
@@ -30,6 +32,8 @@ from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.fit import check_facts, check_machine
 from toolchain.measuring.npz import npz_size
 from toolchain.measuring.run import input_specs
+
+pytestmark = pytest.mark.slow
 
 MOST_S = 24 * 24 * 3600.0  # that the system's own waits take
 HELD = 48 << 20  # bytes of memory for a manifest of some kilobytes

@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+import pytest
 
 from tests.cli.liar import OUTPUTS, npy, outputs_file
 from tests.fuzz import rpc_frames as rpc
@@ -27,6 +28,8 @@ from toolchain.bundles.manifest import Tensor
 from toolchain.errors import UsageError
 from toolchain.measuring.npz import read_npz
 from toolchain.models.arrays import read_array
+
+pytestmark = pytest.mark.slow
 
 HELD = 4 << 20  # bytes of memory for files of some kilobytes
 SPECS = [Tensor(name=name, shape=array.shape, dtype=array.dtype.name) for name, array in OUTPUTS.items()]  # type: ignore[arg-type]

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.json_values import NUMBERS, WORDS
 from tests.fuzz.loop import Attempt, run
@@ -22,6 +24,8 @@ from toolchain.records.lookup import lookup
 from toolchain.records.record import CPU, METASCHEDULE, Record
 from toolchain.records.rows import COLUMNS
 from toolchain.records.store import RecordStore
+
+pytestmark = pytest.mark.slow
 
 TIMES = (
     "[]",

@@ -19,6 +19,7 @@ from random import Random
 from typing import Any
 
 import psutil
+import pytest
 
 from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.json_values import any_json
@@ -28,6 +29,8 @@ from toolchain.rpc import frames
 from toolchain.rpc.door import Door
 from toolchain.rpc.frames import HOST, MAGIC, Code
 from toolchain.rpc.tracker import Tracker
+
+pytestmark = pytest.mark.slow
 
 SECRET = "known to the board's server alone"  # noqa: S105
 BOARD = "board@b1"

@@ -26,6 +26,8 @@ from toolchain.images.catalogue import Image
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, connect
 from toolchain.images.registry import checked_registry, pull, push
 
+pytestmark = pytest.mark.slow
+
 IMAGE = Image(name=f"test-{os.getpid()}", description="a test", folder="none")
 SYSTEM = IMAGE.model_copy(update={"folder": "", "system": "arm64"})
 

@@ -22,6 +22,8 @@ from toolchain.images.catalogue import Image, image_named
 from toolchain.images.engine import Engine
 from toolchain.images.smoke import smoke_test
 
+pytestmark = pytest.mark.slow
+
 IMAGE = Image(name=f"test-smoke-{os.getpid()}", description="a test", folder="mine")
 
 

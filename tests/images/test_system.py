@@ -23,6 +23,8 @@ from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, Wanted
 from toolchain.images.layer import CHANGED
 from toolchain.images.system import build, cached_name, ensure_image, ensure_system, system_digest
 
+pytestmark = pytest.mark.slow
+
 ARM64 = image_named("board-arm64")
 
 

@@ -14,6 +14,8 @@ from toolchain.linking.linker import flags_for
 from toolchain.linking.stubs import stub_libraries
 from toolchain.profiles import load_profile
 
+pytestmark = pytest.mark.slow
+
 CALLED = ("expf", "memcpy", "TVMFFIErrorSetRaisedFromCStrParts", "TVMBackendParallelLaunch")
 
 

@@ -26,6 +26,8 @@ from toolchain.linking.process import run
 from toolchain.linking.stubs import stub_libraries
 from toolchain.linking.zig import zig_program
 
+pytestmark = pytest.mark.slow
+
 CALLED = ("expf", "memcpy", "TVMFFIErrorSetRaisedFromCStrParts")
 
 

@@ -150,6 +150,7 @@ def test_a_tensor_of_more_elements_than_32_bits_count_is_refused(save: Save) -> 
         assert caught.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("operator", "length"), [("Range", 2**40), ("Tile", 2**27)])
 def test_a_constant_that_would_fill_any_memory_is_not_computed(
     tmp_path: Path, operator: str, length: int

@@ -21,6 +21,8 @@ from toolchain.models.source import read_source
 from toolchain.models.zoo import ZOO
 from toolchain.models.zoo.graph import GraphBuilder
 
+pytestmark = pytest.mark.slow
+
 # Parameters and, in millions, multiply-accumulates, as published:
 # - MobileNet-v1 1.0 224: 4.23 M and 569 M, "1.0 MobileNet-224" of arXiv:1704.04861 and of TensorFlow's
 #   model page (github.com/tensorflow/models, research/slim/nets/mobilenet_v1.md)

@@ -22,6 +22,8 @@ from toolchain.reports.curves import curves
 from toolchain.reports.demo import demo_page, write_demo_report
 from toolchain.reports.figures import milliseconds
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 

@@ -22,6 +22,8 @@ from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.runtime import cache, ensure_runtime, expected_fingerprint, fingerprint
 from toolchain.runtime import compile as compiling
 
+pytestmark = pytest.mark.slow
+
 QUICK = "cmake -E sleep 0.2"
 PROJECT = """
 cmake_minimum_required(VERSION 3.25)

@@ -30,7 +30,7 @@ from toolchain.boards.provisioning.steps import (
 from toolchain.boards.ssh import SshTransport
 from toolchain.errors import ToolchainError, UsageError
 
-pytestmark = pytest.mark.usefixtures("state")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 
 
 @pytest.fixture

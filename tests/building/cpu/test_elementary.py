@@ -27,6 +27,8 @@ from toolchain.models.reference import reference_outputs, sample_inputs
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
+pytestmark = pytest.mark.slow
+
 INF, NAN = float("inf"), float("nan")
 
 

@@ -19,6 +19,8 @@ from toolchain.building.cpu.recurrent import recurrence_of, recurrent
 from toolchain.models.recurrent.spec import Recurrence
 from toolchain.models.reference import reference_outputs, sample_inputs
 
+pytestmark = pytest.mark.slow
+
 LENGTHS = np.array([3, 0, 9, 1], np.int32)  # none, and more than there are
 
 

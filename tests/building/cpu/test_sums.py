@@ -16,6 +16,8 @@ from toolchain.building.cpu.emit import build
 from toolchain.building.cpu.read import Expr
 from toolchain.building.cpu.sums import Sums
 
+pytestmark = pytest.mark.slow
+
 LANES = 8
 
 

@@ -20,7 +20,7 @@ from toolchain.building.kernels import compilers
 from toolchain.config import configuration
 from toolchain.models.load import Model, load_model
 
-pytestmark = pytest.mark.usefixtures("cache")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
 
 
 @pytest.fixture

@@ -25,6 +25,8 @@ from toolchain.building.tasks import extract_tasks
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
+pytestmark = pytest.mark.slow
+
 
 def flattened() -> Computed:
     """Return what brings a packed value into a row: its indices are remainders of quotients of remainders."""

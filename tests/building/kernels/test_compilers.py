@@ -19,6 +19,8 @@ from toolchain.errors import ToolchainError
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
+pytestmark = pytest.mark.slow
+
 RECIPES = [packed(computed("x", float(factor))) for factor in range(6)]
 
 

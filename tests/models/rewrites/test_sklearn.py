@@ -14,6 +14,8 @@ from tests.models.graphs import tensor_info
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 ML = "ai.onnx.ml"
 W = [0.5, -1.0, 2.0, 1.5, 0.25, -0.75, 1.0, 0.0, -2.0]  # three rows of three
 

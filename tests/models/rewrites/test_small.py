@@ -108,6 +108,7 @@ def test_the_largest_of_what_cannot_be_sorted_is_refused(tmp_path: Path) -> None
         loaded(graph, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [65, 300])
 def test_a_concatenation_of_many_is_done_in_steps(count: int, tmp_path: Path) -> None:
     graph = graph_of(
