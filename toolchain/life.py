@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-_BEGAN = 19  # of /proc/PID/stat behind the name: ticks from the machine's start to the process's (proc(5))
+# Of /proc/PID/stat behind the name (proc(5)); the second: ticks from the machine's start to the process's.
+_STATE, _BEGAN = 0, 19
 _ENDED = ("Z", "X")  # waiting to be reaped, or nearly gone
+_STOPPED = ("T", "t")
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,8 @@ class Life:
     @classmethod
     def of(cls, pid: int) -> Life | None:
         """Return the process that has this number now; None if none has, or it has ended."""
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            return None
-        return None if fields[0] in _ENDED else cls(pid, f"{_boot()} {fields[_BEGAN]}")
+        fields = _status(pid)
+        return None if fields is None else cls(pid, f"{_boot()} {fields[_BEGAN]}")
 
     @classmethod
     def own(cls) -> Life:
@@ -64,6 +63,20 @@ class Life:
         if self.lasts():
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process exists and does nothing, because of a signal such as SIGSTOP or a debugger."""
+    fields = _status(pid)
+    return fields is not None and fields[_STATE] in _STOPPED
+
+
+def _status(pid: int) -> list[str] | None:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[_STATE] in _ENDED else fields
 
 
 @lru_cache(maxsize=1)

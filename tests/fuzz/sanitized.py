@@ -11,13 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from toolchain import __version__, config
+from toolchain import config
 from toolchain.errors import MissingError
+from toolchain.runtime.compile import source_definitions
 from toolchain.runtime.fingerprint import (
     NATIVE,
-    expected_fingerprint,
-    package_folder,
-    package_version,
 )
 
 FOLDER = Path(__file__).parents[2] / "build" / "sanitized"
@@ -51,12 +49,7 @@ def build() -> Path:
     definitions = {
         "CMAKE_CXX_COMPILER": compiler(),
         "EDGE_SANITIZE": FLAGS,
-        "TVM_DIR": str(package_folder("tvm", "apache-tvm")),
-        "TVM_FFI_DIR": str(package_folder("tvm_ffi", "apache-tvm-ffi")),
-        "EDGE_RT_VERSION": __version__,
-        "EDGE_RT_FINGERPRINT": expected_fingerprint(),
-        "EDGE_RT_TVM": package_version("apache-tvm"),
-        "EDGE_RT_TVM_FFI": package_version("apache-tvm-ffi"),
+        **source_definitions(),
         "EDGE_RT_TRIPLE": "sanitized",
     }
     tools = Path(sys.executable).parent

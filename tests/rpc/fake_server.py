@@ -22,7 +22,7 @@ from toolchain.rpc.frames import HOST
 from toolchain.rpc.packets import HEADER, Code
 
 SECRET = "0" * 32
-INT, OPAQUE, TENSOR, RAW_STR, FUNCTION = 1, 4, 7, 8, 68
+INT, TENSOR, RAW_STR, FUNCTION = 1, 7, 8, 68
 
 
 def packet(code: int, body: bytes = b"", size: int | None = None) -> bytes:

@@ -10,15 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.building.network import written
 from tests.rpc.peers import until
 from toolchain.boards import emulated
 from toolchain.boards.board import Board
 from toolchain.boards.inventory import find_board
 from toolchain.errors import UsageError
-from toolchain.models.load import Model, load_model
-from toolchain.models.options import ModelOptions
-from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.models.load import Model
+from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
 from toolchain.tuning import workbench
 from toolchain.tuning.events import Event, Notice, Step, Trial
@@ -34,17 +32,6 @@ def boards(state: Path) -> Iterator[list[Board]]:
     assert not state.exists()
     yield [emulated.start("x86_64", kind="process", name=name) for name in ("a", "b")]
     assert lab.status() is None
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Model:
-    return load_model(str(written(tmp_path)), ModelOptions(layout="NCHW"))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RecordStore]:
-    with RecordStore(tmp_path / FILE_NAME) as store:
-        yield store
 
 
 def processes_of(board: str, state: Path) -> list[psutil.Process]:

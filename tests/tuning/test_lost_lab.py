@@ -6,18 +6,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.building.network import written
 from tests.rpc.peers import until
 from toolchain.boards.inventory import local_board
 from toolchain.errors import ToolchainError
-from toolchain.models.load import Model, load_model
-from toolchain.models.options import ModelOptions
-from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.models.load import Model
+from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.session import open_session
@@ -27,17 +23,6 @@ from toolchain.tuning.run import tune
 
 pytestmark = pytest.mark.slow
 HOW = TuneOptions(trials=1, heaviest=1, repeat=2, min_repeat_ms=1, timeout_s=5)
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Model:
-    return load_model(str(written(tmp_path)), ModelOptions(layout="NCHW"))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RecordStore]:
-    with RecordStore(tmp_path / FILE_NAME) as store:
-        yield store
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.building.network import written
 from tests.rpc.test_put_aside import make_a_liar_of
 from toolchain.boards import emulated
-from toolchain.models.load import load_model
-from toolchain.models.options import ModelOptions
-from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.models.load import Model
+from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
 from toolchain.tuning.events import Event, Notice
 from toolchain.tuning.options import TuneOptions
@@ -20,7 +18,9 @@ from toolchain.tuning.run import tune
 pytestmark = pytest.mark.slow
 
 
-def test_the_others_go_on_and_it_is_said_what_it_tried(state: Path, tmp_path: Path) -> None:
+def test_the_others_go_on_and_it_is_said_what_it_tried(
+    model: Model, store: RecordStore, state: Path, tmp_path: Path
+) -> None:
     boards = [emulated.start("x86_64", kind="process", name=name) for name in ("a", "b")]
     (program,) = (state / "emulated" / "a" / "root" / "bin").iterdir()
     make_a_liar_of(program, "take-over", tmp_path)
@@ -32,10 +32,8 @@ def test_the_others_go_on_and_it_is_said_what_it_tried(state: Path, tmp_path: Pa
         if isinstance(event, Notice):
             reasons.append(lab.status().boards["a"].reason)
 
-    model = load_model(str(written(tmp_path)), ModelOptions(layout="NCHW"))
-    with RecordStore(tmp_path / FILE_NAME) as store:
-        how = TuneOptions(trials=3, heaviest=1, repeat=2, min_repeat_ms=1, timeout_s=30)
-        result = tune(model, boards, store, how, listen)
+    how = TuneOptions(trials=3, heaviest=1, repeat=2, min_repeat_ms=1, timeout_s=30)
+    result = tune(model, boards, store, how, listen)
     assert result.to_json()["trials"] == 3
     assert result.to_json()["failed"] == 0
     assert result.boards == {"a": 0, "b": 3}

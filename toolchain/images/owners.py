@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +17,7 @@ _STATE_LABEL = f"{LABEL}.state"  # which state folder it belongs to: others' are
 
 def owner_labels() -> dict[str, str]:
     """Return the labels of a container that this process makes."""
-    return {LABEL: PURPOSE, _STATE_LABEL: _state(), _OWNER_LABEL: _owner(os.getpid()) or ""}
+    return {LABEL: PURPOSE, _STATE_LABEL: _state(), _OWNER_LABEL: _owner()}
 
 
 def sweep(engine: Engine) -> None:
@@ -34,10 +33,10 @@ def _state() -> str:
     return str(state_dir().absolute())
 
 
-def _owner(process: int) -> str | None:
-    """Return what tells a process from every other one, its number having been given anew included."""
-    life = Life.of(process)
-    return None if life is None else f"{_space()} {life.pid} {life.began}"
+def _owner() -> str:
+    """Return what tells this process from every other one, its number having been given anew included."""
+    life = Life.own()
+    return f"{_space()} {life.pid} {life.began}"
 
 
 def _space() -> str:
@@ -47,7 +46,7 @@ def _space() -> str:
 def _lives(owner: str) -> bool:
     """Whether the process that owns a container runs, as far as it can be seen from here."""
     space, _, rest = owner.partition(" ")
-    number = rest.partition(" ")[0]
+    number, _, began = rest.partition(" ")
     if space != _space() or not number.isdecimal():
         return True
-    return _owner(int(number)) == owner
+    return Life(int(number), began).lasts()

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from toolchain.errors import ToolchainError
 from toolchain.rpc import control, state
 from toolchain.rpc.client import TrackerClient
 
 _ANSWER_S = 5.0
-_STATE = 0  # of /proc/PID/stat behind the name (proc(5))
-_STOPPED = ("T", "t")
 
 
 def who_is_silent(host: str, port: int, board: str) -> str:
@@ -32,12 +28,3 @@ def who_is_silent(host: str, port: int, board: str) -> str:
     except ToolchainError as error:
         return f"the lab's own process is silent: {error.message}"
     return str(told.get("reason") or told.get("silent") or f"the server of board {board} is silent")
-
-
-def is_stopped(pid: int) -> bool:
-    """Whether a process exists and does nothing, because of a signal such as SIGSTOP or a debugger."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return False
-    return fields[_STATE] in _STOPPED

@@ -24,9 +24,9 @@ from toolchain.boards.process import kill_group
 from toolchain.boards.route import openssh_options
 from toolchain.boards.transport import LostError
 from toolchain.errors import MissingError, ToolchainError
+from toolchain.life import is_stopped
 from toolchain.rpc.control import short_path
 from toolchain.rpc.frames import HOST
-from toolchain.rpc.silence import is_stopped
 from toolchain.rpc.tied import tied
 
 _OPEN_S = 25.0  # to connect, log in and forward; ssh gives up the connection itself after 10 s

@@ -64,17 +64,24 @@ def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) ->
         "CMAKE_TOOLCHAIN_FILE": str(NATIVE / "zig.cmake"),
         "ZIG": str(zig_program()),
         "ZIG_TARGET": f"{target}.{GLIBC_FLOOR}",
+        **source_definitions(),
+        "EDGE_RT_TRIPLE": target,
+    }
+    configure = [str(_tool("cmake")), "-S", str(NATIVE), "-B", str(folder), "-G", "Ninja"]
+    _run([*configure, *(f"-D{key}={value}" for key, value in definitions.items())], arch, progress)
+    _run([str(ninja), "-C", str(folder), "-j", str(config.settings().jobs)], arch, progress)
+
+
+def source_definitions() -> dict[str, str]:
+    """Return what edge-rt's CMakeLists.txt is told of the sources, whatever they are compiled for."""
+    return {
         "TVM_DIR": str(package_folder("tvm", "apache-tvm")),
         "TVM_FFI_DIR": str(package_folder("tvm_ffi", "apache-tvm-ffi")),
         "EDGE_RT_VERSION": __version__,
         "EDGE_RT_FINGERPRINT": expected_fingerprint(),
         "EDGE_RT_TVM": package_version("apache-tvm"),
         "EDGE_RT_TVM_FFI": package_version("apache-tvm-ffi"),
-        "EDGE_RT_TRIPLE": target,
     }
-    configure = [str(_tool("cmake")), "-S", str(NATIVE), "-B", str(folder), "-G", "Ninja"]
-    _run([*configure, *(f"-D{key}={value}" for key, value in definitions.items())], arch, progress)
-    _run([str(ninja), "-C", str(folder), "-j", str(config.settings().jobs)], arch, progress)
 
 
 def _tool(name: str) -> Path:
