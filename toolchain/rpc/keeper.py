@@ -25,7 +25,7 @@ from toolchain.errors import ToolchainError
 from toolchain.foreign import last_line, shortened
 from toolchain.rpc.door import Door
 from toolchain.rpc.frames import HOST
-from toolchain.rpc.tunnel import PortTakenError, Tunnel, free_ports
+from toolchain.rpc.tunnel import PortTakenError, Tunnel, free_port
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Keeper(threading.Thread):
         self.failure: ToolchainError | None = None
         self._lie: ToolchainError | None = None
         self.log = folder / f"{board.name}.log"
-        self._door = door
+        self.door = door
         self._forget = forget
         self._options = list(options)
         self._lock = threading.Lock()
@@ -200,20 +200,20 @@ class Keeper(threading.Thread):
             try:
                 if isinstance(self.board.transport, SshTransport):
                     return self._serve_through_tunnel(program, self.board.transport)
-                (port,) = free_ports(1)
-                self._door.connect = partial(socket.create_connection, (HOST, port), _CONNECT_S)
-                return self._serve(program, self._door.port, port)
+                port = free_port()
+                self.door.connect = partial(socket.create_connection, (HOST, port), _CONNECT_S)
+                return self._serve(program, self.door.port, port)
             except PortTakenError:
                 if not left or self._stopping.is_set():
                     raise
         raise AssertionError
 
     def _serve_through_tunnel(self, program: Installed, transport: SshTransport) -> ToolchainError:
-        tunnel = Tunnel(transport.address, self._door.port, self.log)
+        tunnel = Tunnel(transport.address, self.door.port, self.log)
         tunnel.open(self._lost)
         try:
             self._tunnel = tunnel
-            self._door.connect = tunnel.connect
+            self.door.connect = tunnel.connect
             return self._serve(program, tunnel.tracker_port, tunnel.board_port)
         finally:
             self._tunnel = None
@@ -222,8 +222,8 @@ class Keeper(threading.Thread):
     def _serve(self, program: Installed, tracker_port: int, port: int) -> ToolchainError:
         where = ("--tracker", f"{HOST}:{tracker_port}", "--port", str(port))
         peers = ["--any-peer"] if settings().unchecked_peers else []
-        argv = program.command("serve", *where, "--key", self._door.key, *peers, *self._options)
-        self._door.secret = None
+        argv = program.command("serve", *where, "--key", self.door.key, *peers, *self._options)
+        self.door.secret = None
         process = self.board.transport.spawn(argv, self.log)
         with self._lock:
             cause = self._cause
@@ -261,7 +261,7 @@ class Keeper(threading.Thread):
     def _hear(self, line: str) -> None:
         said = _document(line)
         if said.secret is not None:
-            self._door.secret = said.secret
+            self.door.secret = said.secret
             return
         log.info("%s: %s", self.board.name, shortened(line))
         if said.port and not self.aside:

@@ -30,7 +30,6 @@ from toolchain.config import configuration
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.life import Life
 from toolchain.rpc import control, state
-from toolchain.rpc.door import Door
 from toolchain.rpc.keeper import Keeper
 from toolchain.rpc.registry import Lease
 from toolchain.rpc.state import LabState
@@ -63,7 +62,6 @@ class Supervisor:
         self.kept = False
         self.users: dict[str, Life] = {}
         self._keepers: dict[str, Keeper] = {}
-        self._doors: dict[str, Door] = {}
         self._taking_back: set[asyncio.Task[list[str]]] = set()
         self._ending = asyncio.Event()
         self._unused_until = time.monotonic() + _UNUSED_S
@@ -145,7 +143,6 @@ class Supervisor:
         door = await self.tracker.open_door(f"{board.tracker_key}@{board.name}")
         forget = partial(self.tracker.end_server, door)
         keeper = Keeper(board, door, forget, options, self.where / "log")
-        self._doors[board.name] = door
         self._keepers[board.name] = keeper
         self.tracker.registry.expected.add(board.tracker_key)
         keeper.start()
@@ -239,7 +236,7 @@ class Supervisor:
         keepers = [self._keepers.pop(name) for name in names if name in self._keepers]
         await asyncio.gather(*(asyncio.to_thread(keeper.stop) for keeper in keepers))
         for keeper in keepers:
-            self.tracker.close_door(self._doors.pop(keeper.board.name))
+            self.tracker.close_door(keeper.door)
         self.tracker.registry.expected = {keeper.board.tracker_key for keeper in self._keepers.values()}
 
     def _write_state(self) -> None:

@@ -77,7 +77,7 @@ class Tunnel:
     """
 
     def __init__(self, address: SshAddress, tracker: int, log: Path) -> None:
-        (self.board_port,) = free_ports(1)  # a board may share this host's loopback
+        self.board_port = free_port()  # a board may share this host's loopback
         self.tracker_port = 0
         self._address = address
         self._tracker = tracker
@@ -189,8 +189,7 @@ class Tunnel:
         return LostError(message, f"see {self._log}")
 
 
-def free_ports(count: int) -> list[int]:
-    """Return different ports of this host's loopback at which nobody listens now."""
-    with contextlib.ExitStack() as held:
-        servers = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
-        return [int(server.getsockname()[1]) for server in servers]
+def free_port() -> int:
+    """Return a port of this host's loopback at which nobody listens now."""
+    with socket.create_server((HOST, 0)) as server:
+        return int(server.getsockname()[1])
