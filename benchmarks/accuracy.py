@@ -19,18 +19,18 @@ from tvm import relax
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from toolchain.backends.packed.algorithms.policy import default_choice  # noqa: E402
+from toolchain.backends.packed.core import Core, core_of  # noqa: E402
+from toolchain.backends.packed.recognise.convolution import Convolution  # noqa: E402
+from toolchain.backends.packed.recognise.read import UnreadableError, read  # noqa: E402
+from toolchain.backends.packed.recognise.work import recognise  # noqa: E402
 from toolchain.building.apply import pack  # noqa: E402
-from toolchain.building.cpu.convolution import Convolution  # noqa: E402
-from toolchain.building.cpu.core import Core, core_of  # noqa: E402
-from toolchain.building.cpu.policy import default_choice  # noqa: E402
-from toolchain.building.cpu.read import UnreadableError, read  # noqa: E402
-from toolchain.building.cpu.work import recognise  # noqa: E402
-from toolchain.building.pipeline import compile_fused, fuse  # noqa: E402
-from toolchain.building.tasks import Task, extract_tasks  # noqa: E402
+from toolchain.lowering.pipeline import compile_fused, fuse  # noqa: E402
+from toolchain.lowering.tasks import Task, extract_tasks  # noqa: E402
 from toolchain.measuring.numerics import output_error  # noqa: E402
+from toolchain.models.judging.reference import reference_outputs, sample_inputs  # noqa: E402
 from toolchain.models.load import Model, load_model  # noqa: E402
 from toolchain.models.options import ModelOptions  # noqa: E402
-from toolchain.models.reference import reference_outputs, sample_inputs  # noqa: E402
 from toolchain.models.zoo import ZOO  # noqa: E402
 from toolchain.profiles import load_profile  # noqa: E402
 from toolchain.targets.target import target_for  # noqa: E402

@@ -30,7 +30,7 @@ from benchmarks.latency.networks import MIB, PEERS_PYTHON, prepare  # noqa: E402
 from benchmarks.latency.peak import peak  # noqa: E402
 from benchmarks.machine import machine  # noqa: E402
 from benchmarks.words import counts, listed, note  # noqa: E402
-from toolchain.atomic import write_text  # noqa: E402
+from toolchain.files.atomic import write_text  # noqa: E402
 
 PEERS = ("onnxruntime", "openvino", "ncnn", "mnn")
 NETWORKS = ("resnet-18", "resnet-50", "mobilenet", "squeezenet_v1.1", "inception_v3")

@@ -22,8 +22,8 @@ import tvm
 
 from benchmarks.runtime import start
 from toolchain import runtime
-from toolchain.boards.inventory import local_board
-from toolchain.building.cpu.core import core_of
+from toolchain.backends.packed.core import core_of
+from toolchain.boards.inventory.lookup import local_board
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.rpc.client import Grant, TrackerClient

@@ -38,7 +38,7 @@ from benchmarks.latency.networks import Network, build  # noqa: E402
 from benchmarks.latency.process import ContenderError  # noqa: E402
 from benchmarks.machine import machine  # noqa: E402
 from benchmarks.words import counts, listed, note  # noqa: E402
-from toolchain.atomic import write_text  # noqa: E402
+from toolchain.files.atomic import write_text  # noqa: E402
 
 PYTHON = ROOT / ".venv/bin/python"
 CONTENDERS = ("ours", "onnxruntime")

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.boards.proxy import proxy
 from tests.boards.sshd import Sshd, sshd
-from toolchain.boards.ssh import SshTransport
+from toolchain.boards.ssh.transport import SshTransport
 
 RUNS = 5
 MEMORY = Path("/dev/shm")  # noqa: S108

@@ -16,10 +16,10 @@ import click
 from onnx import defs
 
 from toolchain.cli.root import EPILOG, root
-from toolchain.config import ENVIRONMENT_PREFIX, BoardEntry, Settings
-from toolchain.config_file import FILE_NAME, FILE_VARIABLE
-from toolchain.images.arguments import declared
+from toolchain.configuration.file import FILE_NAME, FILE_VARIABLE
+from toolchain.configuration.settings import ENVIRONMENT_PREFIX, BoardEntry, Settings
 from toolchain.images.catalogue import catalogue
+from toolchain.images.making.arguments import declared
 from toolchain.models.folding.fold import SPECIAL
 from toolchain.models.rewrites import RULES
 from toolchain.profiles import class_names, load_profile
@@ -209,7 +209,7 @@ def known_operators() -> dict[str, int]:
 def treatment(name: str, row: dict[str, Any]) -> str:
     """Return in a word or two what becomes of an operator."""
     from toolchain import tvm_compat
-    from toolchain.models.converters import CONVERTERS
+    from toolchain.models.importing.converters import CONVERTERS
 
     newest = defs.onnx_opset_version()
     standard = "." not in name

@@ -11,6 +11,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+pytest_plugins = ["tests.building.fixtures"]
+
 # Compiled runtimes and zig's cache take minutes to make, and are named by their content.
 CACHE = os.environ.get("TOOLCHAIN_TEST_CACHE") or platformdirs.user_cache_dir("edge-toolchain")
 
@@ -42,7 +44,7 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(autouse=True)
 def fresh_configuration() -> Iterator[None]:
     """Let no test see the configuration that another one read."""
-    from toolchain.config import configuration
+    from toolchain.configuration.settings import configuration
 
     configuration.cache_clear()
     yield

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from toolchain.answers import LARGEST, Answer, Sentence, Several, Word, formed, lie, shown, understood
-from toolchain.boards.answers import Facts, ServerSaid
+from toolchain.boards.edge_rt.answers import Facts, ServerSaid
 from toolchain.errors import CheckError
 from toolchain.measuring.answers import Failed, Ran, Timed
 

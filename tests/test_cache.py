@@ -12,7 +12,7 @@ from filelock import FileLock
 from toolchain.cache import list_entries, prune
 from toolchain.errors import ToolchainError
 from toolchain.images.catalogue import image_named
-from toolchain.images.system import cached_name
+from toolchain.images.debian.system import cached_name
 from toolchain.runtime import expected_fingerprint
 
 OLD = [".4567-aarch64.killed", "0123-aarch64", "armhf-0123.tar"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolchain import doctor
-from toolchain.config import configuration
+from toolchain.configuration.settings import configuration
 
 
 def test_the_pins_are_those_of_the_project() -> None:

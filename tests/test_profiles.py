@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.config_file import FILE_NAME
+from toolchain.configuration.file import FILE_NAME
 from toolchain.errors import UsageError
 from toolchain.host import X86_LEVELS, host_profile, physical_cores, x86_level
 from toolchain.profiles import class_names, load_profile, read_profile

@@ -13,11 +13,12 @@ from typing import Any, Literal, get_args
 
 from filelock import FileLock, Timeout
 
-from toolchain.building.kernels import store
-from toolchain.config import cache_dir
+from toolchain.configuration.settings import cache_dir
 from toolchain.errors import ToolchainError
-from toolchain.images import bootstrap, system, wheels
 from toolchain.images.catalogue import catalogue
+from toolchain.images.debian import bootstrap, system
+from toolchain.images.making import wheels
+from toolchain.lowering.kernels import store
 from toolchain.runtime import Arch, expected_fingerprint
 
 Kind = Literal["runtime", "objects", "stubs", "rootfs", "wheels", "images", "zig"]

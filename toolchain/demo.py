@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolchain.boards import emulated
 from toolchain.boards.board import Board
-from toolchain.boards.inventory import LOCAL, find_board, find_target
+from toolchain.boards.emulation import emulated
+from toolchain.boards.inventory.lookup import LOCAL, find_board, find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import ToolchainError, UsageError

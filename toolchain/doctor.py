@@ -14,8 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from toolchain.boards.qemu import user_modes
-from toolchain.config import Configuration, cache_dir, data_dir, state_dir
+from toolchain.boards.emulation.qemu import user_modes
+from toolchain.configuration.settings import Configuration, cache_dir, data_dir, state_dir
 from toolchain.errors import ToolchainError
 from toolchain.images.engine import Engine, connect
 from toolchain.images.listing import states
@@ -119,7 +119,7 @@ def _libraries() -> Iterator[Check]:
     )
     yield _probe(
         "onnxruntime",
-        "from toolchain.onnxruntime_import import onnxruntime as o; "
+        "from toolchain.imports.onnxruntime_import import onnxruntime as o; "
         "print(o.__version__, *o.get_available_providers())",
         reinstall,
         lambda providers: "CPUExecutionProvider" in providers,

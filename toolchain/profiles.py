@@ -124,7 +124,7 @@ def profile_folders() -> tuple[Path, ...]:
     """Return where board classes are looked for: the project's `boards/`, then the shipped ones."""
     package = Path(__file__).parent
     shipped = package / "boards_shipped"  # in a wheel; beside the package in a checkout
-    from toolchain.config import configuration
+    from toolchain.configuration.settings import configuration
 
     file = configuration().file
     own = (file.parent / "boards",) if file else ()

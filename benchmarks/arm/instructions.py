@@ -26,8 +26,8 @@ from benchmarks.arm.loops import hot_loops
 from benchmarks.arm.model import judged
 from benchmarks.arm.ours import Built, build, count_ours
 from benchmarks.arm.peers import PEERS, convert_to_ncnn, count_peer, unpack_system
-from toolchain.atomic import write_text
 from toolchain.bundles.read import read_bundle
+from toolchain.files.atomic import write_text
 
 NETWORKS = ("mobilenet", "resnet-18")
 BOARDS = {"cortex-a72": "rk3399", "cortex-a53": "rk3399", "cortex-a9": "pynq"}

@@ -12,16 +12,16 @@ import numpy as np
 
 from benchmarks.arm.counting import Block, count
 from benchmarks.arm.failure import run
-from toolchain.boards.qemu import user_modes
+from toolchain.backends.packed.core import core_of
+from toolchain.boards.emulation.qemu import user_modes
 from toolchain.building.apply import pack
-from toolchain.building.cpu.core import core_of
-from toolchain.building.export import export_objects
-from toolchain.building.pipeline import compile_fused, fuse
-from toolchain.building.tasks import extract_tasks
 from toolchain.bundles.read import read_bundle
 from toolchain.cli.model_options import model_options
 from toolchain.linking.architectures import architecture_of
 from toolchain.linking.choice import linker_named
+from toolchain.lowering.export import export_objects
+from toolchain.lowering.pipeline import compile_fused, fuse
+from toolchain.lowering.tasks import extract_tasks
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import Profile, load_profile

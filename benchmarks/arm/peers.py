@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.arm.counting import Block, count
 from benchmarks.arm.failure import ArmError, run
-from toolchain.images.unpacking import unpacked
+from toolchain.images.debian.unpacking import unpacked
 
 PEERS = ("onnxruntime", "ncnn")
 _ROOT = Path(__file__).parents[2]

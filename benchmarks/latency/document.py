@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolchain.atomic import write_text
+from toolchain.files.atomic import write_text
 
 BEGIN, END = "<!-- begin: {name}, written by {by} -->", "<!-- end: {name} -->"
 

@@ -45,11 +45,11 @@ class Layer:
 
 def functions(source: str, batch: int | None = None) -> dict[str, Function]:
     """Return the fused functions of a network, as `toolchain build` makes them without records."""
+    from toolchain.backends.packed.core import core_of
     from toolchain.building.apply import pack
-    from toolchain.building.cpu.core import core_of
-    from toolchain.building.pipeline import fuse
-    from toolchain.building.tasks import extract_tasks
     from toolchain.host import host_profile
+    from toolchain.lowering.pipeline import fuse
+    from toolchain.lowering.tasks import extract_tasks
     from toolchain.models.load import load_model
     from toolchain.models.options import ModelOptions
     from toolchain.targets.target import target_for

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.boards.sshd import Sshd, sshd
-from toolchain.boards.ssh import SshTransport
+from toolchain.boards.ssh.transport import SshTransport
 
 
 @pytest.fixture(scope="session")

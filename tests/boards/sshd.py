@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from toolchain.boards.address import SshAddress
+from toolchain.boards.inventory.address import SshAddress
 
 _UNPACKED = Path(__file__).parents[2] / ".venv" / "sshd"  # by tools/servers.sh, where the system has none
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.boards.address import SshAddress, parse_address, show_address
-from toolchain.boards.hostkeys import checked_host_key, fingerprint
-from toolchain.boards.route import openssh_options, resolve
+from toolchain.boards.inventory.address import SshAddress, parse_address, show_address
+from toolchain.boards.ssh.hostkeys import checked_host_key, fingerprint
+from toolchain.boards.ssh.route import openssh_options, resolve
 from toolchain.errors import UsageError
 
 # Made with ssh-keygen; the fingerprint is what `ssh-keygen -lf` says of it.

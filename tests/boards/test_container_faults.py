@@ -26,13 +26,14 @@ from tests.boards.proxy import proxy
 from tests.boards.sshd import make_key
 from tests.building.network import written
 from tests.rpc.peers import until
-from toolchain.boards import connection, containers, emulated
-from toolchain.boards.hostkeys import fingerprint
-from toolchain.boards.inventory import find_board, find_boards, local_board
-from toolchain.boards.ssh import SshAddress, SshTransport
-from toolchain.boards.status import statuses
-from toolchain.config import configuration
-from toolchain.config_file import FILE_NAME
+from toolchain.boards.edge_rt.status import statuses
+from toolchain.boards.emulation import containers, emulated
+from toolchain.boards.inventory.lookup import find_board, find_boards, local_board
+from toolchain.boards.ssh import connection
+from toolchain.boards.ssh.hostkeys import fingerprint
+from toolchain.boards.ssh.transport import SshAddress, SshTransport
+from toolchain.configuration.file import FILE_NAME
+from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError
 from toolchain.images.engine import Engine, connect
 from toolchain.models.load import load_model

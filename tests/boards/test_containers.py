@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.boards import containers, emulated
 from toolchain.boards.board import Board
-from toolchain.boards.hostkeys import known_hosts
-from toolchain.boards.inventory import find_board
-from toolchain.boards.ssh import SshTransport
-from toolchain.config import configuration
+from toolchain.boards.emulation import containers, emulated
+from toolchain.boards.inventory.lookup import find_board
+from toolchain.boards.ssh.hostkeys import known_hosts
+from toolchain.boards.ssh.transport import SshTransport
+from toolchain.configuration.settings import configuration
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.engine import Container, Engine, connect
 from toolchain.profiles import load_profile

@@ -12,9 +12,9 @@ from pathlib import Path
 import filelock
 import pytest
 
-from toolchain.boards import emulated
-from toolchain.boards.install import install_runtime, installed
-from toolchain.boards.inventory import find_board
+from toolchain.boards.edge_rt.install import install_runtime, installed
+from toolchain.boards.emulation import emulated
+from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.runtime import ensure_runtime
 
@@ -151,7 +151,7 @@ def test_what_is_missing_is_told_with_its_package(
     monkeypatch.setenv("TOOLCHAIN_SYSROOT_AARCH64", str(tmp_path))
     with pytest.raises(MissingError, match=r"no aarch64 C library.*libc6-arm64-cross"):
         emulated.start("rk3399", "process")
-    from toolchain.config import configuration
+    from toolchain.configuration.settings import configuration
 
     configuration.cache_clear()
     monkeypatch.setenv("TOOLCHAIN_QEMU_AARCH64", "no-such-qemu")

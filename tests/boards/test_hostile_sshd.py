@@ -14,8 +14,8 @@ import paramiko
 import pytest
 
 from tests.boards.sshd import make_key
-from toolchain.boards.address import SshAddress
-from toolchain.boards.ssh import SshTransport
+from toolchain.boards.inventory.address import SshAddress
+from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import LostError
 
 FLOOD = 200 * 2**20

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.boards import emulated, inventory
-from toolchain.boards.inventory import broken_boards, find_board, find_target, list_boards
+from toolchain.boards.emulation import emulated
+from toolchain.boards.inventory import lookup as inventory
+from toolchain.boards.inventory.lookup import broken_boards, find_board, find_target, list_boards
 from toolchain.errors import MissingError, ToolchainError, UsageError
 
 

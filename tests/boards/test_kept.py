@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.boards import kept
-from toolchain.boards.kept import MOST_ERRORS, MOST_OUTPUT, Kept, Log
-from toolchain.boards.local import LocalTransport
-from toolchain.boards.ssh import SshTransport
+from toolchain.boards.local.transport import LocalTransport
+from toolchain.boards.output import kept
+from toolchain.boards.output.kept import MOST_ERRORS, MOST_OUTPUT, Kept, Log
+from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import Transport
 from toolchain.errors import CheckError
 
@@ -99,9 +99,9 @@ def test_a_file_without_end_is_left_soon(ssh: SshTransport, tmp_path: Path) -> N
 def test_a_file_that_comes_too_slowly_is_left(
     ssh: SshTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolchain.boards.ssh._STEP_S", 0.5)
+    monkeypatch.setattr("toolchain.boards.ssh.transport._STEP_S", 0.5)
     drips = "say ready\nwhile echo x; do sleep 0.1; done\n"
-    from toolchain.boards import scripts
+    from toolchain.boards.ssh import scripts
 
     monkeypatch.setattr(scripts, "GET", scripts._BEGIN + drips)
     with pytest.raises(Exception, match="no progress for too long"):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.boards.live import run_live
-from toolchain.boards.local import LocalTransport
-from toolchain.boards.ssh import SshTransport
+from toolchain.boards.local.transport import LocalTransport
+from toolchain.boards.output.live import run_live
+from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import DeadlineError, Transport
 from toolchain.errors import UsageError
 

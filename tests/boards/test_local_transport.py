@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.boards.local import LocalTransport
+from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.transport import DeadlineError
 from toolchain.errors import MissingError, ToolchainError, UsageError
 
@@ -99,7 +99,7 @@ def test_at_the_deadline_the_whole_group_is_killed(board: LocalTransport) -> Non
 
 def test_ctrl_c_kills_the_whole_group(board: LocalTransport) -> None:
     code = (
-        "import sys; from pathlib import Path; from toolchain.boards.local import LocalTransport\n"
+        "import sys; from pathlib import Path; from toolchain.boards.local.transport import LocalTransport\n"
         "LocalTransport(Path(sys.argv[1])).run(['sh', '-c', sys.argv[2]])\n"
     )
     argv = [sys.executable, "-c", code, str(board.root), STUBBORN]
@@ -124,8 +124,8 @@ def test_a_spawned_process_ends_with_its_input(board: LocalTransport) -> None:
 def test_a_spawned_process_deaf_to_everything_is_killed_with_its_children(
     board: LocalTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolchain.boards.process._EOF_SECONDS", 0.2)
-    monkeypatch.setattr("toolchain.boards.process._TERM_SECONDS", 0.2)
+    monkeypatch.setattr("toolchain.boards.local.process._EOF_SECONDS", 0.2)
+    monkeypatch.setattr("toolchain.boards.local.process._TERM_SECONDS", 0.2)
     process = board.spawn(["sh", "-c", STUBBORN])
     numbers = pids(board)
     with pytest.raises(DeadlineError):
@@ -145,7 +145,8 @@ def test_children_left_by_a_spawned_process_end_with_it(board: LocalTransport) -
 
 def test_a_spawned_process_ends_when_its_owner_is_killed(board: LocalTransport) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from toolchain.boards.local import LocalTransport\n"
+        "import sys, time; from pathlib import Path\n"
+        "from toolchain.boards.local.transport import LocalTransport\n"
         "LocalTransport(Path(sys.argv[1])).spawn(['sh', '-c', 'echo $$ > pids; cat'])\n"
         "time.sleep(60)\n"
     )
@@ -207,7 +208,7 @@ def test_a_full_disk_leaves_what_was_there(board: LocalTransport) -> None:
     board.put(b"old", "lib/x")
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from toolchain.boards.local import LocalTransport\n"
+        "from toolchain.boards.local.transport import LocalTransport\n"
         "from toolchain.errors import ToolchainError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))\n"

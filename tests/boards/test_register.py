@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.boards.test_address import KEY
-from toolchain.boards import emulated, inventory, register
-from toolchain.boards.ssh import SshTransport
-from toolchain.config import BoardEntry, configuration
-from toolchain.config_file import FILE_NAME
+from toolchain.boards.emulation import emulated
+from toolchain.boards.inventory import lookup as inventory
+from toolchain.boards.inventory import register
+from toolchain.boards.ssh.transport import SshTransport
+from toolchain.configuration.file import FILE_NAME
+from toolchain.configuration.settings import BoardEntry, configuration
 from toolchain.errors import ToolchainError, UsageError
 
 MINE = (

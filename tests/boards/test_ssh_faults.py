@@ -20,10 +20,10 @@ from tests.boards.sshd import Sshd, make_key, sshd
 from tests.boards.test_local_transport import assert_gone, names
 from tests.boards.test_ssh_transport import owner, pids
 from tests.rpc.peers import until
-from toolchain.boards import connection
-from toolchain.boards.authentication import RefusedError
-from toolchain.boards.hostkeys import fingerprint
-from toolchain.boards.ssh import SshAddress, SshTransport
+from toolchain.boards.ssh import connection
+from toolchain.boards.ssh.authentication import RefusedError
+from toolchain.boards.ssh.hostkeys import fingerprint
+from toolchain.boards.ssh.transport import SshAddress, SshTransport
 from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError, UsageError
 

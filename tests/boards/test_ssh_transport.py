@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from tests.boards.sshd import Sshd, sshd
 from tests.boards.test_local_transport import STUBBORN, assert_gone, names
-from toolchain.boards import scripts
-from toolchain.boards.remote import Script
-from toolchain.boards.ssh import SshTransport
+from toolchain.boards.ssh import scripts
+from toolchain.boards.ssh.remote import Script
+from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import DeadlineError
 from toolchain.errors import ToolchainError, UsageError
 
@@ -42,7 +42,7 @@ def owner(ssh: SshTransport, code: str) -> subprocess.Popen[bytes]:
     """Start a Python that has the same board as `board`."""
     address = ssh.address
     begin = (
-        "import sys, time; from pathlib import Path; from toolchain.boards.ssh import *\n"
+        "import sys, time; from pathlib import Path; from toolchain.boards.ssh.transport import *\n"
         f"board = SshTransport(SshAddress('127.0.0.1', {address.port}, {address.user!r}, "
         f"{address.host_key!r}, Path({str(address.identity)!r}), use_config=False), {ssh.root!r})\n"
     )
@@ -122,7 +122,7 @@ def test_a_spawned_process_ends_with_its_input(ssh: SshTransport) -> None:
 def test_a_spawned_process_deaf_to_everything_is_killed_with_its_children(
     ssh: SshTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolchain.boards.ssh.SshProcess.GRACE_TENTHS", 2)
+    monkeypatch.setattr("toolchain.boards.ssh.transport.SshProcess.GRACE_TENTHS", 2)
     process = ssh.spawn(["sh", "-c", STUBBORN])
     numbers = pids(ssh)
     with pytest.raises(DeadlineError):
@@ -247,7 +247,7 @@ def test_the_way_of_ssh_config_with_its_jump_is_taken(
         f"  IdentityFile {server.identity}\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n"
     )
     monkeypatch.setenv("HOME", str(tmp_path))
-    from toolchain.boards.ssh import SshAddress
+    from toolchain.boards.ssh.transport import SshAddress
 
     board = SshTransport(SshAddress("rack", None, None, server.host_key, name="rack"), str(server.root))
     assert board.run(["sh", "-c", "echo $SSH_CLIENT"]).stdout.startswith(b"127.0.0.1")

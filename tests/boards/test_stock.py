@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from toolchain.boards.local import LocalTransport
-from toolchain.boards.stock import stocked
+from toolchain.boards.edge_rt.stock import stocked
+from toolchain.boards.local.transport import LocalTransport
 
 
 def test_a_file_is_sent_once_and_again_when_its_size_is_wrong(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from toolchain.boards.inventory import BuildFor
+from toolchain.backends.tensorir.traces import function_json
+from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.building.build import record_key
-from toolchain.building.tasks import Task
+from toolchain.lowering.tasks import Task
+from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
-from toolchain.models.reference import reference_outputs, sample_inputs
 from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
-from toolchain.records.traces import function_json
 from toolchain.targets.target import target_for
 
 PROVENANCE = Provenance("run-1", "local", "f00d", "0.27", "0.1.14", "0.1.0")

@@ -11,11 +11,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, shape_inference
 
-from tests.building.cpu.computed import CORES, computed, error, loaded
+from tests.backends.packed.computed import CORES, computed, error, loaded
 from tests.models.graphs import graph_of, tensor_info
-from toolchain.boards.inventory import find_target
+from toolchain.backends.packed.core import Core
+from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import build
-from toolchain.building.cpu.core import Core
 from toolchain.errors import ToolchainError, UsageError
 
 pytestmark = pytest.mark.slow

@@ -21,17 +21,17 @@ from tvm.s_tir import meta_schedule as ms
 from tests.building.measured import add, check_outputs
 from tests.building.network import main as build_network
 from tests.models.graphs import graph_of, tensor_info
-from toolchain.boards.inventory import BuildFor, find_target
+from toolchain.backends.tensorir.traces import trace_digest, trace_payload
+from toolchain.boards.inventory.lookup import BuildFor, find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
-from toolchain.building.tasks import Task
 from toolchain.bundles.read import read_bundle
-from toolchain.cli.build import show
+from toolchain.cli.commands.build import show
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.lowering.tasks import Task
+from toolchain.models.judging.reference import reference_outputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.reference import reference_outputs
 from toolchain.records.store import RecordStore
-from toolchain.records.traces import trace_digest, trace_payload
 
 pytestmark = pytest.mark.slow
 
@@ -199,10 +199,11 @@ def test_a_full_disk_leaves_nothing_half_written(
     """A limit on the size of files stands for the disk: the same errors, at the same places."""
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from toolchain.boards.inventory import find_target; from toolchain.building.build import build\n"
+        "from toolchain.boards.inventory.lookup import find_target\n"
+        "from toolchain.building.build import build\n"
         "from toolchain.errors import ToolchainError\n"
         "from toolchain.models.load import load_model; from toolchain.models.options import ModelOptions\n"
-        "import toolchain.atomic as atomic\n"
+        "import toolchain.files.atomic as atomic\n"
         "model = load_model(sys.argv[1], ModelOptions()); out = Path(sys.argv[2])\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "limit = int(sys.argv[3]); real = atomic.replacing\n"
@@ -272,7 +273,7 @@ def test_a_shape_that_depends_on_the_data_is_refused(tmp_path: Path) -> None:
         small(tmp_path, nodes, [tensor_info("y", ("n", 3), onnx.TensorProto.INT64)])
 
 
-# Records of schedules, which unpacked layouts have; those of choices: tests/building/cpu/test_records.py.
+# Records of schedules, which unpacked layouts have; those of choices: tests/backends/packed/test_records.py.
 
 
 @pytest.fixture(scope="module")

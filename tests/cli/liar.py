@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.boards.install import program_path
+from toolchain.boards.edge_rt.install import program_path
 from toolchain.bundles.manifest import Manifest, ModelFacts, TargetFacts, Tensor
 from toolchain.bundles.write import write_bundle
 from toolchain.host import host_profile

@@ -15,11 +15,11 @@ import pytest
 from tests.boards.proxy import proxy
 from tests.boards.sshd import Sshd, sshd
 from tests.cli.conftest import Toolchain
-from toolchain.boards.hostkeys import fingerprint
-from toolchain.boards.inventory import find_boards
-from toolchain.boards.status import statuses
-from toolchain.config import configuration
-from toolchain.config_file import FILE_NAME
+from toolchain.boards.edge_rt.status import statuses
+from toolchain.boards.inventory.lookup import find_boards
+from toolchain.boards.ssh.hostkeys import fingerprint
+from toolchain.configuration.file import FILE_NAME
+from toolchain.configuration.settings import configuration
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_questions_are_asked_on_a_terminal(
 def test_a_dead_board_delays_no_other(
     server: Sshd, invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolchain.boards.connection.HANDSHAKE_S", 1.5)
+    monkeypatch.setattr("toolchain.boards.ssh.connection.HANDSHAKE_S", 1.5)
     with proxy(server.port) as silent:
         silent.delay_s = 300
         entry = f'class = "x86_64"\nhost = "127.0.0.1"\nhost_key = "{server.host_key}"\n'

@@ -13,12 +13,13 @@ import pytest
 
 from tests.cli.conftest import Toolchain
 from tests.images.small_image import small_image
-from toolchain.config import configuration
+from toolchain.configuration.settings import configuration
 from toolchain.errors import UsageError
-from toolchain.images import choose, listing
+from toolchain.images import listing
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import connect
-from toolchain.images.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
+from toolchain.images.making.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
+from toolchain.images.running import choose
 from toolchain.profiles import profile_folders
 from toolchain.rpc.lab import PORT_VARIABLE, joined
 
@@ -182,7 +183,9 @@ def test_files_that_freeze_inputs_are_seen_inside(
         seen.extend(reads)
         raise UsageError("enough")
 
-    monkeypatch.setattr(importlib.import_module(f"toolchain.cli.{command}"), "container_for", container_for)
+    monkeypatch.setattr(
+        importlib.import_module(f"toolchain.cli.commands.{command}"), "container_for", container_for
+    )
     output = ["-o", "out"] if command == "build" else []
     values = ["--input-value", "mask=values.npy", "--input-value", "rate=3", "--input-value", "gone=gone.npy"]
     assert "enough" in invoke(command, "zoo:mobilenet", "--board", "local", *values, *output).err

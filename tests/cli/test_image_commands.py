@@ -10,11 +10,11 @@ import pytest
 
 from tests.cli.conftest import Toolchain
 from tests.images.docker_registry import docker_registry
-from toolchain.config import configuration
-from toolchain.images.bootstrap import ensure_debian
+from toolchain.configuration.settings import configuration
 from toolchain.images.catalogue import image_named
+from toolchain.images.debian.bootstrap import ensure_debian
+from toolchain.images.debian.system import ensure_system
 from toolchain.images.engine import connect
-from toolchain.images.system import ensure_system
 
 BOARD = "board-amd64"  # the smallest that runs here without an emulator
 

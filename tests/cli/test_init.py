@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from tests.cli.conftest import Toolchain
-from toolchain.config import Settings, read_configuration
-from toolchain.starter import starter_text
+from toolchain.configuration.settings import Settings, read_configuration
+from toolchain.configuration.starter import starter_text
 
 
 def test_the_file_has_every_key_and_changes_nothing(invoke: Toolchain, folder: Path) -> None:

@@ -20,7 +20,7 @@ import pytest
 from tests.boards.sshd import sshd
 from tests.cli.conftest import Ran, Toolchain
 from tests.cli.liar import BENCH, OUTPUTS, RUN, Liar, npy, npz, outputs_file, tiny_bundle
-from toolchain.config import configuration
+from toolchain.configuration.settings import configuration
 from toolchain.host import host_profile
 from toolchain.runtime import ensure_runtime
 
@@ -387,7 +387,7 @@ def test_much_output_takes_little_memory(ask: Ask, liar: Liar, verb: str, script
 def test_what_never_ends_is_ended(
     ask: Ask, liar: Liar, verb: str, script: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolchain.boards.install._INFO_SECONDS", 0.5)
+    monkeypatch.setattr("toolchain.boards.edge_rt.install._INFO_SECONDS", 0.5)
     liar.say(verb, b"", script=script)
     begun = time.monotonic()
     ran = ask("run", "--timeout", 0.5)
@@ -397,7 +397,7 @@ def test_what_never_ends_is_ended(
 
 
 def test_a_scratch_folder_that_is_not_there(ask: Ask, liar: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolchain.boards.local import LocalTransport
+    from toolchain.boards.local.transport import LocalTransport
 
     assert liar.root.is_dir()
     whole = LocalTransport.listing

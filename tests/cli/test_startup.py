@@ -67,6 +67,6 @@ def test_table_says_what_the_commands_say(name: str) -> None:
 
 
 def test_every_module_of_a_command_is_in_the_table() -> None:
-    folder = Path(sys.modules[root.__module__].__file__ or "").parent
+    folder = Path(sys.modules[root.__module__].__file__ or "").parent / "commands"
     having_command = {p.stem for p in folder.glob("*.py") if "def command(" in p.read_text()}
     assert having_command == set(COMMANDS)

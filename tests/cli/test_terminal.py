@@ -27,7 +27,7 @@ from toolchain.bundles import Manifest, ModelFacts, TargetFacts, Tensor, write_b
 from toolchain.cli import output, terminal
 from toolchain.cli.progress import step_progress, trial_progress
 from toolchain.cli.root import root
-from toolchain.config_file import FILE_NAME
+from toolchain.configuration.file import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
 from toolchain.rpc.lab import LabStatus

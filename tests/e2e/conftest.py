@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def rk3399() -> Iterator[Board]:
     """Yield an emulated rk3399 of this folder's own."""
-    from toolchain.boards import emulated
+    from toolchain.boards.emulation import emulated
 
     yield emulated.start("rk3399", kind="process", name="whole-ways")
     emulated.stop("whole-ways")
@@ -23,7 +23,7 @@ def rk3399() -> Iterator[Board]:
 @pytest.fixture(scope="session")
 def pynq() -> Iterator[Board]:
     """Yield an emulated pynq of this folder's own."""
-    from toolchain.boards import emulated
+    from toolchain.boards.emulation import emulated
 
     yield emulated.start("pynq", kind="process", name="whole-ways-32")
     emulated.stop("whole-ways-32")

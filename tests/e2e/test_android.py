@@ -17,17 +17,17 @@ from onnx import helper
 from tests.measuring import small_network
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.boards.board import Board
-from toolchain.boards.inventory import find_target
-from toolchain.boards.local import LocalTransport
-from toolchain.boards.qemu import user_modes
+from toolchain.boards.emulation.qemu import user_modes
+from toolchain.boards.inventory.lookup import find_target
+from toolchain.boards.local.transport import LocalTransport
 from toolchain.building.apply import schedule
 from toolchain.building.build import BuildOptions, build
-from toolchain.building.pipeline import compile_fused, fuse
-from toolchain.building.tasks import extract_tasks
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.errors import UsageError
 from toolchain.linking.bionic import LIBC, LIBM
 from toolchain.linking.zig import run_zig, zig_cache_environment
+from toolchain.lowering.pipeline import compile_fused, fuse
+from toolchain.lowering.tasks import extract_tasks
 from toolchain.measuring.numerics import compare
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model

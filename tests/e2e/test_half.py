@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.boards import emulated
 from toolchain.boards.board import Board
-from toolchain.boards.inventory import find_board, find_target
+from toolchain.boards.emulation import emulated
+from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import build
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import read_bundle

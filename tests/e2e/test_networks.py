@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.boards.board import Board
-from toolchain.boards.inventory import find_board, find_target
+from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import build
 from toolchain.bundles.read import read_bundle
 from toolchain.measuring.verify import verify_bundle

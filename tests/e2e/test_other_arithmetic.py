@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.models.graphs import graph_of, tensor_info
-from toolchain.boards.inventory import find_board, find_target
+from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import build
 from toolchain.bundles.read import read_bundle
 from toolchain.measuring.verify import verify_bundle

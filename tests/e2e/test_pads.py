@@ -12,10 +12,10 @@ from pathlib import Path
 import onnx
 import pytest
 
-from tests.building.cpu.drawn import Sketch
+from tests.backends.packed.drawn import Sketch
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.boards.board import Board
-from toolchain.boards.inventory import find_target
+from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import build
 from toolchain.bundles.read import read_bundle
 from toolchain.measuring.verify import verify_bundle

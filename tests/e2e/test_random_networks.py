@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.building.cpu.drawn import Drawn, merged
-from tests.building.cpu.strategies import ALL
+from tests.backends.packed.drawn import Drawn, merged
+from tests.backends.packed.strategies import ALL
 from toolchain.boards.board import Board
-from toolchain.boards.inventory import find_target
+from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import build
 from toolchain.bundles.read import read_bundle
 from toolchain.measuring.verify import verify_bundle

@@ -18,7 +18,7 @@ from onnx import numpy_helper
 
 from tests.building.network import network
 from toolchain.boards.board import Board
-from toolchain.boards.inventory import find_board, find_target
+from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import build
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.bundles.write import write_bundle

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from toolchain import config
+from toolchain.configuration import settings as config
 from toolchain.errors import MissingError
 from toolchain.runtime.compile import source_definitions
 from toolchain.runtime.fingerprint import (

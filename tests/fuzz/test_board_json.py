@@ -24,13 +24,13 @@ from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.json_values import NUMBERS, WORDS, any_json, mutated_json
 from tests.fuzz.loop import Attempt, run
 from toolchain.answers import understood
-from toolchain.boards.answers import ServerSaid
 from toolchain.boards.board import Board
-from toolchain.boards.install import program_path
-from toolchain.boards.inventory import find_board
-from toolchain.boards.listing import listed
+from toolchain.boards.edge_rt.answers import ServerSaid
+from toolchain.boards.edge_rt.install import program_path
+from toolchain.boards.edge_rt.status import status
+from toolchain.boards.inventory.lookup import find_board
 from toolchain.boards.provisioning.facts import parse_facts
-from toolchain.boards.status import status
+from toolchain.boards.ssh.listing import listed
 from toolchain.boards.transport import Completed, Process, RemoteFile
 from toolchain.bundles import read_bundle
 from toolchain.errors import ToolchainError

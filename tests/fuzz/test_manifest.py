@@ -23,9 +23,9 @@ from tests.cli.liar import tiny_bundle
 from tests.fuzz.json_values import mutated_json
 from tests.fuzz.loop import Attempt, run
 from tests.fuzz.test_bundle import Members, archive
-from toolchain.boards.answers import Facts
 from toolchain.boards.board import Board
-from toolchain.boards.inventory import find_board
+from toolchain.boards.edge_rt.answers import Facts
+from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles import Bundle, Manifest, layout, read_bundle, tensors
 from toolchain.errors import CheckError, UsageError
 from toolchain.measuring.deadlines import deadline

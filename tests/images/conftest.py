@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.images import catalogue, locked, sources
-from toolchain.images.build import build_images
+from toolchain.images import catalogue
 from toolchain.images.engine import Engine, connect
 from toolchain.images.listing import ImageState
+from toolchain.images.making import locked, sources
+from toolchain.images.making.build import build_images
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolchain.images.archive import add_file, write_archive
 from toolchain.images.engine import IMAGE_LABEL, Engine
+from toolchain.images.registry.archive import add_file, write_archive
 
 PROGRAMS = ("cat", "dd", "env", "id", "ls", "mkdir", "sh", "sleep", "stty", "timeout")
 

@@ -7,7 +7,7 @@ import json
 import tarfile
 from pathlib import Path
 
-from toolchain.images.archive import add_file, write_archive
+from toolchain.images.registry.archive import add_file, write_archive
 
 
 def archive_of(folder: Path, architecture: str = "arm64") -> Path:

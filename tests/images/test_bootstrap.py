@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolchain.errors import ToolchainError
-from toolchain.images.bootstrap import ensure_debian
+from toolchain.images.debian.bootstrap import ensure_debian
 from toolchain.images.engine import Engine
 
 pytestmark = pytest.mark.slow

@@ -18,18 +18,18 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from toolchain import __version__
-from toolchain.config import configuration
+from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.images import build, sources
-from toolchain.images.build import STAGE_LABEL, build_images
 from toolchain.images.catalogue import image_named
+from toolchain.images.debian.mirror import debian_mirror
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, connect
 from toolchain.images.listing import ImageState, state_of
-from toolchain.images.locked import lock_digest
-from toolchain.images.mirror import debian_mirror
-from toolchain.images.planning import to_build
-from toolchain.images.sources import LOCK_LABEL, sources_digest
-from toolchain.images.wheels import ensure_wheels
+from toolchain.images.making import build, sources
+from toolchain.images.making.build import STAGE_LABEL, build_images
+from toolchain.images.making.locked import lock_digest
+from toolchain.images.making.planning import to_build
+from toolchain.images.making.sources import LOCK_LABEL, sources_digest
+from toolchain.images.making.wheels import ensure_wheels
 
 pytestmark = pytest.mark.slow
 Built = Callable[[str], ImageState]
@@ -154,7 +154,7 @@ def authority(tmp_path: Path) -> str:
 def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of this package that images get from now on."""
     folder = tmp_path / "toolchain"
-    shutil.copytree(Path(sources.__file__).parents[1], folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(sources.__file__).parents[2], folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(sources, "_PACKAGE", folder)
     return folder
 

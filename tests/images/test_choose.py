@@ -16,13 +16,13 @@ import pytest
 
 from tests.images.small_image import small_image
 from toolchain.errors import MissingError, ToolchainError, UsageError
-from toolchain.images import choose as module
 from toolchain.images import listing
 from toolchain.images.catalogue import Image
-from toolchain.images.choose import choose
 from toolchain.images.engine import Engine
-from toolchain.images.inside import IMAGE_VARIABLE
-from toolchain.images.sources import FOUNDATION_LABEL, LOCK_LABEL, SOURCES_LABEL, sources_digest
+from toolchain.images.making.sources import FOUNDATION_LABEL, LOCK_LABEL, SOURCES_LABEL, sources_digest
+from toolchain.images.running import choose as module
+from toolchain.images.running.choose import choose
+from toolchain.images.running.inside import IMAGE_VARIABLE
 
 NAME = f"test-choose-{os.getpid()}"
 IMAGE = Image(name=NAME, description="like base, under another name", folder="base")

@@ -18,8 +18,8 @@ import pytest
 
 from tests.images.docker_proxy import DockerProxy
 from toolchain.errors import MissingError, ToolchainError, UsageError
-from toolchain.images.archive import write_archive
 from toolchain.images.engine import IMAGE_LABEL, Engine, Wanted, answers, connect
+from toolchain.images.registry.archive import write_archive
 
 TAG = f"edge-toolchain/test:{os.getpid()}"
 

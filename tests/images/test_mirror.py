@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.errors import MissingError, UsageError
-from toolchain.images.mirror import debian_mirror
+from toolchain.images.debian.mirror import debian_mirror
 
 
 def apt(folder: Path) -> Path:
@@ -78,7 +78,7 @@ def test_without_one_the_error_says_what_to_set(tmp_path: Path, text: str) -> No
 
 
 def test_the_setting_comes_first_but_holds_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolchain.config import configuration
+    from toolchain.configuration.settings import configuration
 
     monkeypatch.setenv("TOOLCHAIN_DEBIAN_MIRROR", "http://set.example/debian/")
     assert debian_mirror() == "http://set.example/debian"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.images.mounts import Mount, mounts_for, present
+from toolchain.images.running.mounts import Mount, mounts_for, present
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def extra(home: Path, reads: list[Path], writes: list[Path]) -> set[tuple[str, b
 
 
 def test_the_workspace_is_the_folder_of_the_file_else_the_current_one(home: Path) -> None:
-    from toolchain.config import configuration
+    from toolchain.configuration.settings import configuration
 
     assert Mount(home / "work" / "deep") in mounts_for([], [])
     (home / "work" / "toolchain.toml").touch()

@@ -12,12 +12,12 @@ from tests.images.test_ndk import BIN, NDK, archive_of
 from tests.linking.test_ndk import stand_in_for
 from tests.measuring.small_network import built, network
 from toolchain.errors import ToolchainError
-from toolchain.images.build import build_images
 from toolchain.images.catalogue import image_named
-from toolchain.images.context import Item, write_context
 from toolchain.images.engine import LABEL, Engine
-from toolchain.images.sources import items
-from toolchain.images.streamed import follow
+from toolchain.images.making.build import build_images
+from toolchain.images.making.context import Item, write_context
+from toolchain.images.making.sources import items
+from toolchain.images.making.streamed import follow
 
 pytestmark = pytest.mark.slow
 

@@ -20,11 +20,11 @@ import pytest
 
 from tests.images.docker_registry import docker_registry
 from toolchain.errors import MissingError, ToolchainError, UsageError
-from toolchain.images import transfer
-from toolchain.images.archive import write_archive
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, connect
-from toolchain.images.registry import checked_registry, pull, push
+from toolchain.images.registry import transfer
+from toolchain.images.registry.archive import write_archive
+from toolchain.images.registry.exchange import checked_registry, pull, push
 
 pytestmark = pytest.mark.slow
 
@@ -223,7 +223,7 @@ def test_ctrl_c_leaves_nothing(engine: Engine, load: Callable[..., str], act: st
     code = (
         "from toolchain.images.catalogue import Image\n"
         "from toolchain.images.engine import connect\n"
-        f"from toolchain.images.registry import {act}\n"
+        f"from toolchain.images.registry.exchange import {act}\n"
         f"image = Image(name={IMAGE.name!r}, description='x', folder='none')\n"
         f"with connect() as engine: print(flush=True); {act}(engine, image, {silent!r}, print)\n"
     )

@@ -16,17 +16,17 @@ import pytest
 
 from toolchain.errors import MissingError
 from toolchain.images.catalogue import image_named
+from toolchain.images.debian.system import ensure_system
 from toolchain.images.engine import LABEL, Engine
-from toolchain.images.shell import check_terminal
-from toolchain.images.system import ensure_system
+from toolchain.images.running.shell import check_terminal
 
 SHELL = """
 import signal, sys
 from pathlib import Path
 from toolchain.images.engine import connect
-from toolchain.images.mounts import Mount
-from toolchain.images.shell import run_shell
-from toolchain.images.step import Step
+from toolchain.images.running.mounts import Mount
+from toolchain.images.running.shell import run_shell
+from toolchain.images.running.step import Step
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
 here = Path.cwd()
 image, = sys.argv[1:]
@@ -129,7 +129,8 @@ def test_a_shell_without_a_terminal_is_refused() -> None:
 
 def test_a_machine_without_dockers_command_line_is_told(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    code = "from toolchain.images.shell import check_terminal as c\ntry: c()\nexcept Exception as e: print(e)"
+    code = "from toolchain.images.running.shell import check_terminal\n"
+    code += "try: check_terminal()\nexcept Exception as e: print(e)"
     subprocess.run(
         [sys.executable, "-c", code],
         stdin=theirs,

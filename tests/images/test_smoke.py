@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from tests.images.small_image import small_image
-from toolchain.config import cache_dir
+from toolchain.configuration.settings import cache_dir
 from toolchain.errors import MissingError, ToolchainError, UsageError
-from toolchain.images import catalogue, smoke
-from toolchain.images.build import build_images
+from toolchain.images import catalogue
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.engine import Engine
-from toolchain.images.smoke import smoke_test
+from toolchain.images.making import smoke
+from toolchain.images.making.build import build_images
+from toolchain.images.making.smoke import smoke_test
 
 pytestmark = pytest.mark.slow
 

@@ -25,8 +25,8 @@ from tests.images.docker_proxy import DockerProxy
 from tests.images.small_image import small_image
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.images.engine import Engine, connect
-from toolchain.images.mounts import Mount
-from toolchain.images.step import Step, run_step
+from toolchain.images.running.mounts import Mount
+from toolchain.images.running.step import Step, run_step
 
 pytestmark = pytest.mark.slow
 
@@ -203,7 +203,7 @@ def test_a_second_ctrl_c_kills_it(run: Run) -> None:
 def test_a_command_that_ignores_ctrl_c_is_killed_after_a_while(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolchain.images.step.GRACE_S", 0.5)
+    monkeypatch.setattr("toolchain.images.running.step.GRACE_S", 0.5)
     run.out = Stream(send(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         run(STUBBORN)
@@ -254,7 +254,7 @@ def test_what_a_killed_process_leaves_is_swept_by_the_next_step(run: Run) -> Non
     code = (
         "import sys; from pathlib import Path\n"
         "from toolchain.images.engine import connect\n"
-        "from toolchain.images.step import Step, run_step\n"
+        "from toolchain.images.running.step import Step, run_step\n"
         "with connect() as engine:\n"
         f"    step = Step({run.image!r}, ['/bin/sh', '-c', 'echo up; sleep 60'], Path('/'), [])\n"
         "    run_step(engine, step, sys.stdout.buffer, sys.stderr.buffer)\n"
@@ -284,7 +284,7 @@ def test_on_a_terminal_it_has_one_of_the_same_size(run: Run) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from toolchain.images.engine import connect\n"
-        "from toolchain.images.step import Step, run_step\n"
+        "from toolchain.images.running.step import Step, run_step\n"
         'script = \'sleep 0.5; stty size; echo problem >&2; while [ "$(stty size)" = "33 91" ];'
         " do sleep 0.1; done; stty size'\n"
         "with connect() as engine:\n"

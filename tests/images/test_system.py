@@ -15,13 +15,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from toolchain.config import cache_dir
+from toolchain.configuration.settings import cache_dir
 from toolchain.errors import MissingError, ToolchainError
-from toolchain.images import system, system_files
 from toolchain.images.catalogue import Image, image_named
+from toolchain.images.debian import system, system_files
+from toolchain.images.debian.system import build, cached_name, ensure_image, ensure_system, system_digest
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, Wanted
-from toolchain.images.layer import CHANGED
-from toolchain.images.system import build, cached_name, ensure_image, ensure_system, system_digest
+from toolchain.images.making.layer import CHANGED
 
 pytestmark = pytest.mark.slow
 
@@ -129,7 +129,8 @@ def test_an_interrupted_build_ends_its_children(tmp_path: Path, number: signal.S
     (tmp_path / "out").mkdir()
     code = (
         "import signal, sys; from pathlib import Path\n"
-        "from toolchain.images.catalogue import image_named; from toolchain.images.system import build\n"
+        "from toolchain.images.catalogue import image_named\n"
+        "from toolchain.images.debian.system import build\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\n"
         f"build(Path({str(tmp_path / 'out' / 'image')!r}), image_named('board-arm64'))"
     )

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.config import configuration
+from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.images import locked, wheels
 from toolchain.images.catalogue import image_named
+from toolchain.images.making import locked, wheels
 
 BASE = image_named("base")
 

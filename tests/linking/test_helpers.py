@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from toolchain.boards.qemu import emulator
+from toolchain.boards.emulation.qemu import emulator
 from toolchain.linking.architectures import ARCHITECTURES
 from toolchain.linking.helpers import _compiled
 from toolchain.linking.symbols import object_symbols

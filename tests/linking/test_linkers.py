@@ -16,7 +16,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerDefSection, GNUVerNeedSection, GNUVerSymSection
 
-from toolchain import config
+from toolchain.configuration import settings as config
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.linking import ZigLinker, check_library, linker_named
 from toolchain.linking.architectures import ARCHITECTURES

@@ -34,7 +34,7 @@ def for_rk3399(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 @pytest.fixture
 def local(state: Path) -> Board:
     """Return the board `local` with nothing on it."""
-    from toolchain.boards.inventory import find_board
+    from toolchain.boards.inventory.lookup import find_board
 
     assert state
     return find_board("local")
@@ -43,7 +43,7 @@ def local(state: Path) -> Board:
 @pytest.fixture(scope="session")
 def rk3399() -> Iterator[Board]:
     """Yield an emulated rk3399."""
-    from toolchain.boards import emulated
+    from toolchain.boards.emulation import emulated
 
     yield emulated.start("rk3399", kind="process", name="measured")
     emulated.stop("measured")

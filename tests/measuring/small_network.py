@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from toolchain.boards.inventory import find_target
+from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.models.load import load_model

@@ -19,9 +19,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from tests.measuring.small_network import INPUT, built
-from toolchain.boards import emulated
 from toolchain.boards.board import Board
-from toolchain.boards.local import LocalTransport
+from toolchain.boards.emulation import emulated
+from toolchain.boards.local.transport import LocalTransport
 from toolchain.bundles.read import Bundle
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.measuring.bench import bench_bundle
@@ -274,7 +274,8 @@ def test_ctrl_c_leaves_neither_process_nor_files(for_local: Bundle, local: Board
     holder = Holder(local)
     program = (
         "import sys; from pathlib import Path\n"
-        "from toolchain.boards.inventory import find_board; from toolchain.bundles.read import read_bundle\n"
+        "from toolchain.boards.inventory.lookup import find_board\n"
+        "from toolchain.bundles.read import read_bundle\n"
         "from toolchain.measuring.verify import verify_bundle\n"
         "verify_bundle(read_bundle(Path(sys.argv[1])), find_board('local'), wait=60)\n"
     )

@@ -15,7 +15,7 @@ import pytest
 from tests.boards.sshd import Sshd, sshd
 from tests.measuring.test_measuring import code, with_library
 from toolchain.boards.board import Board
-from toolchain.boards.ssh import SshTransport
+from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import LostError
 from toolchain.bundles.read import Bundle
 from toolchain.errors import ToolchainError

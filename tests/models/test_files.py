@@ -14,9 +14,9 @@ from onnx import helper
 from tests.models.graphs import classifier
 from toolchain.errors import UsageError
 from toolchain.models.inspect import inspect_model
+from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.reference import reference_outputs, sample_inputs
 
 OPTIONS = ModelOptions()
 

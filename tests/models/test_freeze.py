@@ -12,10 +12,10 @@ from onnx import TensorProto, helper
 from tests.models.graphs import Dimensions, graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.errors import UsageError
-from toolchain.models.freeze import frozen_inputs
 from toolchain.models.inspect import inspect_model
+from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.options import ModelOptions, parse_input_values
-from toolchain.models.reference import reference_outputs, sample_inputs
+from toolchain.models.preparing.freeze import frozen_inputs
 
 
 def by_rate(shape: Dimensions = ()) -> onnx.ModelProto:

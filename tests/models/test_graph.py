@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from toolchain.models.shapes import dimensions, inferred
+from toolchain.models.preparing.shapes import dimensions, inferred
 from toolchain.models.zoo.graph import GraphBuilder, Window
 
 

@@ -11,11 +11,11 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
-from toolchain.building.constants import fold_constants
 from toolchain.errors import UsageError
+from toolchain.lowering.constants import fold_constants
+from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.reference import reference_outputs, sample_inputs
 
 
 def network(folder: Path, scale: float = 1.0) -> Path:

@@ -17,13 +17,13 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import classifier, graph_of, tensor_info
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.models import opsets
 from toolchain.models.export import export_model
 from toolchain.models.inspect import inspect_model
+from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
-from toolchain.models.modernise import NEWEST_OPSET
 from toolchain.models.options import ModelOptions
-from toolchain.models.reference import reference_outputs, sample_inputs
+from toolchain.models.preparing.modernise import NEWEST_OPSET
+from toolchain.models.reading import opsets
 
 OPTIONS = ModelOptions()
 

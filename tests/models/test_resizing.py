@@ -13,9 +13,9 @@ from tvm import relax
 
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.errors import UsageError
+from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.reference import reference_outputs, sample_inputs
 
 SHAPE = (1, 2, 6, 4)
 SCALES = np.array([1, 1, 2, 3], np.float32)

@@ -11,10 +11,10 @@ import pytest
 from onnx import helper, numpy_helper
 
 from tests.models.graphs import tensor_info
+from toolchain.models.judging.reference import reference_outputs
+from toolchain.models.judging.sigmoid import sigmoid_inputs
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.reference import reference_outputs
-from toolchain.models.sigmoid import sigmoid_inputs
 
 X = np.linspace(-40, 40, 64, dtype=np.float32).reshape(1, 64)
 

@@ -13,11 +13,11 @@ import pytest
 from toolchain.errors import UsageError
 from toolchain.models.costs import count_macs, count_parameters
 from toolchain.models.inspect import inspect_model
+from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.reference import reference_outputs, sample_inputs
-from toolchain.models.shapes import dimensions, inferred
-from toolchain.models.source import read_source
+from toolchain.models.preparing.shapes import dimensions, inferred
+from toolchain.models.reading.source import read_source
 from toolchain.models.zoo import ZOO
 from toolchain.models.zoo.graph import GraphBuilder
 
@@ -132,7 +132,8 @@ def test_what_inspect_says_is_what_is_listed(name: str) -> None:
 
 def test_weights_are_the_same_in_every_process_and_follow_the_seed() -> None:
     code = (
-        "from toolchain.models.source import read_source; from toolchain.models.options import ModelOptions;"
+        "from toolchain.models.reading.source import read_source;"
+        "from toolchain.models.options import ModelOptions;"
         "print(read_source('zoo:squeezenet_v1.1', ModelOptions()).sha256)"
     )
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from toolchain.atomic import replacing_folder
+from toolchain.files.atomic import replacing_folder
 
 PACKAGES = Path(__file__).with_name("packages.txt")
 _SECONDS = 300.0

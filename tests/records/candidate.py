@@ -21,11 +21,17 @@ from tvm.target import Target
 
 from tests.records.matmul import matmul
 from tests.records.samples import PROVENANCE
+from toolchain.backends.tensorir.traces import (
+    function_json,
+    schedule_from,
+    trace_digest,
+    trace_payload,
+    traced,
+)
 from toolchain.records.key import RecordKey, workload_hash
 from toolchain.records.lookup import lookup
 from toolchain.records.record import SCHEDULES, Record
 from toolchain.records.store import RecordStore
-from toolchain.records.traces import function_json, schedule_from, trace_digest, trace_payload, traced
 
 TARGET = Target({"kind": "llvm", "mtriple": "x86_64-unknown-linux-gnu", "mcpu": "x86-64-v3", "num-cores": 2})
 FUNC = matmul(32).with_attr("global_symbol", "main")

@@ -7,8 +7,8 @@ from hashlib import sha256
 from tvm import te
 from tvm.tirx import PrimFunc
 
+from toolchain.backends.tensorir.traces import function_json
 from toolchain.records.key import workload_hash
-from toolchain.records.traces import function_json
 
 
 def matmul(size: int) -> PrimFunc:

@@ -9,8 +9,8 @@ import pytest
 import tvm
 
 from tests.records.matmul import matmul
+from toolchain.backends.tensorir.traces import function_from, function_json
 from toolchain.records.key import same_workload, workload_hash
-from toolchain.records.traces import function_from, function_json
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from toolchain.boards.inventory import local_board
+from toolchain.boards.inventory.lookup import local_board
 from toolchain.rpc import lab
 
 if sys.argv[1] == "start":

@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from tests.rpc.peers import Peer, listening, until
-from toolchain.boards import emulated
-from toolchain.boards.inventory import local_board
+from toolchain.boards.emulation import emulated
+from toolchain.boards.inventory.lookup import local_board
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.life import Life
+from toolchain.processes.life import Life
 from toolchain.rpc import lab, session
 from toolchain.rpc import state as lab_state
 from toolchain.rpc.frames import HOST

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.rpc.peers import until
-from toolchain.boards import containers, emulated
-from toolchain.boards.inventory import find_board
-from toolchain.config import configuration
+from toolchain.boards.emulation import containers, emulated
+from toolchain.boards.inventory.lookup import find_board
+from toolchain.configuration.settings import configuration
 from toolchain.images.engine import connect
 from toolchain.rpc import lab
 

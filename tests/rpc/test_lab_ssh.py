@@ -15,8 +15,8 @@ import pytest
 
 from tests.boards.sshd import Sshd, free_port, make_key, sshd
 from tests.rpc.peers import listening, until
-from toolchain.boards.inventory import find_boards, local_board
-from toolchain.config import configuration
+from toolchain.boards.inventory.lookup import find_boards, local_board
+from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError
 from toolchain.rpc import lab
 from toolchain.rpc import state as lab_state

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.rpc.peers import until
-from toolchain.boards import emulated
 from toolchain.boards.board import Board
-from toolchain.boards.inventory import local_board
+from toolchain.boards.emulation import emulated
+from toolchain.boards.inventory.lookup import local_board
 from toolchain.errors import ToolchainError
 from toolchain.rpc import lab, session
 from toolchain.rpc.frames import HOST

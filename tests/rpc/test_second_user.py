@@ -15,7 +15,7 @@ import pytest
 
 from tests.rpc import fake_server as fake
 from tests.rpc.second_user import answers, as_second_user, entered, needs_a_second_user
-from toolchain.boards.inventory import local_board
+from toolchain.boards.inventory.lookup import local_board
 from toolchain.rpc import frames, lab, owner, packets
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.gate import Gate
@@ -153,7 +153,7 @@ def test_whose_a_connection_is(way: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_where_it_cannot_be_seen_the_setting_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolchain.config import configuration
+    from toolchain.configuration.settings import configuration
 
     monkeypatch.setattr(owner, "peer_uid", lambda _: None)
     with socket.create_server((HOST, 0)) as listener, socket.create_connection(listener.getsockname()):

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.rpc.peers import Peer, until
-from toolchain.boards.inventory import local_board
+from toolchain.boards.inventory.lookup import local_board
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.rpc import lab, session
 from toolchain.rpc.frames import HOST

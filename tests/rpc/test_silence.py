@@ -12,7 +12,7 @@ import pytest
 from tests.rpc.peers import until
 from tests.rpc.test_lab_ssh import Site
 from tests.rpc.test_lab_ssh import site as site  # a fixture
-from toolchain.boards.inventory import find_boards
+from toolchain.boards.inventory.lookup import find_boards
 from toolchain.errors import ToolchainError
 from toolchain.rpc import client, lab, session
 from toolchain.rpc.frames import HOST

@@ -19,7 +19,7 @@ import pytest
 from tests.rpc.peers import running_tracker
 from tests.runtime import networks
 from toolchain import runtime
-from toolchain.boards.qemu import emulator
+from toolchain.boards.emulation.qemu import emulator
 from toolchain.profiles import load_profile
 
 

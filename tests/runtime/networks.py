@@ -12,8 +12,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from toolchain.building.export import export_objects
 from toolchain.linking import ZigLinker
+from toolchain.lowering.export import export_objects
 from toolchain.profiles import load_profile
 
 TARGETS = {

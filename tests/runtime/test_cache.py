@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.rpc.peers import until
-from toolchain import config
+from toolchain.configuration import settings as config
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.runtime import cache, ensure_runtime, expected_fingerprint, fingerprint
 from toolchain.runtime import compile as compiling

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.runtime.test_library import EXAMPLES, Place
-from toolchain.boards.inventory import find_target
+from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import build
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.models.load import load_model

@@ -14,7 +14,7 @@ from elftools.elf.elffile import ELFFile
 from tests.measuring.small_network import built
 from tests.runtime.conftest import Edge
 from tests.runtime.test_program import LIBRARIES, LOADERS, version
-from toolchain.boards.qemu import emulator
+from toolchain.boards.emulation.qemu import emulator
 from toolchain.linking.architectures import architecture_of
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.profiles import load_profile

@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from tests.rpc.peers import until
-from toolchain.boards import emulated
 from toolchain.boards.board import Board
-from toolchain.boards.inventory import find_board
+from toolchain.boards.emulation import emulated
+from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import UsageError
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from tests.building.network import written
-from toolchain.building.cpu.choice import GENERAL, Choice
-from toolchain.building.cpu.core import Core
-from toolchain.building.tasks import Task, tasks_for
+from toolchain.backends.packed.algorithms.choice import GENERAL, Choice
+from toolchain.backends.packed.core import Core
+from toolchain.backends.tensorir.traces import function_json
 from toolchain.errors import ToolchainError
+from toolchain.lowering.tasks import Task, tasks_for
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
 from toolchain.records.key import RecordKey
 from toolchain.records.record import CPU, CPU_DIRECT, METASCHEDULE, Provenance, Record
 from toolchain.records.store import RecordStore
-from toolchain.records.traces import function_json
 from toolchain.tuning.candidate import Candidate
 from toolchain.tuning.choice_search import ChoiceSearch
 from toolchain.tuning.result import TunedTask

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tests.rpc.peers import until
-from toolchain.boards.inventory import local_board
+from toolchain.boards.inventory.lookup import local_board
 from toolchain.errors import ToolchainError
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.rpc.test_put_aside import make_a_liar_of
-from toolchain.boards import emulated
+from toolchain.boards.emulation import emulated
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab

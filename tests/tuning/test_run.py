@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.building.network import written
-from toolchain.boards.inventory import find_board, find_target
+from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import build
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model, load_model

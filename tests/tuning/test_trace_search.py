@@ -11,11 +11,11 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 from tests.building.network import written
-from toolchain.boards.inventory import find_target
-from toolchain.building.tasks import tasks_for
-from toolchain.interrupts import uninterrupted
+from toolchain.boards.inventory.lookup import find_target
+from toolchain.lowering.tasks import tasks_for
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
+from toolchain.processes.interrupts import uninterrupted
 from toolchain.targets.target import target_for
 from toolchain.tuning.trace_search import TraceSearch
 

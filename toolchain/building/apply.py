@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import tvm
 from tvm import tirx
 
-from toolchain.building.cpu.choice import Choice
-from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.policy import default_choice, recorded_choice
-from toolchain.building.cpu.rewrite import ROWS, Render, generated, rewrite
-from toolchain.building.cpu.work import Work
-from toolchain.building.defaults import default_schedule
-from toolchain.building.tasks import Task
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.policy import default_choice, recorded_choice
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.network.rewrite import ROWS, Render, generated, rewrite
+from toolchain.backends.packed.recognise.work import Work
+from toolchain.backends.tensorir.traces import schedule_from
 from toolchain.errors import ToolchainError
+from toolchain.lowering.rows import default_schedule
+from toolchain.lowering.tasks import Task
 from toolchain.records.lookup import Hit
 from toolchain.records.record import DEFAULT
-from toolchain.records.traces import schedule_from
 
 
 @dataclass(frozen=True)

@@ -12,30 +12,30 @@ from typing import Any, Literal
 
 import numpy as np
 
-from toolchain import atomic
-from toolchain.boards.inventory import BuildFor
+from toolchain.backends.packed.core import core_of
+from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.building.apply import Decision, pack, schedule
-from toolchain.building.cpu.core import core_of
-from toolchain.building.export import write_object_tar
-from toolchain.building.kernels.compilers import Compilers
-from toolchain.building.kernels.network import Kernels
-from toolchain.building.kernels.store import ObjectStore
 from toolchain.building.manifest import manifest_of
-from toolchain.building.pipeline import fuse, lower_fused
-from toolchain.building.tasks import extract_tasks
 from toolchain.bundles.write import write_bundle
-from toolchain.config import settings
+from toolchain.configuration.settings import settings
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.files import atomic
+from toolchain.files.scratch import scratch_folder
 from toolchain.linking.choice import linker_named
 from toolchain.linking.gate import check_library
+from toolchain.lowering.export import write_object_tar
+from toolchain.lowering.kernels.compilers import Compilers
+from toolchain.lowering.kernels.network import Kernels
+from toolchain.lowering.kernels.store import ObjectStore
+from toolchain.lowering.pipeline import fuse, lower_fused
+from toolchain.lowering.tasks import extract_tasks
+from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
-from toolchain.models.reference import reference_outputs, sample_inputs
 from toolchain.models.spec import check_inputs
 from toolchain.records.key import RecordKey
 from toolchain.records.lookup import SHIPPED, Hit, lookup
 from toolchain.records.record import SCHEDULES, generated_kind
 from toolchain.records.store import RecordStore
-from toolchain.scratch import scratch_folder
 from toolchain.targets.target import BoardTarget, target_for
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]

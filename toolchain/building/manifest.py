@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from toolchain import __version__
-from toolchain.boards.inventory import BuildFor
+from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.building.apply import Decision
 from toolchain.bundles.manifest import EngineFacts, Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
-from toolchain.images.inside import image_here, lock_here
-from toolchain.models.float16 import holds_float16
+from toolchain.images.running.inside import image_here, lock_here
+from toolchain.models.importing.float16 import holds_float16
 from toolchain.models.load import Model
 from toolchain.models.spec import TensorSpec
 from toolchain.targets.target import BoardTarget

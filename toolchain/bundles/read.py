@@ -22,7 +22,7 @@ from toolchain.bundles.manifest import SCHEMA_VERSION, Manifest, Tensor
 from toolchain.bundles.reader import Reader
 from toolchain.bundles.tensors import decode
 from toolchain.errors import UsageError
-from toolchain.plain_files import open_plain
+from toolchain.files.plain import open_plain
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from toolchain import atomic
 from toolchain.bundles import layout
 from toolchain.bundles.manifest import File, Manifest, Tensor
 from toolchain.bundles.tensors import encode
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.files import atomic
 
 _CHUNK = 2**20
 

@@ -23,7 +23,7 @@ def classes(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]
 
 def emulated(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Offer the emulated boards."""
-    from toolchain.boards.emulated import names
+    from toolchain.boards.emulation.emulated import names
 
     return [name for name in names() if name.startswith(incomplete)]
 
@@ -37,7 +37,7 @@ def images(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 
 def boards(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Offer boards and classes."""
-    from toolchain.config import configuration
+    from toolchain.configuration.settings import configuration
 
     own = [name for name in ("local", *configuration().boards) if name.startswith(incomplete)]
     return own + emulated(context, parameter, incomplete) + classes(context, parameter, incomplete)

@@ -15,8 +15,8 @@ from toolchain.cli.lazy import ARGUMENTS
 from toolchain.cli.output import note, stdout, wants_json
 
 if TYPE_CHECKING:
-    from toolchain.images.choose import Ready
-    from toolchain.images.mounts import Mount
+    from toolchain.images.running.choose import Ready
+    from toolchain.images.running.mounts import Mount
     from toolchain.profiles import Profile
     from toolchain.rpc.lab import Lab
 
@@ -40,8 +40,8 @@ class Container:
             Where it finds the boards; without one it reaches nothing.
         """
         from toolchain.images.engine import connect
-        from toolchain.images.mounts import present
-        from toolchain.images.step import Step, run_step
+        from toolchain.images.running.mounts import present
+        from toolchain.images.running.step import Step, run_step
 
         step = Step(
             image=self.image.id,
@@ -57,9 +57,9 @@ class Container:
             return run_step(engine, step, _bytes(stdout()), _bytes(sys.stderr))
 
     def environment(self, lab: Lab | None) -> dict[str, str]:
-        from toolchain.config import cache_dir, configuration, data_dir, state_dir
-        from toolchain.config_file import FILE_VARIABLE
-        from toolchain.images.inside import IMAGE_VARIABLE, LOCK_VARIABLE
+        from toolchain.configuration.file import FILE_VARIABLE
+        from toolchain.configuration.settings import cache_dir, configuration, data_dir, state_dir
+        from toolchain.images.running.inside import IMAGE_VARIABLE, LOCK_VARIABLE
         from toolchain.rpc.lab import PORT_VARIABLE
 
         return {
@@ -98,15 +98,15 @@ def container_for(
     MissingError
         A container is wanted, and Docker or the image is not there.
     """
-    from toolchain.config import settings
+    from toolchain.configuration.settings import settings
 
     wanted: Any = engine or settings().engine
     if wanted == "host":
         return None
     from toolchain.errors import UsageError
     from toolchain.images.catalogue import catalogue
-    from toolchain.images.choose import choose, on_host
-    from toolchain.images.mounts import mounts_for
+    from toolchain.images.running.choose import choose, on_host
+    from toolchain.images.running.mounts import mounts_for
 
     if profile.image not in catalogue():
         raise UsageError(

@@ -90,7 +90,7 @@ def board_option(help_text: str) -> Callable[[Function], Function]:
 
 def _board_origin(name: str) -> str:
     """Return which option, variable or key of this call says `name`, as a message begins with it."""
-    from toolchain.config import configuration
+    from toolchain.configuration.settings import configuration
 
     source = click.get_current_context().get_parameter_source("board")
     if source is ParameterSource.COMMANDLINE:
@@ -104,7 +104,7 @@ def board_name(board: str | None) -> str:
     """Return the board that was asked for, else the configured one."""
     if board is not None:
         return board
-    from toolchain.config import settings
+    from toolchain.configuration.settings import settings
 
     return settings().board
 

@@ -9,7 +9,7 @@ import click
 from toolchain import __version__
 from toolchain.cli import failures, output
 from toolchain.cli.lazy import LazyGroup
-from toolchain.module_search import leave_out_current_folder
+from toolchain.imports.module_search import leave_out_current_folder
 
 # In the order of the way through: set up, look, tune, build, measure, clean up.
 COMMANDS = {
@@ -41,7 +41,7 @@ EPILOG = (
 
 @click.group(
     cls=LazyGroup,
-    package="toolchain.cli",
+    package="toolchain.cli.commands",
     table=COMMANDS,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -10,8 +10,9 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from toolchain import atomic, config
+from toolchain.configuration import settings as config
 from toolchain.errors import ToolchainError
+from toolchain.files import atomic
 from toolchain.linking.architectures import Architecture
 from toolchain.linking.symbols import object_symbols
 from toolchain.linking.zig import run_zig, zig_cache_environment

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolchain.errors import ToolchainError
-from toolchain.interrupts import uninterrupted
+from toolchain.processes.interrupts import uninterrupted
 
 _LAST_LINES = 12  # lld names a symbol, its object and its section in three lines each
 

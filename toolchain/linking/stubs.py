@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from toolchain import atomic, config
+from toolchain.configuration import settings as config
 from toolchain.errors import ToolchainError
+from toolchain.files import atomic
 from toolchain.linking.architectures import Architecture
 from toolchain.linking.c_library import c_library
 from toolchain.linking.glibc import version_key

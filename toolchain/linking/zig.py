@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from toolchain import config
+from toolchain.configuration import settings as config
 from toolchain.errors import MissingError
 from toolchain.linking.process import Ended, run
 

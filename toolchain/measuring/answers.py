@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from toolchain.answers import Answer, Sentence, Several, Word
-from toolchain.boards.answers import Celsius
+from toolchain.boards.edge_rt.answers import Celsius
 
 # A year, in milliseconds: no inference takes longer, and sums of such numbers stay finite.
 _LONGEST_MS = 3.2e10

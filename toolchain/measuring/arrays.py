@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from toolchain import atomic
 from toolchain.errors import UsageError
+from toolchain.files import atomic
 from toolchain.models.arrays import read_array
 from toolchain.models.spec import TensorSpec, check_inputs
 

@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 
 from toolchain.answers import LARGEST, Kind, lie, shown, understood
-from toolchain.boards.answers import whole
 from toolchain.boards.board import Board
+from toolchain.boards.edge_rt.answers import whole
 from toolchain.boards.transport import Completed, DeadlineError, LostError
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import last_line
 from toolchain.measuring.answers import Failed, Ran
 from toolchain.measuring.deadlines import Deadline
 from toolchain.measuring.fit import lacks_features
 from toolchain.measuring.npz import npz_size, read_npz
 from toolchain.measuring.place import Placed
-from toolchain.scratch import scratch_folder
 
 _RUNS = "run"  # on the board: one folder for each command, gone when it ends
 _STALE_S = 24 * 3600.0  # no measurement lasts that long: such a folder's owner was killed

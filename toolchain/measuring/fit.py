@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from toolchain.boards.answers import Facts
 from toolchain.boards.board import Board
+from toolchain.boards.edge_rt.answers import Facts
 from toolchain.bundles.manifest import Manifest
 from toolchain.errors import UsageError
 from toolchain.linking.glibc import version_key

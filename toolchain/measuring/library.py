@@ -8,10 +8,10 @@ from pathlib import Path
 
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
+from toolchain.files.scratch import scratch_folder
 from toolchain.linking.gate import check_library
 from toolchain.linking.lld import ZigLinker
 from toolchain.profiles import Profile
-from toolchain.scratch import scratch_folder
 
 
 def library_for(bundle: Bundle, profile: Profile) -> bytes:

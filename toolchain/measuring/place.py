@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolchain.boards.board import Board
-from toolchain.boards.install import Installed, installed
-from toolchain.boards.stock import stocked
+from toolchain.boards.edge_rt.install import Installed, installed
+from toolchain.boards.edge_rt.stock import stocked
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from toolchain.errors import UsageError
-from toolchain.plain_files import open_plain
+from toolchain.files.plain import open_plain
 
 _MOST_HEADER = 10_000  # bytes; as numpy's own
 

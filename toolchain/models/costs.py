@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 import onnx
 from onnx import TensorProto
 
+from toolchain.models.preparing.shapes import Shape, dimensions
 from toolchain.models.recurrent.spec import GATES
-from toolchain.models.shapes import Shape, dimensions
 from toolchain.models.walk import all_nodes, all_tensors
 
 WEIGHT_TYPES = frozenset(

@@ -8,16 +8,16 @@ from pathlib import Path
 import onnx
 from onnx import numpy_helper
 
-from toolchain import atomic
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.files import atomic
 from toolchain.foreign import first_line
-from toolchain.models.cutting import with_output_types
 from toolchain.models.folding.fold import fold
-from toolchain.models.freeze import Array
-from toolchain.models.importer import check_valid
+from toolchain.models.importing.importer import check_valid
 from toolchain.models.options import ModelOptions
-from toolchain.models.prepare import prepared
-from toolchain.models.source import read_source
+from toolchain.models.preparing.cutting import with_output_types
+from toolchain.models.preparing.freeze import Array
+from toolchain.models.preparing.prepare import prepared
+from toolchain.models.reading.source import read_source
 
 
 def export_model(source: str, options: ModelOptions, path: Path) -> None:

@@ -11,12 +11,12 @@ import onnx
 from toolchain.models.costs import count_macs, count_parameters
 from toolchain.models.folding.fold import fold
 from toolchain.models.folding.result import Folded
-from toolchain.models.importer import CONTROL, unsupported_operators
+from toolchain.models.importing.importer import CONTROL, unsupported_operators
 from toolchain.models.options import ModelOptions
-from toolchain.models.prepare import prepared
-from toolchain.models.refusing import inputs_to_freeze, ways_to_cut
-from toolchain.models.shapes import dimensions, dtype_of
-from toolchain.models.source import read_source
+from toolchain.models.preparing.prepare import prepared
+from toolchain.models.preparing.refusing import inputs_to_freeze, ways_to_cut
+from toolchain.models.preparing.shapes import dimensions, dtype_of
+from toolchain.models.reading.source import read_source
 from toolchain.models.walk import all_nodes, input_values, node_name, opset_of
 
 

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from toolchain.models.cutting import with_output_types
-from toolchain.models.empty import check_not_empty
-from toolchain.models.float16 import as_float32
 from toolchain.models.folding.fold import fold
-from toolchain.models.freeze import Array
-from toolchain.models.importer import (
+from toolchain.models.importing.float16 import as_float32
+from toolchain.models.importing.importer import (
     check_valid,
     import_module,
     input_specs,
     output_specs,
 )
+from toolchain.models.judging.softmax import softmax_outputs
 from toolchain.models.options import ModelOptions
-from toolchain.models.prepare import prepared
-from toolchain.models.refusing import check_compiles
+from toolchain.models.preparing.cutting import with_output_types
+from toolchain.models.preparing.empty import check_not_empty
+from toolchain.models.preparing.freeze import Array
+from toolchain.models.preparing.prepare import prepared
+from toolchain.models.preparing.refusing import check_compiles
+from toolchain.models.preparing.shapes import inferred
+from toolchain.models.reading.source import read_source
 from toolchain.models.rewrites import rewrite
-from toolchain.models.shapes import inferred
-from toolchain.models.softmax import softmax_outputs
-from toolchain.models.source import read_source
 from toolchain.models.spec import TensorSpec, check_types
 
 if TYPE_CHECKING:

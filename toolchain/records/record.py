@@ -16,7 +16,7 @@ PASSING_FAILURES = frozenset({"link", "upload"})
 
 # What a record's payload holds.
 METASCHEDULE = "metaschedule"  # a trace, see `traces`
-CPU = "cpu"  # how generated code computes it, see `building.cpu.choice`
+CPU = "cpu"  # how generated code computes it, see `backends.packed.algorithms.choice`
 CPU_DIRECT = "cpu-direct"  # the same where winograd is not wanted: the best without it
 GENERATED = (CPU, CPU_DIRECT)
 DEFAULT = "default"  # nothing: the schedule that a build chooses without a record won

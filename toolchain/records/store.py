@@ -18,9 +18,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from toolchain import answers
-from toolchain.atomic import cannot_write
-from toolchain.config import data_dir
+from toolchain.configuration.settings import data_dir
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.files.atomic import cannot_write
 from toolchain.records import rows, schema
 from toolchain.records.key import RecordKey
 from toolchain.records.record import METASCHEDULE, PASSING_FAILURES, Record

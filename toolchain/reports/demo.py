@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolchain import atomic
+from toolchain.files import atomic
 from toolchain.foreign import printable_lines
 from toolchain.reports.charts import latencies, operators, tuning_curves
 from toolchain.reports.curves import curves

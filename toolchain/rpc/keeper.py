@@ -15,12 +15,12 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from toolchain.boards.answers import ServerSaid
 from toolchain.boards.board import Board
-from toolchain.boards.install import Installed, installed
-from toolchain.boards.ssh import SshTransport
+from toolchain.boards.edge_rt.answers import ServerSaid
+from toolchain.boards.edge_rt.install import Installed, installed
+from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import DeadlineError, Process
-from toolchain.config import settings
+from toolchain.configuration.settings import settings
 from toolchain.errors import ToolchainError
 from toolchain.foreign import last_line, shortened
 from toolchain.rpc.door import Door

@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from toolchain.atomic import cannot_write, private_folder
 from toolchain.boards.board import Board
-from toolchain.config import cache_dir, state_dir
+from toolchain.configuration.settings import cache_dir, state_dir
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.life import Life
+from toolchain.files.atomic import cannot_write, private_folder
+from toolchain.processes.life import Life
 from toolchain.rpc import control, frames, state
 from toolchain.rpc.client import TrackerClient
 from toolchain.rpc.supervisor import READY_S

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from toolchain.config import settings
+from toolchain.configuration.settings import settings
 
 _WAIT_S = 1.0
 # linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from toolchain.atomic import write_text
-from toolchain.config import state_dir
-from toolchain.life import Life
+from toolchain.configuration.settings import state_dir
+from toolchain.files.atomic import write_text
+from toolchain.processes.life import Life
 
 
 @dataclass(frozen=True)

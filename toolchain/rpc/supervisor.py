@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.boards.board import Board
-from toolchain.boards.inventory import find_board
-from toolchain.config import configuration
+from toolchain.boards.inventory.lookup import find_board
+from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.life import Life
+from toolchain.processes.life import Life
 from toolchain.rpc import control, state
 from toolchain.rpc.keeper import Keeper
 from toolchain.rpc.registry import Lease

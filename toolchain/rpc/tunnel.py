@@ -18,13 +18,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from toolchain.boards.address import SshAddress
-from toolchain.boards.hostkeys import known_hosts
-from toolchain.boards.process import kill_group
-from toolchain.boards.route import openssh_options
+from toolchain.boards.inventory.address import SshAddress
+from toolchain.boards.local.process import kill_group
+from toolchain.boards.ssh.hostkeys import known_hosts
+from toolchain.boards.ssh.route import openssh_options
 from toolchain.boards.transport import LostError
 from toolchain.errors import MissingError, ToolchainError
-from toolchain.life import is_stopped
+from toolchain.processes.life import is_stopped
 from toolchain.rpc.control import short_path
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.tied import tied

@@ -11,9 +11,9 @@ from typing import Literal, get_args
 
 from filelock import FileLock, Timeout
 
-from toolchain import config
-from toolchain.atomic import replacing_folder
+from toolchain.configuration import settings as config
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.files.atomic import replacing_folder
 from toolchain.profiles import Profile
 from toolchain.runtime.compile import LIBRARY, PROGRAM, compile_runtime
 from toolchain.runtime.fingerprint import NATIVE, digest_sources, expected_fingerprint

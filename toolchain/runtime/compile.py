@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from toolchain import __version__, config
+from toolchain import __version__
+from toolchain.configuration import settings as config
 from toolchain.errors import MissingError, ToolchainError
-from toolchain.interrupts import uninterrupted
 from toolchain.linking.zig import zig_cache_environment, zig_program
+from toolchain.processes.interrupts import uninterrupted
 from toolchain.runtime.fingerprint import (
     GLIBC_FLOOR,
     NATIVE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolchain import atomic
+from toolchain.files import atomic
 from toolchain.profiles import Profile
 from toolchain.runtime.cache import Runtime
 from toolchain.runtime.fingerprint import GLIBC_FLOOR

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import tvm
 
-from toolchain.building.parameter import Parameter
+from toolchain.lowering.parameter import Parameter
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Record
 from toolchain.records.store import RecordStore

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 import tvm
 
-from toolchain.building.cpu.alone import alone
-from toolchain.building.cpu.choice import GENERAL, Choice, choice_from
-from toolchain.building.cpu.core import Core
-from toolchain.building.cpu.policy import candidates, default_choice, recorded_choice
-from toolchain.building.cpu.rewrite import Made
-from toolchain.building.cpu.work import Work
-from toolchain.building.defaults import default_schedule
-from toolchain.building.tasks import Task
+from toolchain.backends.packed.algorithms.choice import GENERAL, Choice, choice_from
+from toolchain.backends.packed.algorithms.policy import candidates, default_choice, recorded_choice
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.network.alone import alone
+from toolchain.backends.packed.network.rewrite import Made
+from toolchain.backends.packed.recognise.work import Work
+from toolchain.lowering.rows import default_schedule
+from toolchain.lowering.tasks import Task
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Record, generated_kind
 from toolchain.records.store import RecordStore

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import tvm
 
-from toolchain.building.export import export_objects
-from toolchain.building.vectors import target_of_code
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.linking.choice import linker_named
 from toolchain.linking.gate import check_library
+from toolchain.lowering.export import export_objects
+from toolchain.lowering.vectors import target_of_code
 from toolchain.profiles import Profile
 from toolchain.records.record import Failure
 from toolchain.tuning.candidate import Candidate

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median, pstdev
 
-from toolchain.building.tasks import Task
+from toolchain.lowering.tasks import Task
 from toolchain.records.record import Record, now
 from toolchain.tuning.compile import Compiled
 from toolchain.tuning.workbench import Workbench

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from toolchain.building.tasks import Task
+from toolchain.lowering.tasks import Task
 from toolchain.records.record import Failure
 
 

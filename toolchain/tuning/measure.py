@@ -10,11 +10,11 @@ import numpy as np
 import tvm
 
 from toolchain.answers import lie, shown, understood
-from toolchain.boards.answers import Facts
-from toolchain.building.cpu.layout import Array
-from toolchain.building.parameter import Parameter
+from toolchain.backends.packed.layout import Array
+from toolchain.boards.edge_rt.answers import Facts
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
+from toolchain.lowering.parameter import Parameter
 from toolchain.records.record import Failure
 from toolchain.rpc.client import Grant
 from toolchain.rpc.session import connect

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from toolchain.building.cpu.choice import choice_from
-from toolchain.building.tasks import Task
+from toolchain.backends.packed.algorithms.choice import choice_from
+from toolchain.lowering.tasks import Task
 from toolchain.records.record import DEFAULT, GENERATED, Record
 
 

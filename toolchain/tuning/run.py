@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 
 from toolchain import __version__
+from toolchain.backends.packed.core import core_of
 from toolchain.boards.board import Board
 from toolchain.building.build import kinds_for, record_key
-from toolchain.building.cpu.core import core_of
-from toolchain.building.pipeline import fuse
-from toolchain.building.tasks import Task, extract_tasks, tasks_named
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.interrupts import let_signals_end_waits
+from toolchain.lowering.pipeline import fuse
+from toolchain.lowering.tasks import Task, extract_tasks, tasks_named
 from toolchain.models.load import Model
+from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.records.record import Provenance
 from toolchain.records.store import RecordStore
 from toolchain.rpc.lab import joined

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from toolchain.boards.board import Board
 from toolchain.errors import ToolchainError
+from toolchain.processes.worker import Worker
 from toolchain.rpc.client import TrackerClient
 from toolchain.rpc.lab import Lab
-from toolchain.worker import Worker
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from toolchain.building.tasks import Task
+from toolchain.backends.tensorir.traces import function_json
 from toolchain.errors import ToolchainError
+from toolchain.lowering.tasks import Task
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
-from toolchain.records.traces import function_json
 from toolchain.tuning.candidate import Candidate, Search
 from toolchain.tuning.compile import Compiled
 from toolchain.tuning.confirm import Finalist

@@ -10,18 +10,18 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm.tirx import PrimFunc
 
-from toolchain.building.defaults import default_schedule
-from toolchain.building.parameter import Parameter
-from toolchain.building.tasks import Task
+from toolchain.backends.tensorir.rules import tune_context
+from toolchain.backends.tensorir.traces import schedule_from, trace_digest, trace_payload, traced
 from toolchain.errors import ToolchainError
-from toolchain.interrupts import uninterrupted
+from toolchain.lowering.parameter import Parameter
+from toolchain.lowering.rows import default_schedule
+from toolchain.lowering.tasks import Task
+from toolchain.processes.interrupts import uninterrupted
 from toolchain.records.key import RecordKey
 from toolchain.records.record import DEFAULT, METASCHEDULE, Record
 from toolchain.records.store import RecordStore
-from toolchain.records.traces import schedule_from, trace_digest, trace_payload, traced
 from toolchain.tuning.candidate import Candidate
 from toolchain.tuning.measure import Measured
-from toolchain.tuning.space import tune_context
 
 _MAIN = "main"
 _EARLIER = 64  # records of earlier runs that a search begins from

@@ -13,16 +13,17 @@ from queue import SimpleQueue
 import tvm
 
 from toolchain.boards.board import Board
-from toolchain.building.tasks import Task
-from toolchain.config import settings
+from toolchain.configuration.settings import settings
 from toolchain.errors import ToolchainError
-from toolchain.interrupts import let_signals_end_waits
+from toolchain.files.scratch import scratch_folder
+from toolchain.lowering.tasks import Task
 from toolchain.measuring.deadlines import deadline
+from toolchain.processes.interrupts import let_signals_end_waits
+from toolchain.processes.worker import Worker, WorkerDiedError
 from toolchain.rpc.client import Grant
 from toolchain.rpc.lab import Lab
 from toolchain.rpc.session import wait_for_server
 from toolchain.rpc.silence import who_is_silent
-from toolchain.scratch import scratch_folder
 from toolchain.targets.target import BoardTarget
 from toolchain.tuning.candidate import Candidate
 from toolchain.tuning.compile import Compiled, compile_candidate
@@ -30,7 +31,6 @@ from toolchain.tuning.events import Listener, Notice
 from toolchain.tuning.measure import Measured, Request, measure, ready
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.stations import BoardLostError, Station, Stations
-from toolchain.worker import Worker, WorkerDiedError
 
 # One function compiles in 0.1 to 3 s; unrolled ones take LLVM longer on a busy machine.
 _COMPILE_S = 60.0

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.boards import emulated
 from toolchain.boards.board import Board
-from toolchain.boards.install import installed
+from toolchain.boards.edge_rt.install import installed
+from toolchain.boards.emulation import emulated
 from toolchain.boards.provisioning import How, Wish, provision, unprovision
 from toolchain.boards.provisioning.facts import Home, read_facts
-from toolchain.boards.ssh import SshTransport
-from toolchain.config import configuration
+from toolchain.boards.ssh.transport import SshTransport
+from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
 
 pytestmark = pytest.mark.slow
@@ -198,7 +198,7 @@ def test_a_folder_that_takes_nothing_is_told_before_anything_is_written(board: B
 
 def test_a_killed_run_is_continued_by_the_next(board: Board) -> None:
     code = (
-        "from toolchain.boards.inventory import find_board\n"
+        "from toolchain.boards.inventory.lookup import find_board\n"
         "from toolchain.boards.provisioning import How, provision\n"
         "provision(find_board('bench'), how=How(progress=lambda line: print(line, flush=True)))\n"
     )

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.boards.sshd import Sshd, sshd
-from toolchain.boards import emulated
 from toolchain.boards.board import Board
-from toolchain.boards.install import installed
-from toolchain.boards.inventory import local_board
-from toolchain.boards.local import LocalTransport
+from toolchain.boards.edge_rt.install import installed
+from toolchain.boards.emulation import emulated
+from toolchain.boards.inventory.lookup import local_board
+from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.provisioning import How, Wish, provision, unprovision
 from toolchain.boards.provisioning.apply import Root, apply_steps
 from toolchain.boards.provisioning.facts import Home, Policy, read_facts
@@ -27,7 +27,7 @@ from toolchain.boards.provisioning.steps import (
     governor_steps,
     removal_steps,
 )
-from toolchain.boards.ssh import SshTransport
+from toolchain.boards.ssh.transport import SshTransport
 from toolchain.errors import ToolchainError, UsageError
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]

@@ -169,7 +169,7 @@ def _computed(loaded: Sequence[tuple[Case, Any]], folder: Path, pipe: Any) -> It
 def _library(loaded: Sequence[tuple[Case, Any]], folder: Path) -> tuple[Path, Any]:
     """Build one library of all, as `build` does; return it, and what decided how its functions are made."""
     from tests.e2e.onnx_nodes.merged import merged
-    from toolchain.boards.inventory import find_target
+    from toolchain.boards.inventory.lookup import find_target
     from toolchain.building.build import BuildOptions, compile_network
     from toolchain.linking.choice import linker_named
     from toolchain.linking.gate import check_library

@@ -68,11 +68,11 @@ def _plain(reason: str) -> str:
 
 def rules_of(cases: Sequence[Case]) -> list[str]:
     """Return what the code of cases is made by, the first that can be loaded."""
-    from toolchain.boards.inventory import find_target
+    from toolchain.backends.packed.core import core_of
+    from toolchain.boards.inventory.lookup import find_target
     from toolchain.building.apply import pack
-    from toolchain.building.cpu.core import core_of
-    from toolchain.building.pipeline import fuse
-    from toolchain.building.tasks import extract_tasks
+    from toolchain.lowering.pipeline import fuse
+    from toolchain.lowering.tasks import extract_tasks
     from toolchain.models.load import load_model
     from toolchain.models.options import ModelOptions
     from toolchain.targets.target import target_for

@@ -12,8 +12,8 @@ from onnx.backend.test.case.node import gru, lstm, rnn
 from onnx.backend.test.case.test_case import TestCase
 from onnx.compose import add_prefix
 
-from tests.building.cpu.computed import CORES, computed
-from tests.building.cpu.computed import loaded as loaded_here
+from tests.backends.packed.computed import CORES, computed
+from tests.backends.packed.computed import loaded as loaded_here
 from tests.models.recurrent.cases import Case, table, together
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.errors import UsageError

@@ -9,9 +9,9 @@ import onnx
 import tvm
 from tvm import relax
 
+from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.reference import reference_outputs, sample_inputs
 
 
 def loaded(graph: onnx.ModelProto, folder: Path, **options: object) -> Model:

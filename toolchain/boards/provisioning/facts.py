@@ -12,8 +12,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from toolchain.answers import Answer, Word, formed, lie, problem, shown
-from toolchain.boards.answers import text_of
 from toolchain.boards.board import Board
+from toolchain.boards.edge_rt.answers import text_of
 from toolchain.boards.transport import RemoteFile, Transport
 from toolchain.errors import ToolchainError
 from toolchain.foreign import last_line

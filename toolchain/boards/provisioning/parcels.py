@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from toolchain.boards.install import program_path
+from toolchain.boards.edge_rt.install import program_path
 from toolchain.boards.provisioning.steps import Cargo, Parcel
 from toolchain.profiles import Profile
 from toolchain.runtime import arch_of, ensure_runtime

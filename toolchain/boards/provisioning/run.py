@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolchain.boards.board import Board
-from toolchain.boards.install import answering
-from toolchain.boards.local import LocalTransport
+from toolchain.boards.edge_rt.install import answering
+from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.provisioning.apply import Root, apply_steps, become_root, can_become_root
 from toolchain.boards.provisioning.checks import (
     account_is_ours,
@@ -33,7 +33,7 @@ from toolchain.boards.provisioning.steps import (
     install_steps,
     removal_steps,
 )
-from toolchain.boards.ssh import SshTransport
+from toolchain.boards.ssh.transport import SshTransport
 from toolchain.errors import ToolchainError, UsageError
 
 

@@ -7,8 +7,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from toolchain.boards.edge_rt.stock import KEEP_PROGRAMS, surplus
 from toolchain.boards.provisioning.facts import RECORD, Facts, Policy
-from toolchain.boards.stock import KEEP_PROGRAMS, surplus
 from toolchain.boards.transport import RemoteFile
 
 # Every script takes what it works on as arguments: nothing is spliced into shell text.

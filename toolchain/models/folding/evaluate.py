@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.folding.constants import Array, Constant
-from toolchain.models.opsets import for_onnxruntime
-from toolchain.onnxruntime_import import onnxruntime
+from toolchain.models.reading.opsets import for_onnxruntime
 
 KEPT = 256
 """Sessions kept for nodes of the same kind: making one takes a thousand times as long as running it."""

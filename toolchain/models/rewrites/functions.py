@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import defs
 
-from toolchain.models.modernise import spell_out
+from toolchain.models.preparing.modernise import spell_out
 from toolchain.models.rewrites.graph import Graph
 
 DEFINED = (

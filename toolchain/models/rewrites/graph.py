@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from toolchain.models.shapes import dtype_of
+from toolchain.models.preparing.shapes import dtype_of
 from toolchain.models.walk import opset_of
 
 Array = np.ndarray[Any, Any]

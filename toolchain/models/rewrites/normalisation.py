@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from toolchain.models.fold import CONVOLUTIONS
+from toolchain.models.preparing.batch_norms import CONVOLUTIONS
 from toolchain.models.rewrites.functions import with_its_body
 from toolchain.models.rewrites.graph import Graph
 from toolchain.models.walk import attributes_of

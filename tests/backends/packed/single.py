@@ -1,0 +1,159 @@
+"""Single convolutions: generated for any choice, compiled together, run on packed numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tvm
+from tvm import te, topi
+
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.generators import GENERATORS
+from toolchain.backends.packed.algorithms.tile import candidates
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.layout import Array, Layout, dense_layout
+from toolchain.backends.packed.recognise.convolution import Convolution, convolution
+from toolchain.backends.packed.recognise.read import Read, read, shape_of
+from toolchain.profiles import load_profile
+from toolchain.targets.target import target_for
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A 2-D convolution; bias, another value of the output's shape and ReLU follow.
+
+    A kernel or a pad of one number is of both axes.
+    """
+
+    ci: int
+    co: int
+    size: tuple[int, int]
+    kernel: int | tuple[int, int] = 3
+    stride: int = 1
+    pad: int | tuple[int, int] = 1
+    groups: int = 1
+    batch: int = 1
+    dilation: int = 1
+
+    def read(self) -> tuple[Read, Convolution]:
+        """Return what the unpacked function computes."""
+        x = te.placeholder((self.batch, self.ci, *self.size), name="x")
+        w = te.placeholder((self.co, self.ci // self.groups, *_both(self.kernel)), name="w")
+        if self.groups > 1:
+            y = topi.nn.group_conv2d_nchw(x, w, self.stride, self.pad, self.dilation, self.groups)
+        else:
+            y = topi.nn.conv2d_nchw(x, w, self.stride, self.pad, self.dilation)
+        bias = te.placeholder((1, self.co, 1, 1), name="bias")
+        other = te.placeholder(y.shape, name="other")
+        out = topi.nn.relu(topi.add(topi.add(y, bias), other))
+        found = read(te.create_prim_func([x, w, bias, other, out]))
+        conv = convolution(found)
+        assert conv is not None
+        return found, conv
+
+    def expected(self, x: Array, w: Array, bias: Array, other: Array) -> Array:
+        """Return what it must compute, in float64."""
+        s = self.stride
+        padded = np.pad(x.astype("f8"), [(0, 0), (0, 0), *((pad, pad) for pad in _both(self.pad))])
+        total = other.astype("f8") + bias
+        high, wide = total.shape[2:]
+        each, own = self.co // self.groups, self.ci // self.groups
+        for g, i, j in np.ndindex(self.groups, *_both(self.kernel)):
+            y, x0 = i * self.dilation, j * self.dilation
+            part = padded[:, g * own : (g + 1) * own, y : y + s * high : s, x0 : x0 + s * wide : s]
+            mine = slice(g * each, (g + 1) * each)
+            total[:, mine] += np.einsum("nchw,oc->nohw", part[..., :high, :wide], w[mine, :, i, j])
+        return np.maximum(total, 0)
+
+
+def _both(extent: int | tuple[int, int]) -> tuple[int, int]:
+    return extent if isinstance(extent, tuple) else (extent, extent)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer, generated for one choice.
+
+    Attributes
+    ----------
+    halo
+        Zeros around the output, on every side.
+    """
+
+    layer: Layer
+    choice: Choice
+    halo: int = 0
+
+
+def spread(layers: Sequence[Layer], core: Core) -> list[Case]:
+    """Return layers with the first, the middle and the last of their choices, or about so."""
+    cases = []
+    for layer in layers:
+        choices = candidates(layer.read()[1], core)
+        cases += [Case(layer, choice, halo=i % 2) for i, choice in enumerate(choices[:: len(choices) // 2])]
+    return cases
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A compiled case: its function, its packed arguments (the output last), and what is due."""
+
+    case: Case
+    run: Callable[..., None]
+    arguments: list[Array]
+    expected: Array
+    output: Layout
+
+    def error(self, output: Array) -> float:
+        """Return how far the packed output is from what is due, infinite where padding is not zero."""
+        found = self.output.unpack(output, self.expected.shape)
+        if not np.array_equal(self.output.pack(found), output):
+            return np.inf
+        return float(np.abs(found - self.expected).max() / np.abs(self.expected).max())
+
+
+def ready(cases: Sequence[Case], core: Core) -> list[Ready]:
+    """Compile cases, all as one module, for any x86-64."""
+    made = [function(case, core) for case in cases]
+    module = tvm.IRModule(
+        {f"f{i}": func.with_attr("global_symbol", f"f{i}") for i, (func, *_) in enumerate(made)}
+    )
+    library = tvm.compile(module, target_for(load_profile("x86_64")).target)
+    return [
+        Ready(case, library[f"f{i}"], arguments, expected, output)
+        for i, (case, (_func, arguments, expected, output)) in enumerate(zip(cases, made, strict=True))
+    ]
+
+
+def wrong(cases: Sequence[Case], core: Core) -> list[str]:
+    """Return the cases that compute something else than numpy, and by how much."""
+    found = []
+    for each in ready(cases, core):
+        tensors = [tvm.runtime.tensor(argument) for argument in each.arguments]
+        each.run(*tensors)
+        error = each.error(tensors[-1].numpy())
+        if not error < 1e-5:
+            found.append(f"{each.case}: {error:.1e}")
+    return found
+
+
+def function(case: Case, core: Core) -> tuple[tvm.tirx.PrimFunc, list[Array], Array, Layout]:
+    random = np.random.default_rng(0)
+    found, conv = case.layer.read()
+    values = [random.standard_normal(shape_of(param)).astype("float32") for param in found.params]
+    vector = core.lanes if conv.ci >= core.lanes else 1
+    plain = dense_layout(core.lanes, 4)
+    output = replace(plain, halo=(case.halo,) * 4)
+    generator = GENERATORS[case.choice.algorithm]
+    assert generator.halo is not None
+    layouts = [Layout(vector, generator.halo(conv, case.choice)), None, plain, plain, output]
+    weight = generator.weight(values[1], conv, case.choice, core, vector)
+    func = generator.function(found, conv, case.choice, layouts, core)
+    packed = [
+        weight if layout is None else layout.pack(value)
+        for value, layout in zip(values, layouts, strict=True)
+    ]
+    packed[-1] = np.full_like(packed[-1], np.nan)  # so that what is not written shows
+    return func, packed, case.layer.expected(*values[:-1]), output

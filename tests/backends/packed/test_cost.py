@@ -1,0 +1,58 @@
+"""Estimates order what they are there to order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.backends.packed.unbuffered import conv3x3
+from toolchain.backends.packed.algorithms import direct, winograd
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.cost import Cost, cost, rates
+from toolchain.backends.packed.algorithms.tile import direct_tile
+from toolchain.backends.packed.algorithms.winograd_tile import winograd_tile
+from toolchain.backends.packed.core import Core
+
+AVX512 = Core(16, 32, "broadcast", 1)
+CONV = conv3x3(64, 64, 56)
+
+
+def test_bytes_are_those_of_the_packed_weight() -> None:
+    weight = np.zeros((40, 24, 3, 3), "f4")
+    conv = conv3x3(24, 40, 14)
+    packed = direct.pack_weight(weight, conv, Choice("direct", 1, 7), 16, 16)
+    assert cost(Choice("direct", 1, 7), conv, AVX512).weights == packed.nbytes
+    for blocks, tile in ((1, (4, 4)), (3, (2, 2)), (1, (1, 2))):
+        choice = Choice("winograd", blocks, 4, tile=tile)
+        packed = winograd.pack_weight(weight, conv, choice, 16)
+        assert cost(choice, conv, AVX512).weights == packed.nbytes
+
+
+def test_more_of_anything_costs_more() -> None:
+    for choice in (direct_tile(CONV, AVX512), winograd_tile(CONV, AVX512)):
+        assert choice is not None
+        seconds = cost(choice, CONV, AVX512).seconds
+        assert cost(choice, replace(CONV, batch=2), AVX512).seconds > seconds
+        assert cost(choice, replace(CONV, ci=128), AVX512).seconds > seconds
+        assert cost(choice, CONV, replace(AVX512, threads=2)).seconds < seconds
+
+
+def test_pieces_that_leave_a_core_idle_cost_more() -> None:
+    two = replace(AVX512, threads=2)
+    whole, halves = (cost(Choice("winograd", 2, 14, rows, (4, 4)), CONV, two).seconds for rows in (14, 7))
+    assert whole > 1.5 * halves
+
+
+def test_what_no_register_holds_is_no_class() -> None:
+    with pytest.raises(KeyError):
+        rates(replace(AVX512, lanes=32))
+
+
+def test_time_wins_and_bytes_win_ties() -> None:
+    assert Cost(1.0, 100).beats(Cost(1.2, 10))
+    assert not Cost(1.2, 10).beats(Cost(1.0, 100))
+    assert Cost(1.03, 10).beats(Cost(1.0, 100))
+    assert not Cost(1.0, 100).beats(Cost(1.03, 10))
+    assert not Cost(1.0, 10).beats(Cost(1.0, 10))

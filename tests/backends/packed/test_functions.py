@@ -1,0 +1,96 @@
+"""What is read of a network's functions, and whose choice decides for what was cut from one."""
+
+from __future__ import annotations
+
+import tvm
+import tvm_ffi
+from tvm import relax, te, tirx, topi
+
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.policy import default_choice
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.network.alone import alone
+from toolchain.backends.packed.network.functions import Functions, called, variables
+from toolchain.backends.packed.recognise.work import Work
+
+CORE = Core(8, 16, "broadcast", 2)
+
+
+def attention() -> tirx.PrimFunc:
+    """Return softmax(q k^T) v, as one function."""
+    q, k, v = (te.placeholder(shape, name=name) for name, shape in zip("qkv", SHAPES, strict=True))
+    scores = topi.nn.softmax(topi.nn.batch_matmul(q, k))
+    out = topi.nn.batch_matmul(scores, v, transpose_b=False)
+    return te.create_prim_func([q, k, v, out]).without_attr("global_symbol")
+
+
+SHAPES = ((2, 5, 8), (2, 7, 8), (2, 7, 8))
+
+
+def test_a_function_is_read_once_and_an_unreadable_one_is_none() -> None:
+    empty = te.placeholder((0, 4), name="x")
+    func = te.create_prim_func([empty, te.compute((0, 4), lambda i, j: empty[i, j])])
+    functions = Functions(tvm.IRModule({"attention": attention(), "empty": func}), CORE)
+    found = functions["attention"]
+    assert found is not None
+    assert found is functions["attention"]
+    assert [work is not None for _part, work in found.parts] == [True, False, True]
+    assert functions["empty"] is None
+
+
+def test_one_that_stores_elsewhere_than_at_its_axes_is_none() -> None:
+    x = te.placeholder((8,), name="x")
+    func = te.create_prim_func([x, te.compute((8,), lambda i: x[i] + 1.0)])
+
+    def turned(store: tirx.BufferStore, _mutator: object) -> tirx.BufferStore:
+        return tirx.BufferStore(store.buffer, store.value, [7 - store.indices[0]])
+
+    other = tvm_ffi.structural_mutate(func, [(tirx.BufferStore, turned)])
+    functions = Functions(tvm.IRModule({"straight": func, "turned": other}), CORE)
+    assert functions["straight"] is not None
+    assert functions["turned"] is None
+
+
+def test_only_the_first_contraction_has_the_functions_name() -> None:
+    names = []
+
+    def choose(name: str | None, work: Work) -> Choice | None:
+        names.append(name)
+        return default_choice(work, CORE, use_winograd=False)
+
+    inputs = [relax.Var(f"x{at}", relax.TensorType(shape, "float32")) for at, shape in enumerate(SHAPES)]
+    builder = relax.BlockBuilder()
+    with builder.function("main", inputs):
+        name = builder.add_func(attention(), "attention")
+        result = relax.call_tir(name, inputs, relax.TensorType((2, 5, 8), "float32"))
+        builder.emit_func_output(builder.emit(result))
+    call = builder.finalize()["main"].body.blocks[0].bindings[0].value
+    made = alone(attention(), call, CORE, choose, lambda _name: attention())
+    assert names == ["attention", None]
+    assert [parameter.shape for parameter in made.parameters] == [(2, 5, 8), (2, 7, 8), (2, 5, 7)]
+
+
+def test_a_function_of_two_outputs_stands_alone_too() -> None:
+    """Such as a recurrent layer's: its tuner starts from it."""
+    x = te.placeholder((4, 8), name="x")
+    total = te.compute((4, 8), lambda i, j: x[i, j] + x[i, j], name="sum")
+    square = te.compute((4, 8), lambda i, j: x[i, j] * x[i, j], name="square")
+    func = te.create_prim_func([x, total, square]).without_attr("global_symbol")
+    ty = relax.TensorType((4, 8), "float32")
+    builder = relax.BlockBuilder()
+    given = relax.Var("given", ty)
+    with builder.function("main", [given]):
+        name = builder.add_func(func, "both")
+        builder.emit_func_output(builder.emit(relax.call_tir(name, [given], [ty, ty])))
+    call = builder.finalize()["main"].body.blocks[0].bindings[0].value
+    made = alone(func, call, CORE, lambda _name, _work: None, lambda _name: func)
+    assert [parameter.shape for parameter in made.parameters] == [(4, 8)] * 3
+
+
+def test_calls_and_variables_of_expressions() -> None:
+    x, y = (relax.Var(name, relax.TensorType((2, 5, 8), "float32")) for name in "xy")
+    call = relax.call_tir(tvm.ir.GlobalVar("f"), [x, y, x], relax.TensorType((2,), "float32"))
+    assert called(call) == "f"
+    assert called(relax.Tuple([x, y])) is None
+    assert variables(relax.Tuple([call, y])) == [x, y, x, y]
+    assert variables(relax.const(1.0)) == []

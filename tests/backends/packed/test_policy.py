@@ -1,0 +1,96 @@
+"""Which algorithm a convolution gets, and what a tuner may try."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.backends.packed.unbuffered import conv3x3
+from toolchain.backends.packed.algorithms.choice import GENERAL, Choice
+from toolchain.backends.packed.algorithms.cost import cost
+from toolchain.backends.packed.algorithms.policy import candidates, default_choice, legal, recorded_choice
+from toolchain.backends.packed.algorithms.winograd_tile import error
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.recognise.convolution import Convolution
+from toolchain.errors import ToolchainError
+
+AVX512 = Core(16, 32, "broadcast", 1)
+AVX2 = Core(8, 16, "broadcast", 2)
+AARCH64 = Core(4, 32, "lanes", 2)
+ARMV7 = Core(4, 16, "lanes", 2)
+CORES = [AVX512, AVX2, AARCH64, ARMV7, Core(4, 16, "broadcast", 4)]
+LAYERS = [conv3x3(64, 64, 56), conv3x3(128, 128, 28), conv3x3(256, 256, 14), conv3x3(48, 40, 17, batch=3)]
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("conv", LAYERS)
+def test_winograd_is_chosen_where_images_are_large_enough(conv: Convolution, core: Core) -> None:
+    choice = default_choice(conv, core, True)
+    assert choice is not None
+    assert choice.algorithm == "winograd"
+    assert legal(choice, conv, core)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("conv", LAYERS)
+def test_winograd_off_is_never_winograd(conv: Convolution, core: Core) -> None:
+    choice = default_choice(conv, core, False)
+    assert choice is not None
+    assert choice.algorithm == "direct"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"stride": (2, 2)},
+        {"dilation": (2, 2)},
+        {"kernel": (1, 1)},
+        {"kernel": (9, 9)},
+        {"groups": 2},
+        {"ci": 3},
+        {"size": (56,), "out": (56,), "kernel": (3,), "stride": (1,), "dilation": (1,), "pads": (1, 1)},
+    ],
+)
+def test_other_convolutions_are_not_winograds(changed: dict[str, object]) -> None:
+    conv = replace(conv3x3(64, 64, 56), **changed)
+    choice = default_choice(conv, AVX512, True)
+    assert choice is not None
+    assert choice.algorithm == "direct"
+    assert all(each.algorithm != "winograd" for each in candidates(conv, AVX512))
+
+
+def test_a_7x7_layer_of_512_channels_is_not_given_the_largest_weights() -> None:
+    for core in (AVX512, AVX2, AARCH64, ARMV7):
+        conv = conv3x3(512, 512, 7)
+        choice, direct = default_choice(conv, core, True), default_choice(conv, core, False)
+        assert choice is not None and direct is not None
+        assert cost(choice, conv, core).weights <= 2 * cost(direct, conv, core).weights
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("conv", [*LAYERS, conv3x3(512, 512, 7)])
+def test_candidates_begin_with_the_default_and_are_legal_and_different(conv: Convolution, core: Core) -> None:
+    found = candidates(conv, core)
+    assert found[0] == default_choice(conv, core, True)
+    assert len(set(found)) == len(found)
+    assert all(legal(choice, conv, core) for choice in found)
+    assert {choice.algorithm for choice in found} == {"direct", "winograd"}
+    assert all(error(conv, choice.tile) <= 1e-5 for choice in found if choice.tile)
+
+
+def test_errors_grow_with_the_channels() -> None:
+    few, many = conv3x3(64, 64, 56), conv3x3(512, 64, 56)
+    assert error(few, (1, 4)) < error(few, (4, 4)) < error(many, (4, 4)) < error(many, (6, 6))
+
+
+def test_a_recorded_winograd_is_left_out_where_none_is_wanted() -> None:
+    conv = LAYERS[0]
+    payload = Choice("winograd", 2, 8, 1, (4, 4)).to_json()
+    assert recorded_choice(payload, conv, AVX512, True) == Choice("winograd", 2, 8, 1, (4, 4))
+    with pytest.raises(ToolchainError, match="none for this task"):
+        recorded_choice(payload, conv, AVX512, False)
+
+
+def test_a_record_of_the_general_rule_is_no_choice() -> None:
+    assert recorded_choice(GENERAL.to_json(), LAYERS[0], AVX512, True) is None

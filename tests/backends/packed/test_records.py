@@ -1,0 +1,112 @@
+"""Records of choices, and what a build makes of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.building.measured import add, check_outputs
+from toolchain.backends.packed.core import core_of
+from toolchain.boards.inventory.lookup import find_target
+from toolchain.building.build import BuildOptions, BuildResult, build
+from toolchain.bundles.read import read_bundle
+from toolchain.lowering.tasks import Task
+from toolchain.models.load import Model
+from toolchain.records.record import CPU, CPU_DIRECT
+from toolchain.records.store import RecordStore
+from toolchain.targets.target import target_for
+from toolchain.tuning.choice_search import ChoiceSearch
+
+
+def search(task: Task) -> ChoiceSearch:
+    """Return the space of a task on this host, its default known."""
+    found = ChoiceSearch(task, core_of(target_for(find_target("local").profile)), use_winograd=True)
+    found.default()
+    return found
+
+
+def add_defaults(store: RecordStore, built: BuildResult, kind: str) -> None:
+    """Record for each task what a build without records chose."""
+    for decision in built.decisions:
+        add(store, decision.task, find_target("local"), kind, search(decision.task).default().payload)
+
+
+def test_a_choice_decides_and_the_manifest_says_so(
+    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+) -> None:
+    target = find_target("local")
+    searches = {decision.task.id: search(decision.task) for decision in built.decisions}
+    tasks = {decision.task.id: decision.task for decision in built.decisions}
+    first, second = [name for name, found in searches.items() if found.space][:2]
+    add(store, tasks[first], target, CPU, searches[first].space[0].to_json())
+    add(store, tasks[second], target, CPU, searches[second].default().payload)
+    result = build(model, target, store, tmp_path)
+    assert result.to_json()["tasks"] == {"total": len(tasks), "tuned": 2, "improved": 1}
+    assert result.to_json()["warnings"] == []
+    facts = {task.id: task for task in read_bundle(result.bundle).manifest.tasks}
+    assert (facts[first].tuned, facts[first].improved, facts[first].source) == (True, True, "exact")
+    assert (facts[second].tuned, facts[second].improved) == (True, False)
+    assert facts[first].rule == searches[first].space[0].algorithm
+    assert result.library_sha256 != built.library_sha256
+    check_outputs(result.library, model)
+
+
+def test_records_of_the_defaults_change_nothing_but_the_manifest(
+    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+) -> None:
+    target = find_target("local")
+    add_defaults(store, built, CPU)
+    result = build(model, target, store, tmp_path, BuildOptions(require_tuned=True))
+    assert result.to_json()["tasks"] == {
+        "total": len(built.decisions),
+        "tuned": len(built.decisions),
+        "improved": 0,
+    }
+    assert result.library_sha256 == built.library_sha256
+
+
+def test_what_was_found_without_winograd_decides_only_without(
+    model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
+) -> None:
+    target = find_target("local")
+    add_defaults(store, built, CPU_DIRECT)
+    assert build(model, target, store, tmp_path).to_json()["tasks"]["tuned"] == 0
+    off = replace(model, options=replace(model.options, winograd="off"))
+    assert build(off, target, store, tmp_path).to_json()["tasks"]["tuned"] == len(built.decisions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",  # one for each of the network's direct convolutions
+    [
+        ({"columns": 1000}, {"blocks": 64}, {"rows": 0}),
+        (
+            {"algorithm": "winograd", "tile": [5, 5]},
+            {"algorithm": "depthwise", "blocks": 0},
+            {"columns": "eight"},
+        ),
+        ({"algorithm": "dense"}, {"algorithm": "nosuch"}, {"unknown": 1}),
+    ],
+    ids=str,
+)
+def test_choices_that_are_none_of_the_task_warn_and_the_default_is_taken(
+    model: Model,
+    built: BuildResult,
+    store: RecordStore,
+    tmp_path: Path,
+    changes: tuple[dict[str, object], ...],
+) -> None:
+    target = find_target("local")
+    tasks = [each.task for each in built.decisions if each.rule in ("direct", "winograd")]
+    for task, change in zip(tasks, changes, strict=True):
+        payload = json.dumps({**json.loads(search(task).default().payload), **change})
+        add(store, task, target, CPU, payload)
+    result = build(model, target, store, tmp_path)
+    assert result.to_json()["tasks"] == {"total": len(built.decisions), "tuned": 0, "improved": 0}
+    warnings = {decision.task.id: decision.warning for decision in result.decisions if decision.warning}
+    assert list(warnings) == [task.id for task in tasks]
+    assert all("choice" in warning and "--fresh" in warning for warning in warnings.values())
+    assert result.library_sha256 == built.library_sha256

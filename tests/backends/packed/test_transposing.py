@@ -1,0 +1,76 @@
+"""Values come into packed layouts and out of them as numpy puts them there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.backends.packed.computed import CORES, HALF_CORES, named
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.general.convert import copy_function
+from toolchain.backends.packed.general.transposing import applies
+from toolchain.backends.packed.layout import Layout
+from toolchain.profiles import load_profile
+from toolchain.targets.target import target_for
+
+NONE = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Case:
+    shape: tuple[int, ...]
+    halo: tuple[int, ...] = NONE
+
+
+CASES = (
+    Case((1, 32, 7, 9)),  # rows that are shorter than vectors follow each other
+    Case((2, 21, 5, 33), (1, 0, 2, 3)),
+    Case((1, 3, 4, 64), (1, 1, 1, 1)),  # fewer channels than a block has
+    Case((2, 40, 1, 31)),
+    Case((1, 17, 300), (4, 0)),
+    Case((3, 20, 70), (0, 0)),
+    Case((1, 24, 3, 4, 32), (1, 1, 1, 1, 1, 1)),
+    Case((1, 36, 96, 97)),  # enough to share out the squares of one row
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "core",
+    [
+        *CORES[1:],
+        pytest.param(CORES[0], marks=pytest.mark.full),
+        pytest.param(HALF_CORES[0], marks=pytest.mark.full),
+    ],
+    ids=named,
+)
+def test_there_and_back(core: Core) -> None:
+    functions = {}
+    for i, case in enumerate(CASES):
+        layout = Layout(core.lanes, case.halo)
+        for kind, way in (("pack", (None, layout)), ("unpack", (layout, None))):
+            name = f"{kind}{i}"
+            func = copy_function(case.shape, core.dtype, *way, core)
+            functions[name] = func.with_attr("global_symbol", name)
+    library = tvm.compile(tvm.IRModule(functions), target_for(load_profile("x86_64")).target)
+    random = np.random.default_rng(0)
+    for i, case in enumerate(CASES):
+        layout = Layout(core.lanes, case.halo)
+        x = random.standard_normal(case.shape).astype(core.dtype)
+        packed = layout.pack(x)
+        out = tvm.runtime.tensor(np.full_like(packed, np.nan))
+        library[f"pack{i}"](tvm.runtime.tensor(x), out)
+        assert np.array_equal(out.numpy(), packed), case
+        back = tvm.runtime.tensor(np.full_like(x, np.nan))
+        library[f"unpack{i}"](tvm.runtime.tensor(packed), back)
+        assert np.array_equal(back.numpy(), x), case
+
+
+def test_squares_that_would_be_mostly_done_twice_are_left_to_the_general_rule() -> None:
+    assert applies((1, 32, 28, 28), Layout(16, (1, 1, 1, 1)))
+    assert not applies((1, 32, 17, 17), Layout(16, (1, 1, 1, 1)))
+    assert not applies((1, 32, 3, 3), Layout(16, NONE))
+    assert applies((1, 32, 7, 7), Layout(16, NONE))

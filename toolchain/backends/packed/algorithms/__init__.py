@@ -1,0 +1,1 @@
+"""The ways to compute contractions, and which of them is chosen."""

@@ -1,0 +1,258 @@
+"""Products of matrices on plain values.
+
+A tile of `columns` rows x `blocks` vectors of the output is kept in vector registers while it sums up.
+What is multiplied from the right lies in panels (inner, blocks * lanes): a constant is packed so when the
+network is compiled, a variable into a local panel for every piece of work, unless it is read only once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+from tvm import tirx
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.loops.emit import Layouts, build, grid, pieces, places, tiles, when
+from toolchain.backends.packed.loops.prefetch import LINE, prefetch
+from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.recognise.expressions import bind, epilogue, inlined, substitute
+from toolchain.backends.packed.recognise.matmul import Matmul, Operand
+from toolchain.backends.packed.recognise.read import Expr, Read, shape_of
+
+# Where b is read: (inner, column of the group) -> the value.
+Right = Callable[[Expr, Expr], Expr]
+_FEW = 4  # rows up to which weights cannot be loaded as fast as they are used
+_AHEAD = 2048  # numbers: of 1024 to 8192, which brought a tenth of the bandwidth from memory, the middle
+
+
+def weight_shape(work: Matmul, choice: Choice, lanes: int) -> tuple[int, ...]:
+    """Return (batch, n / (N V), k, N V): N vectors of V columns lie side by side."""
+    wide = choice.blocks * lanes
+    batch = prod(extent for extent, read in zip(work.batch.extents, work.batch_of_b, strict=True) if read)
+    return (batch, -(-work.columns.extent // wide), work.inner.extent, wide)
+
+
+def pack_weight(weight: Array, work: Matmul, choice: Choice, lanes: int) -> Array:
+    """Return a constant right operand as `dense` reads it."""
+    batch, groups, inner, wide = weight_shape(work, choice, lanes)
+    matrix = work.matrix(weight)
+    padded = np.pad(matrix, [(0, 0), (0, 0), (0, groups * wide - matrix.shape[2])])
+    return np.ascontiguousarray(padded.reshape(batch, inner, groups, wide).transpose(0, 2, 1, 3))
+
+
+def dense(read: Read, work: Matmul, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
+    """Return the function of a product of matrices, epilogue included.
+
+    Parameters
+    ----------
+    layouts
+        None of them packed.
+    """
+    if any(layouts):
+        raise ValueError(f"{work.y.name}: a product works on plain values")
+    return build(lambda: _Dense(read, work, choice, core).emit())
+
+
+class _Dense:
+    def __init__(self, read: Read, work: Matmul, choice: Choice, core: Core) -> None:
+        self.read, self.work, self.choice, self.core = read, work, choice, core
+        self.lanes, self.wide = core.lanes, core.lanes * choice.blocks
+        self.rows, self.columns, self.inner = work.rows.extent, work.columns.extent, work.inner.extent
+        self.groups = -(-self.columns // self.wide)
+        self.analyzer = Analyzer()
+        self.dtype = str(work.a.buffer.dtype)  # of the products; `y` may be wider
+        self.zero = tirx.const(0, self.dtype)
+        self.arguments = []
+        for param in read.params:
+            packed = work.weight is not None and param.same_as(work.weight)
+            shape = weight_shape(work, choice, core.lanes) if packed else shape_of(param)
+            self.arguments.append(ir.arg(param.name, ir.buffer(shape, str(param.dtype))))
+
+    def emit(self) -> None:
+        """Emit all pieces: a group of columns and some tiles of rows of one batch."""
+        size = self.choice.columns
+        full, rest = divmod(self.rows, size)
+        steps = min(self.choice.rows, -(-self.rows // size))
+        bands = -(-self.rows // (size * steps))
+        inner = [bands, self.groups] if self.choice.order == "rows" else [self.groups, bands]
+        space = [*self.work.batch.extents, *inner]
+        with pieces(space, self.analyzer) as (*batch, one, other):
+            band, group = (one, other) if self.choice.order == "rows" else (other, one)
+            right = self._right(batch, group)
+            if full:
+                count = steps if full == bands * steps else tirx.min(steps, full - band * steps)
+                with ir.serial(0, count) as step:
+                    first = self.analyzer.simplify((band * steps + bind(self.analyzer, step, steps)) * size)
+                    self._tile(batch, group, first, size, right)
+            if rest:
+                last = self.analyzer.simplify(tirx.EQ(band, bands - 1))
+                with when(None if bands == 1 else last):
+                    self._tile(batch, group, tirx.IntImm("int32", full * size), rest, right)
+
+    def _right(self, batch: list[Expr], group: Expr) -> Right:
+        """Return what reads b, packed into a panel first where that pays."""
+        work = self.work
+        if work.weight is not None:
+            weight = self.arguments[self.read.parameter(work.weight)]
+            number: Expr = tirx.IntImm("int32", 0)
+            for place, extent, read in zip(batch, work.batch.extents, work.batch_of_b, strict=True):
+                if read:
+                    number = number * extent + place
+            return lambda k, column: weight[(number, group, k, column)]
+        once = self.rows <= self.choice.columns and self.columns % self.wide == 0
+        if once and work.b.runs_along(work.columns):
+            return lambda k, column: self._load(work.b, batch, None, k, group * self.wide + column)
+        panel = ir.alloc_buffer((self.inner, self.wide), self.dtype)
+        self._fill(panel, batch, group)
+        return lambda k, column: panel[k, column]
+
+    def _fill(self, panel: tirx.Buffer, batch: list[Expr], group: Expr) -> None:
+        """Copy the group's columns of b, and zeros for columns that there are none."""
+        work, analyzer = self.work, self.analyzer
+
+        def copy(k: Expr, column: Expr) -> None:
+            at = analyzer.simplify(group * self.wide + column)
+            value = self._load(work.b, batch, None, k, at)
+            if not analyzer.can_prove(at < self.columns):
+                value = tirx.if_then_else(at < self.columns, value, self.zero)
+            ir.buffer_store(panel, value, [k, column])
+
+        if not work.b.runs_along(work.columns):
+            with ir.serial(0, self.wide) as column, ir.serial(0, self.inner) as k:
+                copy(bind(analyzer, k, self.inner), bind(analyzer, column, self.wide))
+            return
+        with ir.serial(0, self.inner) as k:
+            bind(analyzer, k, self.inner)
+            for place in range(self.choice.blocks):
+                start = place * self.lanes
+
+                def whole(start: int = start) -> None:
+                    with ir.vectorized(0, self.lanes) as lane:
+                        column = bind(analyzer, lane, self.lanes) + start
+                        value = self._load(work.b, batch, None, k, group * self.wide + column)
+                        ir.buffer_store(panel, value, [k, column])
+
+                def part(start: int = start) -> None:
+                    with ir.serial(0, self.lanes) as lane:
+                        copy(k, bind(analyzer, lane, self.lanes) + start)
+
+                self._branch(group, place, whole, part)
+
+    def _branch(
+        self, group: Expr, place: int, whole: Callable[[], None], part: Callable[[], None] | None
+    ) -> None:
+        """Emit what is done for a vector inside the matrix, and for one that is not, or not wholly."""
+        inside = self.analyzer.simplify(group * self.choice.blocks + place < self.columns // self.lanes)
+        if self.analyzer.can_prove(inside):
+            whole()
+        elif self.analyzer.can_prove(tirx.Not(inside)):
+            if part is not None:
+                part()
+        else:
+            with ir.If(inside):
+                with ir.Then():
+                    whole()
+                if part is not None:
+                    with ir.Else():
+                        part()
+
+    def _load(
+        self, operand: Operand, batch: list[Expr], row: Expr | None, k: Expr | None, column: Expr | None
+    ) -> Expr:
+        """Return an operand's value, computed in place where it is stored nowhere."""
+        index = self._index(operand, batch, row, k, column)
+        return inlined(self.read, self._stored, self.analyzer)(operand.buffer, index)
+
+    def _stored(self, buffer: tirx.Buffer, index: list[Expr]) -> Expr | None:
+        place = self.read.place(buffer)
+        return None if place is None else tirx.BufferLoad(self.arguments[place], index)
+
+    def _index(
+        self, operand: Operand, batch: list[Expr], row: Expr | None, k: Expr | None, column: Expr | None
+    ) -> list[Expr]:
+        work = self.work
+        bound = list(zip(work.batch.vars, batch, strict=True))
+        for axes, place in ((work.rows, row), (work.inner, k), (work.columns, column)):
+            if place is not None:
+                bound += zip(axes.vars, places(place, axes.extents, self.analyzer), strict=True)
+        return [self.analyzer.simplify(substitute(each, bound, tirx.BufferLoad)) for each in operand.index]
+
+    def _tile(self, batch: list[Expr], group: Expr, first: Expr, size: int, right: Right) -> None:
+        """Emit one tile, its rows from `first`."""
+        lanes, analyzer = self.lanes, self.analyzer
+        sums = Sums(self.choice.blocks, size, lanes, self.dtype, self.inner)
+        sums.clear()
+
+        def add(row: Expr, x: Expr, k: Expr) -> None:
+            sums.add(row, lambda place, lane: x * right(k, place * lanes + bind(analyzer, lane, lanes)))
+
+        if self.core.form == "lanes":
+            for start, count, width in tiles(self.inner, lanes):
+                inputs = ir.alloc_buffer((size * width,), self.dtype)
+                with sums.loops([count], width, analyzer) as (block,):
+                    with ir.unroll(0, size) as row, ir.vectorized(0, width) as lane:
+                        bind(analyzer, row, size)
+                        k = analyzer.simplify(block * width + start + bind(analyzer, lane, width))
+                        x = self._load(self.work.a, batch, first + row, k, None)
+                        ir.buffer_store(inputs, x, [row * width + lane])
+                    with ir.unroll(0, width) as lane, ir.unroll(0, size) as row:
+                        bind(analyzer, lane, width)
+                        add(row, inputs[row * width + lane], block * width + start + lane)
+        else:
+            for start, count in sums.shares(self.inner):
+                with sums.loops([count], 1, analyzer) as (step,):
+                    k = analyzer.simplify(step + start)
+                    self._fetch(group, k, size)
+                    with ir.unroll(0, size) as row:
+                        bind(analyzer, row, size)
+                        add(row, self._load(self.work.a, batch, first + row, k, None), k)
+        self._store(batch, group, first, size, sums.totals)
+
+    def _fetch(self, group: Expr, k: Expr, size: int) -> None:
+        """Ask for the weights that are needed soon where each is used only a few times."""
+        if self.work.weight is None or size > _FEW:
+            return
+        weight = self.arguments[self.read.parameter(self.work.weight)]
+        for start in range(0, self.wide, LINE):
+            prefetch(weight, [0, group, k + _AHEAD // self.wide, start], near=True)
+
+    def _store(self, batch: list[Expr], group: Expr, first: Expr, size: int, sums: list[tirx.Buffer]) -> None:
+        lanes, analyzer = self.lanes, self.analyzer
+        rest = self.columns % lanes
+        for place, total in enumerate(sums):
+            start = self.analyzer.simplify((group * self.choice.blocks + place) * lanes)
+
+            def whole(total: tirx.Buffer = total, start: Expr = start) -> None:
+                with ir.unroll(0, size) as row:
+                    bind(analyzer, row, size)
+                    with ir.vectorized(0, lanes) as lane:
+                        bind(analyzer, lane, lanes)
+                        self._write(total[row * lanes + lane], batch, first + row, start + lane)
+
+            def part(total: tirx.Buffer = total, start: Expr = start) -> None:
+                # Through memory: the registers of a tile cannot be indexed.
+                kept = ir.alloc_buffer((size * lanes,), str(total.dtype))
+                with ir.unroll(0, size) as row, ir.vectorized(0, lanes) as lane:
+                    ir.buffer_store(kept, total[row * lanes + lane], [row * lanes + lane])
+                with grid([size, rest], analyzer) as (row, lane):
+                    self._write(kept[row * lanes + lane], batch, first + row, start + lane)
+
+            def tail(part: Callable[[], None] = part, place: int = place) -> None:
+                last = analyzer.simplify(tirx.EQ(group * self.choice.blocks + place, self.columns // lanes))
+                with when(None if analyzer.can_prove(last) else last):
+                    part()
+
+            self._branch(group, place, whole, tail if rest else None)
+
+    def _write(self, total: Expr, batch: list[Expr], row: Expr, column: Expr) -> None:
+        """Write the output for one sum."""
+        total = total.astype(str(self.work.y.dtype))
+        index = self._index(self.work.out, batch, row, None, column)
+        value = epilogue(self.read, self.work.y, total, index, self._stored, self.analyzer)
+        ir.buffer_store(self.arguments[-1], value, index)

@@ -1,0 +1,88 @@
+"""Depthwise convolution on packed values: every lane is a channel of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import tirx
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, shares
+from toolchain.backends.packed.loops.endings import store_all
+from toolchain.backends.packed.recognise.convolution import Convolution
+from toolchain.backends.packed.recognise.read import Expr, Read
+
+
+def weight_shape(conv: Convolution, lanes: int) -> tuple[int, ...]:
+    """Return (c / V, *kernel, V)."""
+    return (-(-conv.co // lanes), *conv.kernel, lanes)
+
+
+def pack_weight(weight: Array, conv: Convolution, lanes: int) -> Array:
+    """Return a weight (c, 1, *kernel) as `depthwise` reads it."""
+    blocks, *kernel, _lanes = weight_shape(conv, lanes)
+    around = [(0, -conv.co % lanes), *((0, 0) for _ in kernel)]
+    blocked = np.pad(conv.reached(weight)[:, 0], around).reshape(blocks, lanes, *kernel)
+    return np.ascontiguousarray(np.moveaxis(blocked, 1, -1))
+
+
+def depthwise(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
+    """Return the packed function of a depthwise convolution, epilogue included."""
+
+    def body() -> None:
+        emitter = Emitter(read, conv, layouts, weight_shape(conv, core.lanes), core.lanes)
+        analyzer = emitter.analyzer
+        outer = list(conv.out[:-1])
+        rows = choice.rows if outer and outer[-1] % choice.rows == 0 else 1
+        if outer:
+            outer[-1] //= rows
+        space = [conv.batch, *outer, int(emitter.weight.shape[0])]
+        with (
+            pieces(space, analyzer) as (n, *where, block),
+            grid([rows] if outer else [], analyzer) as step,
+        ):
+            row = where
+            if step:
+                row = [*where[:-1], analyzer.simplify(where[-1] * rows + step[0])]
+            for start, count, size in shares(conv.out[-1], choice.columns):
+                with grid([count], analyzer) as (tile,):
+                    first = analyzer.simplify(tile * size + start)
+                    _tile(emitter, n, block, row, first, size)
+            if any(emitter.layout(read.output).halo):
+                emitter.zero_halo(n, block, row)
+
+    return build(body)
+
+
+def _tile(emitter: Emitter, n: Expr, block: Expr, row: list[Expr], first: Expr, columns: int) -> None:
+    conv, analyzer, lanes = emitter.conv, emitter.analyzer, emitter.lanes
+    total = ir.alloc_buffer((columns * lanes,), emitter.dtype)
+    with ir.unroll(0, columns) as column, ir.vectorized(0, lanes) as lane:
+        ir.buffer_store(total, emitter.zero, [column * lanes + lane])
+    with (
+        grid(conv.kernel[:-1], analyzer) as taps,
+        ir.unroll(0, conv.kernel[-1]) as last,
+        ir.unroll(0, columns) as column,
+        ir.vectorized(0, lanes) as lane,
+    ):
+        at = [
+            place * stride + tap * dilation + origin
+            for place, stride, tap, dilation, origin in zip(
+                [*row, first + column],
+                conv.stride,
+                [*taps, last],
+                conv.dilation,
+                emitter.origin,
+                strict=True,
+            )
+        ]
+        x = tirx.BufferLoad(emitter.x, [n, block, *at, lane])
+        w = emitter.weight[(block, *taps, last, lane)]
+        ir.buffer_store(total, total[column * lanes + lane] + x * w, [column * lanes + lane])
+
+    def index(_block: Expr, column: Expr, lane: Expr) -> list[Expr]:
+        return [n, block * lanes + lane, *row, analyzer.simplify(first + column)]
+
+    store_all(emitter, [total], columns, index)

@@ -1,0 +1,208 @@
+"""Transposed convolution on packed values, as stride x stride convolutions whose outputs interleave.
+
+Outputs with the same remainder by the stride are a direct convolution with stride 1 by the taps that meet
+them. Tiles as in `direct`; the taps of every phase lie side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product as pairs
+from math import prod
+
+import numpy as np
+from tvm import tirx
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, tiles, when
+from toolchain.backends.packed.loops.endings import store_all
+from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.recognise.read import Expr, Read
+from toolchain.backends.packed.recognise.transposed import Phase, Transposed
+
+
+def weight_shape(work: Transposed, choice: Choice, lanes: int, input_lanes: int) -> tuple[int, ...]:
+    """Return (co / (N V), blocks of VI input channels that meet them, taps by phase, VI, N V)."""
+    wide = choice.blocks * lanes
+    inputs, _shared = _inputs(work, wide, input_lanes)
+    return (-(-work.co // wide), inputs, prod(work.kernel), input_lanes, wide)
+
+
+def pack_weight(weight: Array, work: Transposed, choice: Choice, lanes: int, input_lanes: int) -> Array:
+    """Return a weight (ci, co / groups, *kernel) as `interleaved` reads it."""
+    groups, inputs, _taps, _lanes, wide = weight_shape(work, choice, lanes, input_lanes)
+    theirs, ours = work.ci // work.groups, work.co // work.groups
+    channels = -(-work.ci // input_lanes) * input_lanes
+    full = np.zeros((channels, groups * wide, *work.kernel), weight.dtype)
+    for group in range(work.groups):
+        full[group * theirs : (group + 1) * theirs, group * ours : (group + 1) * ours] = weight[
+            group * theirs : (group + 1) * theirs
+        ]
+    order = [
+        tuple(each.first + tap * each.step for each, tap in zip(phase, taps, strict=True))
+        for phase in _phases(work)
+        for taps in np.ndindex(*(each.taps for each in phase))
+    ]
+    sorted_taps = np.stack([full[(slice(None), slice(None), *tap)] for tap in order])
+    blocked = sorted_taps.reshape(len(order), -1, input_lanes, groups, wide).transpose(3, 1, 0, 2, 4)
+    _count, shared = _inputs(work, wide, input_lanes)
+    starts = [group // shared * inputs if shared else 0 for group in range(groups)]
+    chosen = [blocked[group, start : start + inputs] for group, start in enumerate(starts)]
+    return np.ascontiguousarray(np.stack(chosen))
+
+
+def interleaved(read: Read, work: Transposed, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
+    """Return the packed function of a transposed convolution, epilogue included."""
+
+    def body() -> None:
+        source = layouts[read.parameter(work.x)]
+        input_lanes = core.lanes if source is None else source.lanes
+        shape = weight_shape(work, choice, core.lanes, input_lanes)
+        _Interleaved(Emitter(read, work, layouts, shape, core.lanes), work, choice, core, input_lanes).emit()
+
+    return build(body)
+
+
+def _phases(work: Transposed) -> list[tuple[Phase, ...]]:
+    return list(pairs(*(work.phases(axis) for axis in range(len(work.out)))))
+
+
+def _inputs(work: Transposed, wide: int, input_lanes: int) -> tuple[int, int]:
+    """Return how many blocks of input channels a group of outputs needs, and how many groups share them.
+
+    Those of group g start at g // shared * count; with none shared (0) every group needs all.
+    """
+    theirs, ours = work.ci // work.groups, work.co // work.groups
+    every = -(-work.ci // input_lanes)
+    if wide % ours == 0 and wide // ours * theirs % input_lanes == 0:
+        count = wide // ours * theirs // input_lanes
+        if -(-work.co // wide) * count <= every:
+            return count, 1
+    if ours % wide == 0 and theirs % input_lanes == 0:
+        return theirs // input_lanes, ours // wide
+    return every, 0
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A tile of a phase: image, `blocks` output blocks, place on all axes but the last, first column.
+
+    The phase's taps lie from `tap`.
+    """
+
+    n: Expr
+    group: Expr
+    line: list[Expr]
+    first: Expr
+    columns: int
+    phase: Sequence[Phase]
+    tap: int
+
+
+class _Interleaved:
+    def __init__(
+        self, emitter: Emitter, work: Transposed, choice: Choice, core: Core, input_lanes: int
+    ) -> None:
+        self.emitter, self.work, self.choice, self.core = emitter, work, choice, core
+        self.input_lanes, self.lanes, self.analyzer = input_lanes, core.lanes, emitter.analyzer
+        self.groups = int(emitter.weight.shape[0])
+        self.inputs, self.shared = _inputs(work, choice.blocks * core.lanes, input_lanes)
+
+    def emit(self) -> None:
+        """Emit all rows: one of every phase is a parallel piece."""
+        work = self.work
+        lines = [-(-out // stride) for out, stride in zip(work.out[:-1], work.stride, strict=False)]
+        rows = self.choice.order == "rows"
+        space = [work.batch, *lines, self.groups] if rows else [work.batch, self.groups, *lines]
+        with pieces(space, self.analyzer) as (n, *where):
+            group = where.pop() if rows else where.pop(0)
+            tap = 0
+            for phase in _phases(work):
+                self._phase(n, group, where, phase, tap)
+                tap += prod(each.taps for each in phase)
+
+    def _phase(self, n: Expr, group: Expr, line: list[Expr], phase: Sequence[Phase], tap: int) -> None:
+        """Emit one row of a phase, whose taps lie from `tap`."""
+        work, analyzer = self.work, self.analyzer
+        counts = [work.places(axis, each) for axis, each in enumerate(phase)]
+        if not all(counts):
+            return
+        inside = [
+            place < count
+            for place, count in zip(line, counts, strict=False)
+            if not analyzer.can_prove(place < count)
+        ]
+        with when(tirx.all(*inside) if inside else None):
+            for start, count, size in tiles(counts[-1], self.choice.columns):
+                with grid([count], analyzer) as (tile,):
+                    first = analyzer.simplify(tile * size + start)
+                    self._tile(_Place(n, group, line, first, size, phase, tap))
+            halo = any(self.emitter.layout(self.emitter.read.output).halo)
+            if halo and phase[-1].remainder == 0:  # the row's zeros are written once
+                row = [self._output(axis, place, phase) for axis, place in enumerate(line)]
+                for block in range(self.choice.blocks):
+                    self.emitter.zero_halo(n, group * self.choice.blocks + block, row)
+
+    def _output(self, axis: int, place: Expr, phase: Sequence[Phase]) -> Expr:
+        return self.analyzer.simplify(place * self.work.stride[axis] + phase[axis].remainder)
+
+    def _tile(self, at: _Place) -> None:
+        lanes, blocks = self.lanes, self.choice.blocks
+        counts = [each.taps for each in at.phase]
+        count = self.inputs * self.input_lanes * prod(counts)
+        sums = Sums(blocks, at.columns, lanes, self.emitter.dtype, count)
+        sums.clear()
+        if all(counts):
+            self._sum(at, sums)
+
+        def index(block: Expr, column: Expr, lane: Expr) -> list[Expr]:
+            places = enumerate([*at.line, at.first + column])
+            spatial = [self._output(axis, place, at.phase) for axis, place in places]
+            return [at.n, (at.group * blocks + block) * lanes + lane, *spatial]
+
+        loop = self.core.form == "broadcast"
+        store_all(self.emitter, sums.totals, at.columns, index, loop=loop)
+
+    def _sum(self, at: _Place, sums: Sums) -> None:
+        emitter, analyzer, lanes, input_lanes = self.emitter, self.analyzer, self.lanes, self.input_lanes
+        pads = self.work.pads
+
+        def source(block: Expr, taps: list[Expr], column: Expr, channel: Expr) -> Expr:
+            spatial = [
+                place + (each.offset + before + origin) - j * each.back
+                for place, each, j, before, origin in zip(
+                    [*at.line, at.first + column], at.phase, taps, pads, emitter.origin, strict=False
+                )
+            ]
+            return tirx.BufferLoad(emitter.x, [at.n, block, *spatial, channel])
+
+        by_lane = self.core.form == "lanes"
+        inputs = ir.alloc_buffer((at.columns * input_lanes,), emitter.dtype) if by_lane else None
+        extents = [self.inputs, *(each.taps for each in at.phase)]
+        with sums.loops(extents, input_lanes, analyzer) as (block, *taps):
+            at_tap: Expr = tirx.IntImm("int32", 0)
+            for each, j in zip(at.phase, taps, strict=True):
+                at_tap = at_tap * each.taps + j
+            shared = at.group // self.shared * self.inputs if self.shared else 0
+            theirs = analyzer.simplify(block + shared)
+            if inputs is not None:
+                with ir.unroll(0, at.columns) as column, ir.vectorized(0, input_lanes) as lane:
+                    value = source(theirs, taps, column, lane)
+                    ir.buffer_store(inputs, value, [column * input_lanes + lane])
+            with (
+                (ir.unroll if by_lane else ir.serial)(0, input_lanes) as channel,
+                ir.unroll(0, at.columns) as column,
+            ):
+                if inputs is not None:
+                    x = inputs[column * input_lanes + channel]
+                else:
+                    x = source(theirs, taps, column, channel)
+                at_weight = (at.group, block, at_tap + at.tap, channel)
+                sums.add(
+                    column,
+                    lambda place, lane: x * emitter.weight[(*at_weight, place * lanes + lane)],
+                )

@@ -1,0 +1,204 @@
+"""Tiles of the direct generators: what a core's registers and its first cache hold.
+
+Measured on a Sapphire Rapids core (FMA peak 249 GFLOP/s shared with other work, so that its best is about
+210), GFLOP/s, 3x3: AVX-512 2x14 209, 4x6 207, 2x7 202, 1x14 173, 1x28 110; where the blocks are odd 3x9 216,
+5x5 205 (1x14 178), but 7x3 165 (1x14 182). AVX2 2x6 125 to 129, 2x5 120, 2x4 113, 4x2 111, 2x7 91 (it
+spills); odd: 3x4 131, 5x2 118, 1x14 112. SSE 4x2 41, 2x4 37, 1x8 30. ARM: llvm-mca's models and the hot
+loops' spills. Instructions for each vector of products, Cortex-A72: 1x1 2x10 1.16, 2x9 1.19, 2x7 1.21;
+3x3 2x7 1.15 at stride 2. Cortex-A9: 2x4 1.5; 3x3 stride 2 2x3 1.60, 2x4 1.62 (it spills); depthwise 14
+columns on the one (stride 2: 7), 4 (2) on the other. Cortex-A53: 1x1 2x9 1.15, 2x10 spills; depthwise 8 (4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.recognise.convolution import Convolution
+
+_WIDEST = 14  # columns; a row of 28 sums leaves LLVM no registers to hold (see above)
+_LARGE = 28  # rows from which on a piece of a few rows is enough work
+_ROWS, _ROWS_OF_PASSES = 8, 20  # most rows of a piece; 4 to 8, and 7 to 28, measured alike
+_FEW = 1024  # places of an image up to which passes pay: 5 % at 28x28, from 56x56 on they cost 3 %
+_PIECES = 4  # per thread, so that a busy core holds up no more than a quarter of its share
+_STAYS = 256 << 10  # bytes of weights that are taken to lie in the second cache from run to run
+_SECOND = 1 << 20  # bytes of weights that stay in the second cache while rows and images go by
+# Bytes of a pass's weights: they share the first cache (48 or 32 KB, and 32 KB on ARM) with the rest.
+_PASS = {"broadcast": 18 << 10, "lanes": 16 << 10}
+_SHORTEST = 64  # products per sum of a pass, to pay for bringing the sum from the output and back
+# Blocks of a tile, the best first.
+_BLOCKS = {
+    ("broadcast", 32): (2, 3, 5),
+    ("broadcast", 16): (2, 3, 5),
+    ("broadcast", 8): (2, 3, 5),
+    ("broadcast", 4): (4, 2, 3),
+}
+
+
+def merged(conv: Convolution, lanes: int) -> tuple[int, int, int]:
+    """Return how many groups there are when those with too few channels are computed together, and the
+    input and output channels of one.
+
+    Together their weight is block-diagonal, and its zeros are multiplied too (an infinite input reaches
+    the other groups of its block). Still far faster than channel by channel: vectors are full.
+    """
+    ci, co = conv.ci // conv.groups, conv.co // conv.groups
+    for many in range(1, conv.groups):
+        if many * ci % lanes or many * co % lanes:
+            continue
+        # The last may have groups that there are none where it has one block, of zeros beyond the channels.
+        if conv.groups % many == 0 or many * ci == many * co == lanes:
+            return -(-conv.groups // many), many * ci, many * co
+    return 1, conv.ci, conv.co
+
+
+def direct_tile(conv: Convolution, core: Core) -> Choice:
+    """Return how a convolution is computed directly."""
+    count = _output_blocks(conv, core)
+    blocks = next((each for each in _BLOCKS.get((core.form, core.lanes), (2, 3)) if count % each == 0), 1)
+    return _direct(conv, core, blocks, _limit(conv, core, blocks))
+
+
+def depthwise_tile(conv: Convolution, core: Core) -> Choice:
+    """Return how a depthwise convolution is computed; on x86 4 to 14 columns measured alike."""
+    pieces = conv.batch * -(-conv.co // core.lanes)
+    limit = 8
+    if core.form == "lanes":
+        plain, other = (4, 2) if core.registers == 16 else (8, 4) if core.doubled else (14, 7)
+        # LLVM unrolls a loop over two tiles, and for armv7 computes them at the same time.
+        short = conv.out[-1] <= (7 if core.registers == 32 else 14)
+        limit = other if short or conv.stride[-1] > 1 else plain
+    rows = _rows(conv, core, pieces, _ROWS_OF_PASSES)
+    return Choice("depthwise", columns=min(limit, conv.out[-1]), rows=rows)
+
+
+def widest(core: Core, blocks: int) -> int:
+    """Return the most columns of a tile whose sums stay in registers."""
+    if core.form == "lanes":  # inputs are held too: N R + R + N; 24 sums and more spill on aarch64
+        limit = (core.registers - blocks) // (blocks + 1)
+        return min(limit, (18 if core.registers == 32 else 8) // blocks or 1, 12)
+    return min(_WIDEST, (core.registers - 1 - blocks) // blocks)
+
+
+def _limit(conv: Convolution, core: Core, blocks: int) -> int:
+    """Return the most columns of a tile of a convolution, see `widest`."""
+    limit = widest(core, blocks)
+    if core.form == "lanes" and conv.ci // conv.groups >= core.lanes:
+        if prod(conv.kernel) == 1 and core.registers == 32 and not core.doubled:  # no other tap's inputs
+            return min(_WIDEST, (core.registers - blocks) // (blocks + 1), max(1, 20 // blocks))
+        if conv.kernel[-1] > 1 and conv.stride[-1] > 1 and core.registers == 16:
+            return min(limit, max(1, 6 // blocks))  # neighbouring taps share inputs, which LLVM then keeps
+    return limit
+
+
+def _flattens(conv: Convolution, core: Core) -> bool:
+    """Whether a tile may go from the end of a row to the begin of the next.
+
+    The places of its columns are divisions, for which a Cortex-A9 calls a function.
+    """
+    plain = prod(conv.kernel) == prod(conv.stride) == 1 and not any(conv.pads)
+    return core.form == "lanes" and core.registers == 32 and len(conv.out) == 2 and plain
+
+
+def candidates(conv: Convolution, core: Core) -> list[Choice]:
+    """Return the direct choices that a tuner may measure, the default first."""
+    first = depthwise_tile(conv, core) if conv.depthwise else direct_tile(conv, core)
+    found = [first, *(_depthwise_space if conv.depthwise else _direct_space)(conv, core, first)]
+    return [choice for choice in dict.fromkeys(found) if legal(choice, conv, core)]
+
+
+def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
+    """Whether a choice computes a convolution, without spills."""
+    if choice.algorithm != ("depthwise" if conv.depthwise else "direct") or choice.tile:
+        return False
+    if min(choice.blocks, choice.columns, choice.rows) < 1 or choice.depth < 0:
+        return False
+    if choice.rows > 1 and (len(conv.out) == 1 or choice.flat or conv.out[-2] % choice.rows):
+        return False
+    if conv.depthwise:
+        plain = choice.blocks == 1 and choice.depth == 0 and not choice.flat
+        return plain and choice.columns <= min(_WIDEST, core.registers - 4)
+    whole_rows = len(conv.out) == 2 and choice.columns % conv.out[-1] == 0
+    inner = _input_blocks(conv, core)
+    return (
+        _output_blocks(conv, core) % choice.blocks == 0
+        and choice.columns <= _limit(conv, core, choice.blocks)
+        and (whole_rows or not choice.flat or _flattens(conv, core))
+        and (choice.depth == 0 or (choice.depth < inner and inner % choice.depth == 0))
+    )
+
+
+def _direct(conv: Convolution, core: Core, blocks: int, limit: int) -> Choice:
+    groups = conv.batch * (_output_blocks(conv, core) // blocks) * merged(conv, core.lanes)[0]
+    weights = core.size * prod(conv.kernel) * conv.co * conv.ci // conv.groups
+    large = len(conv.out) > 1 and conv.out[-2] >= _LARGE
+    flat = len(conv.out) == 2 and 2 * conv.out[-1] <= limit
+    columns = min(limit // conv.out[-1], conv.out[0]) * conv.out[-1] if flat else min(limit, conv.out[-1])
+    if _flattens(conv, core) and conv.out[-1] < 2 * limit and conv.out[-1] % limit:
+        flat, columns = True, min(limit, prod(conv.out))
+    passes = core.fetches and weights >= _STAYS and prod(conv.out) <= _FEW
+    rows = 1 if flat else _rows(conv, core, groups, _ROWS_OF_PASSES if passes else _ROWS)
+    one = columns >= prod(conv.out) if flat else rows == 1 and columns >= conv.out[-1]
+    return Choice(
+        "direct",
+        blocks,
+        columns,
+        rows,
+        order="rows" if (large or conv.batch > 1) and weights <= _SECOND else "channels",
+        flat=flat,
+        depth=0 if one or not passes else _depth(conv, core, blocks),
+    )
+
+
+def _direct_space(conv: Convolution, core: Core, first: Choice) -> Iterator[Choice]:
+    for blocks in (2, 3, 4, 5, 6, 1):
+        if _output_blocks(conv, core) % blocks == 0:
+            limit = _limit(conv, core, blocks)
+            for columns in (limit, limit - 1, limit - 2, limit // 2):
+                if columns >= 1:
+                    yield _direct(conv, core, blocks, columns)
+    yield replace(first, order="channels" if first.order == "rows" else "rows")
+    for depth in (0, first.depth // 2, 2 * first.depth, _depth(conv, core, first.blocks)):
+        yield replace(first, depth=depth)
+    for rows in (1, 2, 4, 7, 14, 28):
+        yield replace(first, rows=rows)
+
+
+def _depthwise_space(conv: Convolution, _core: Core, first: Choice) -> Iterator[Choice]:
+    for columns in (4, 5, 6, 7, 8, 10, 12, 14):
+        yield replace(first, columns=min(columns, conv.out[-1]))
+    for rows in (1, 2, 4, 7, 14, 28):
+        yield replace(first, rows=rows)
+
+
+def _output_blocks(conv: Convolution, core: Core) -> int:
+    """Return the output blocks of one group."""
+    return -(-merged(conv, core.lanes)[2] // core.lanes)
+
+
+def _input_blocks(conv: Convolution, core: Core) -> int:
+    """Return the input blocks of one group; 1 where channels are not packed."""
+    ci = merged(conv, core.lanes)[1]
+    return -(-ci // core.lanes) if ci >= core.lanes else 1
+
+
+def _depth(conv: Convolution, core: Core, blocks: int) -> int:
+    """Return how many input blocks' weights fit the first cache; 0: all, or too few to be worth it."""
+    count, taps = _input_blocks(conv, core), prod(conv.kernel)
+    block = core.size * taps * core.lanes * core.lanes * blocks
+    fit = max(1, _PASS[core.form] // block)
+    depth = max(each for each in range(1, count + 1) if count % each == 0 and each <= fit)
+    return 0 if depth == count or depth * taps * core.lanes < _SHORTEST else depth
+
+
+def _rows(conv: Convolution, core: Core, others: int, most: int) -> int:
+    """Return the rows of a piece: many, but enough pieces for every thread."""
+    if len(conv.out) == 1:
+        return 1
+    height, above = conv.out[-2], others * prod(conv.out[:-2])
+    fitting = [each for each in range(1, min(height, most) + 1) if height % each == 0]
+    enough = [each for each in fitting if above * (height // each) >= _PIECES * core.threads]
+    return max(enough, default=1)

@@ -1,0 +1,321 @@
+"""Winograd's F(m x m, k x l) on packed values, or F(m, k) along one of two axes.
+
+m x m outputs of a 3 x 3 convolution take (m + 2)^2 multiplications instead of 9 m^2, along one axis alone
+3 (m + 2) instead of 9 m: its weights are smaller. Input transform, products and output transform are one
+function: of some rows of tiles at a time, or of the whole batch.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from tvm import tirx
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.transforms import applied, matrices, points, sizes, summed
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, tiles, when
+from toolchain.backends.packed.loops.prefetch import LINE, prefetch, prefetch_share
+from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.recognise.convolution import Convolution
+from toolchain.backends.packed.recognise.expressions import bind
+from toolchain.backends.packed.recognise.read import Expr, Read
+
+_NEAR = 16384  # bytes of one point's weights up to which they are fetched into the first cache
+
+
+def tiles_of(conv: Convolution) -> list[tuple[int, ...]]:
+    """Return the tiles that a convolution can be computed in; none where winograd does not apply.
+
+    It has one group, and stride and dilation 1. Its tiles are squares, or of one row, or (of a kernel that
+    has one column) of one column.
+    """
+    if len(conv.kernel) != 2 or conv.groups != 1 or {*conv.stride, *conv.dilation} != {1}:
+        return []
+    high, wide = map(sizes, conv.kernel)
+    squares = [(m, m) for m in high if m in wide]
+    columns = [(m, 1) for m in high if conv.kernel[1] == 1]
+    return [*squares, *((1, m) for m in wide), *columns]
+
+
+def halo(conv: Convolution, tile: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the zeros around the input with which every tile lies inside it."""
+    after = (
+        max(0, -(-out // m) * m + taps - 1 - size - before)
+        for out, m, taps, size, before in zip(conv.out, tile, conv.kernel, conv.size, conv.pads, strict=False)
+    )
+    return (*conv.pads[:2], *after)
+
+
+def weight_shape(conv: Convolution, choice: Choice, lanes: int) -> tuple[int, ...]:
+    """Return (co / (N V), points, ci in full blocks * taps that are summed up, N V)."""
+    wide = choice.blocks * lanes
+    inner = -(-conv.ci // lanes) * lanes * summed(conv.kernel, choice.tile)
+    return (-(-conv.co // wide), prod(points(conv.kernel, choice.tile)), inner, wide)
+
+
+def pack_weight(weight: Array, conv: Convolution, choice: Choice, lanes: int) -> Array:
+    """Return a weight (co, ci, *kernel), transformed, as `winograd` reads it."""
+    outer, count, _inner, wide = weight_shape(conv, choice, lanes)
+    padded = np.pad(conv.reached(weight), [(0, -conv.co % wide), (0, -conv.ci % lanes), (0, 0), (0, 0)])
+    high, row = (np.array(each.filters, dtype=np.float64) for each in map(matrices, choice.tile, conv.kernel))
+    # In double precision: the transform's rounding would otherwise add to every product's.
+    moved = np.matmul(np.matmul(high, padded.astype(np.float64)), row.T)
+    taps = summed(conv.kernel, choice.tile)  # of the first axis, where its points are one
+    blocked = moved.reshape(outer, wide, -1, lanes, taps, count)
+    ordered = blocked.transpose(0, 5, 4, 2, 3, 1).reshape(weight_shape(conv, choice, lanes))
+    return np.ascontiguousarray(ordered, dtype=np.float32)
+
+
+def winograd(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
+    """Return the packed function of a convolution that has `tiles_of` it, epilogue included."""
+
+    def body() -> None:
+        shape = weight_shape(conv, choice, core.lanes)
+        _Winograd(Emitter(read, conv, layouts, shape, core.lanes), choice, core).emit()
+
+    return build(body)
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """The tiles whose sums are computed at once: for which group and point, which of `turns`, how many."""
+
+    group: Expr
+    point: Expr
+    turn: Expr
+    turns: int
+    size: int
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """Transformed inputs, (points, vectors * lanes): of `chunk` tiles all blocks, then those of the next."""
+
+    buffer: tirx.Buffer
+    blocks: int
+    chunk: int
+    analyzer: Analyzer
+
+    def place(self, block: Expr, tile: Expr) -> Expr:
+        """Return which vector a block of a tile is."""
+        chunk, tile = self.chunk, self.analyzer.simplify(tile)
+        return self.analyzer.simplify(((tile // chunk) * self.blocks + block) * chunk + tile % chunk)
+
+
+class _Winograd:
+    """The function under construction.
+
+    Its sums are (points, tiles of some channel blocks, lanes) with the last two axes as one: `count` tiles
+    of the first block, then those of the next.
+    """
+
+    def __init__(self, emitter: Emitter, choice: Choice, core: Core) -> None:
+        self.emitter, self.choice, self.core, self.tile = emitter, choice, core, choice.tile
+        self.conv, self.lanes, self.analyzer = emitter.conv, emitter.lanes, emitter.analyzer
+        self.points, self.taps = points(self.conv.kernel, self.tile), summed(self.conv.kernel, self.tile)
+        self.matrices = list(map(matrices, self.tile, self.conv.kernel))
+        self.high, self.wide = (-(-out // m) for out, m in zip(self.conv.out, self.tile, strict=True))
+        self.groups, _points, summed_up, _wide = (int(extent) for extent in emitter.weight.shape)
+        self.inner = summed_up // self.taps // self.lanes
+
+    def emit(self) -> None:
+        if self.choice.order == "rows":
+            self._by_rows()
+        else:
+            self._whole_batch()
+
+    def _by_rows(self) -> None:
+        """One parallel piece is some rows of tiles of one image, all channels."""
+        (_start, many, rows), *rest = tiles(self.high, min(self.choice.rows, self.high))
+        space = [self.conv.batch, many + len(rest)]
+        with pieces(space, self.analyzer) as (n, band):
+            moved = self._inputs((rows + self.taps - 1) * self.wide)
+            sums = self._buffer(self.choice.blocks * rows * self.wide)
+            for size, here in [
+                (rows, band < many if rest else None),
+                *((each[2], band >= many) for each in rest),
+            ]:
+                with when(here):
+                    first, count = self.analyzer.simplify(band * rows), size * self.wide
+                    with grid([self.inner, size + self.taps - 1, self.wide], self.analyzer) as (block, y, x):
+                        self._move(moved, n, block, first + y, x, y * self.wide + x)
+                    with grid([self.groups], self.analyzer) as (group,):
+                        self._products(moved, sums, group, count)
+                        with grid([self.choice.blocks], self.analyzer) as (block,):
+                            with grid([size, self.wide], self.analyzer) as (y, x):
+                                tile = (block * size + y) * self.wide + x
+                                self._store(sums, n, group, block, first + y, x, tile)
+                            self._halo(n, group, block, size * self.tile[0], first * self.tile[0])
+
+    def _whole_batch(self) -> None:
+        """The images are transformed first; one parallel piece then is a group of output channels."""
+        batch, rows = self.conv.batch, self.high + self.taps - 1
+        count = batch * self.high * self.wide
+        moved = self._inputs(batch * rows * self.wide)
+        with (
+            pieces([batch, self.inner, rows], self.analyzer) as (n, block, y),
+            grid([self.wide], self.analyzer) as (x,),
+        ):
+            self._move(moved, n, block, y, x, (n * rows + y) * self.wide + x)
+        with pieces([self.groups], self.analyzer) as (group,):
+            sums = self._buffer(self.choice.blocks * count)
+            self._products(moved, sums, group, count)
+            with grid([self.choice.blocks], self.analyzer) as (block,):
+                with grid([batch, self.high, self.wide], self.analyzer) as (n, y, x):
+                    tile = block * count + (n * self.high + y) * self.wide + x
+                    self._store(sums, n, group, block, y, x, tile)
+                with grid([batch], self.analyzer) as (n,):
+                    self._halo(n, group, block, self.conv.out[0], tirx.const(0, "int32"))
+
+    def _inputs(self, count: int) -> _Inputs:
+        """Return room for the transformed inputs of `count` tiles.
+
+        The products read them one after another, where each is read once.
+        """
+        chunk = self.choice.columns if self.taps == 1 else count
+        return _Inputs(
+            self._buffer(-(-count // chunk) * chunk * self.inner), self.inner, chunk, self.analyzer
+        )
+
+    def _buffer(self, vectors: int) -> tirx.Buffer:
+        """Return a buffer of so many vectors per point.
+
+        An odd number of cache lines lies between two points: what a transform reads or writes at once must
+        not fall into the same set of the cache.
+        """
+        lines = -(-vectors * self.lanes // LINE)
+        return ir.alloc_buffer((prod(self.points), (lines | 1) * LINE), "float32")
+
+    def _move(self, moved: _Inputs, n: Expr, block: Expr, y: Expr, x: Expr, tile: Expr) -> None:
+        """Transform one tile of the input."""
+        (high, wide), lanes = self.points, self.lanes
+        first = [
+            place * m + before
+            for place, m, before in zip((y, x), self.tile, self.emitter.origin, strict=True)
+        ]
+        rows = [ir.alloc_buffer((wide * lanes,), "float32") for _ in range(high)]
+        with ir.unroll(0, wide) as column, ir.vectorized(0, lanes) as lane:
+            source = [self.emitter.x[(n, block, first[0] + k, first[1] + column, lane)] for k in range(high)]
+            for row, value in zip(rows, applied(self.matrices[0].inputs, source), strict=True):
+                ir.buffer_store(row, value, [column * lanes + lane])
+        place = moved.place(block, tile)
+        for number, row in enumerate(rows):
+            with ir.vectorized(0, lanes) as lane:
+                source = [row[k * lanes + lane] for k in range(wide)]
+                for column, value in enumerate(applied(self.matrices[1].inputs, source)):
+                    ir.buffer_store(moved.buffer, value, [number * wide + column, place * lanes + lane])
+
+    def _products(self, moved: _Inputs, sums: tirx.Buffer, group: Expr, count: int) -> None:
+        """Multiply every point's matrix of inputs (tiles, ci * taps) with its weights (ci * taps, N V)."""
+        cut = tiles(count, self.choice.columns)
+        turns = sum(many for _start, many, _size in cut)
+        with grid([prod(self.points)], self.analyzer) as (point,):
+            for start, many, size in cut:
+                with grid([many], self.analyzer) as (tile,):
+                    turn = self.analyzer.simplify(tile + start // self.choice.columns)
+                    self._tile(moved, sums, count, _Turn(group, point, turn, turns, size))
+
+    def _tile(self, moved: _Inputs, sums: tirx.Buffer, count: int, at: _Turn) -> None:
+        """Multiply the tiles of a turn with the weights of one point and one group."""
+        lanes, weight, columns = self.lanes, self.emitter.weight, self.choice.columns
+        products = Sums(self.choice.blocks, at.size, lanes, "float32", self.inner * self.taps * lanes)
+        products.clear()
+        by_lane = self.core.form == "lanes"
+        inputs = ir.alloc_buffer((at.size * lanes,), "float32") if by_lane else None
+        with grid([self.taps, self.inner], self.analyzer) as (tap, block):
+            step = tap * self.inner + block
+            first = moved.place(block, at.turn * columns + tap * self.wide)
+            if inputs is not None:
+                if self.core.fetches:
+                    self._fetch(at, step)
+                with ir.unroll(0, at.size) as column, ir.vectorized(0, lanes) as lane:
+                    value = moved.buffer[at.point, (first + column) * lanes + lane]
+                    ir.buffer_store(inputs, value, [column * lanes + lane])
+            with (ir.unroll if by_lane else ir.serial)(0, lanes) as channel:
+                if inputs is None:
+                    self._fetch(at, step * lanes + channel)
+                row = (at.group, at.point, step * lanes + channel)
+                with ir.unroll(0, at.size) as column:
+                    if inputs is not None:
+                        x = inputs[column * lanes + channel]
+                    else:
+                        x = moved.buffer[at.point, (first + column) * lanes + channel]
+                    products.add(column, lambda place, lane: x * weight[(*row, place * lanes + lane)])
+        for place, total in enumerate(products.totals):
+            with ir.unroll(0, at.size) as column, ir.vectorized(0, lanes) as lane:
+                index = (place * count + at.turn * columns + column) * lanes + lane
+                ir.buffer_store(sums, total[column * lanes + lane], [at.point, index])
+
+    def _fetch(self, at: _Turn, step: Expr) -> None:
+        """Ask for this step's share of the weights of the next point."""
+        inner, wide = self.inner * self.taps * self.lanes, self.choice.blocks * self.lanes
+        near, following = inner * wide * 4 <= _NEAR, at.point + 1
+        if self.core.form == "lanes":  # of its own rows, some twice: another running address costs more
+            lines = -(-self.lanes * wide // LINE)
+            share = -(-lines // at.turns)
+            for line in range(share):
+                place = self.analyzer.simplify((at.turn * share + line) % lines * LINE)
+                prefetch(self.emitter.weight, [at.group, following, step * self.lanes, place], near)
+            return
+        first, steps = [at.group, following, 0, 0], at.turns * inner
+        step = at.turn * inner + step
+        prefetch_share(self.emitter.weight, first, inner * wide, step, steps, self.analyzer, near)
+
+    def _store(
+        self, sums: tirx.Buffer, n: Expr, group: Expr, block: Expr, y: Expr, x: Expr, tile: Expr
+    ) -> None:
+        """Transform one tile of the output back and write it."""
+        (high, wide), lanes = self.points, self.lanes
+        out_block = group * self.choice.blocks + block
+        rows = [ir.alloc_buffer((wide * lanes,), "float32") for _ in range(self.tile[0])]
+        with ir.unroll(0, wide) as column, ir.vectorized(0, lanes) as lane:
+            source = [sums[k * wide + column, tile * lanes + lane] for k in range(high)]
+            for row, value in zip(rows, applied(self.matrices[0].outputs, source), strict=True):
+                ir.buffer_store(row, value, [column * lanes + lane])
+
+        def write(value: Expr, row: Expr | int, column: Expr | int, lane: Expr) -> None:
+            index = [y * self.tile[0] + row, x * self.tile[1] + column]
+            self.emitter.store(value, [n, out_block * lanes + lane, *index])
+
+        def inside(row: Expr | int, column: Expr | int) -> AbstractContextManager[None]:
+            place = [y * self.tile[0] + row, x * self.tile[1] + column]
+            ends = [
+                where < out for where, out, m in zip(place, self.conv.out, self.tile, strict=True) if out % m
+            ]
+            return when(tirx.all(*ends) if ends else None)
+
+        def output(row: int, column: int, lane: Expr) -> Expr:
+            source = [rows[row][k * lanes + lane] for k in range(wide)]
+            return applied(self.matrices[1].outputs, source)[column]
+
+        each = [(row, column) for row in range(self.tile[0]) for column in range(self.tile[1])]
+        if not self.emitter.long:
+            for row, column in each:
+                with inside(row, column), ir.vectorized(0, lanes) as lane:
+                    write(output(row, column, bind(self.analyzer, lane, lanes)), row, column, lane)
+            return
+        waiting = ir.alloc_buffer((len(each) * lanes,), "float32")
+        for place, (row, column) in enumerate(each):
+            with ir.vectorized(0, lanes) as lane:
+                ir.buffer_store(waiting, output(row, column, lane), [place * lanes + lane])
+        with grid(self.tile[:1], self.analyzer) as (row,), ir.unroll(0, self.tile[1]) as column:
+            bind(self.analyzer, column, self.tile[1])
+            with inside(row, column), ir.vectorized(0, lanes) as lane:
+                bind(self.analyzer, lane, lanes)
+                write(waiting[(row * self.tile[1] + column) * lanes + lane], row, column, lane)
+
+    def _halo(self, n: Expr, group: Expr, block: Expr, rows: int, first: Expr) -> None:
+        """Write the zeros around the output's rows from `first` on."""
+        if not any(self.emitter.layout(self.emitter.read.output).halo):
+            return
+        with grid([rows], self.analyzer) as (step,):
+            row = first + step
+            with when(row < self.conv.out[0] if self.conv.out[0] % self.tile[0] else None):
+                self.emitter.zero_halo(n, group * self.choice.blocks + block, [row])

@@ -1,0 +1,105 @@
+"""The ways to compute a convolution by winograd, and which of them is estimated to be the fastest."""
+
+from __future__ import annotations
+
+import math
+
+from toolchain.backends.packed.algorithms import winograd
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.cost import cost
+from toolchain.backends.packed.algorithms.transforms import points, summed
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.recognise.convolution import Convolution
+
+_ROWS = (1, 2, 4)  # rows of tiles of one parallel piece
+# About the largest errors, of the largest output, by how many axes have several points and the most points
+# of these, measured with 64 channels of random numbers against double precision; they grow with the root of
+# the channels, as sums of rounding errors do. Direct sums have 6e-7.
+_ERRORS = {
+    (1, 4): 3.5e-7, (1, 5): 6e-7, (1, 6): 7.5e-7, (1, 8): 1.8e-6,
+    (2, 4): 3.5e-7, (2, 5): 1.2e-6, (2, 6): 1.3e-6, (2, 8): 9e-6,
+}  # fmt: skip
+_ERROR_BOUND = 1e-5  # of one layer: a hundredth of what the manifest tolerates of the network
+
+
+def winograd_tile(conv: Convolution, core: Core) -> Choice | None:
+    """Return the choice with the smallest estimate; None where winograd does not apply."""
+    best: Choice | None = None
+    for choice in _space(conv, core, _blocks(conv, core)):
+        if best is None or cost(choice, conv, core).beats(cost(best, conv, core)):
+            best = choice
+    return best
+
+
+def candidates(conv: Convolution, core: Core) -> list[Choice]:
+    """Return the ways to compute a convolution by winograd, the most promising first.
+
+    Those that are estimated to take up to 1.5 times as long as the best.
+    """
+    found = [
+        (cost(choice, conv, core).seconds, place, choice)
+        for place, choice in enumerate(
+            choice for blocks in (4, 2, 1) for choice in _space(conv, core, blocks)
+        )
+    ]
+    bound = 1.5 * min((seconds for seconds, _place, _choice in found), default=0.0)
+    return list(dict.fromkeys(choice for seconds, _place, choice in sorted(found) if seconds <= bound))
+
+
+def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
+    """Whether a choice computes a convolution, its input packed in full blocks.
+
+    Not in float16: there the transforms would add more to the error than all else.
+    """
+    return (
+        choice.algorithm == "winograd"
+        and core.dtype == "float32"
+        and conv.ci >= core.lanes
+        and choice.tile in winograd.tiles_of(conv)
+        and error(conv, choice.tile) <= _ERROR_BOUND
+        and (conv.batch == 1 or choice.order == "rows" or summed(conv.kernel, choice.tile) == 1)
+        and 1 <= choice.blocks <= min(-(-conv.co // core.lanes), core.registers // 2)
+        and -(-conv.co // core.lanes) % choice.blocks == 0
+        and 1 <= choice.columns <= columns_limit(core, choice.blocks)
+        and choice.rows >= 1
+        and not choice.flat
+        and choice.depth == 0
+    )
+
+
+def error(conv: Convolution, tile: tuple[int, ...]) -> float:
+    """Return the error that a convolution in such tiles is estimated to make, of the largest output."""
+    several = [count for count in points(conv.kernel, tile) if count > 1]
+    return _ERRORS[len(several), max(several)] * math.sqrt(conv.ci * summed(conv.kernel, tile) / 64)
+
+
+def columns_limit(core: Core, blocks: int) -> int:
+    """Tiles whose sums the registers hold, beside the weights and the inputs."""
+    if core.form == "lanes":  # a register of each tile's inputs too
+        return max(
+            1,
+            (core.registers - blocks) // (blocks + 1)
+            - (core.registers > 16 and (blocks == 1 or core.doubled)),
+        )
+    return max(1, (core.registers - blocks - 1) // blocks)
+
+
+def _blocks(conv: Convolution, core: Core) -> int:
+    return 2 if -(-conv.co // core.lanes) % 2 == 0 else 1
+
+
+def _space(conv: Convolution, core: Core, blocks: int) -> list[Choice]:
+    found = []
+    limit = columns_limit(core, blocks)
+    for tile in winograd.tiles_of(conv):
+        high, wide = (-(-out // m) for out, m in zip(conv.out, tile, strict=True))
+        bands = [rows for rows in _ROWS if rows < high]
+        found += [Choice("winograd", blocks, _even(rows * wide, limit), rows, tile) for rows in bands]
+        whole = _even(conv.batch * high * wide, limit)
+        found.append(Choice("winograd", blocks, whole, tile=tile, order="channels"))
+    return [choice for choice in found if legal(choice, conv, core)]
+
+
+def _even(count: int, limit: int) -> int:
+    """Return the columns with which the tiles of an axis are about equal."""
+    return -(-count // -(-count // limit))

@@ -1,0 +1,75 @@
+"""Functions that bring values into packed layouts, from one to another and out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import te, tirx
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.general.general import general
+from toolchain.backends.packed.general.transposing import applies, transposing
+from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.loops.emit import build, pieces, tiles
+from toolchain.backends.packed.recognise.read import Read, read
+
+
+def copy_function(
+    shape: Sequence[int], dtype: str, source: Layout | None, target: Layout | None, core: Core
+) -> tirx.PrimFunc:
+    """Return the function that brings a value of a logical shape from one layout to another; None: plain."""
+    if source is None and target is not None and target.lanes == 1 and not target.whole:
+        return _with_halo(shape, dtype, target, core)
+    layout = target if source is None else source if target is None else None
+    if layout is not None and applies(shape, layout):
+        return transposing(shape, dtype, layout, core, pack=source is None)
+    return general(_identity(shape, dtype), [source, target], core)
+
+
+def _identity(shape: Sequence[int], dtype: str) -> Read:
+    source = te.placeholder(tuple(shape), dtype, name="source")
+    result = te.compute(tuple(shape), lambda *place: source(*place), name="result")
+    return read(te.create_prim_func([source, result]))
+
+
+def _with_halo(shape: Sequence[int], dtype: str, layout: Layout, core: Core) -> tirx.PrimFunc:
+    """Copy row by row: with one lane the general rule would copy number by number."""
+    full = layout.shape(shape)[:-1]
+    width = shape[-1]
+
+    def body() -> None:
+        source = ir.arg("source", ir.buffer(tuple(shape), dtype))
+        result = ir.arg("result", ir.buffer((*full, 1), dtype))
+        with pieces(full[:-1], Analyzer()) as (n, channel, *row):
+            inside = [
+                tirx.all(place >= before, place < before + size)
+                for place, before, size in zip(row, layout.before, shape[2:], strict=False)
+            ]
+
+            def zeros(start: int, count: int) -> None:
+                if count:
+                    with ir.serial(0, count) as column:
+                        ir.buffer_store(result, tirx.const(0, dtype), [n, channel, *row, column + start, 0])
+
+            def copy() -> None:
+                zeros(0, layout.before[-1])
+                moved = [place - before for place, before in zip(row, layout.before, strict=False)]
+                for start, many, size in tiles(width, core.lanes):
+                    with ir.serial(0, many) as step, ir.vectorized(0, size) as lane:
+                        column = step * size + start + lane
+                        value = source[(n, channel, *moved, column)]
+                        ir.buffer_store(result, value, [n, channel, *row, column + layout.before[-1], 0])
+                zeros(layout.before[-1] + width, layout.after[-1])
+
+            if not inside:
+                copy()
+            else:
+                with ir.If(tirx.all(*inside)):
+                    with ir.Then():
+                        copy()
+                    with ir.Else():
+                        zeros(0, full[-1])
+
+    return build(body)

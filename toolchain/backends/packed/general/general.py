@@ -1,0 +1,109 @@
+"""The rule for every function that has none of its own, on packed and plain values.
+
+Element-wise stages are computed where they are read; what is left (reductions, what is expensive and
+read often, the outputs) is stored. Vectors run along the lanes of a packed value, and along an axis of
+a plain one; the outer axes run in parallel.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tvm import tirx
+from tvm.sym import Analyzer
+
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.general.blocks import Packed
+from toolchain.backends.packed.general.plain import plain
+from toolchain.backends.packed.general.rowwise import rows_of, rowwise
+from toolchain.backends.packed.general.value import Value
+from toolchain.backends.packed.loops.emit import Layouts, build
+from toolchain.backends.packed.loops.memory import Memory
+from toolchain.backends.packed.recognise.expressions import calls, inlined, substitute
+from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, shape_of
+
+
+def general(read: Read, layouts: Layouts, core: Core) -> tirx.PrimFunc:
+    """Return a function's loops by the general rule.
+
+    Raises
+    ------
+    UnreadableError
+        It has a stage that the rule does not know.
+    """
+
+    kept = [stage for stage in read.stages if _kept(read, stage)]
+    rows = 0 if any(layouts) else rows_of(read, kept)
+    if rows:
+        with suppress(UnreadableError):
+            return rowwise(read, kept, rows, core)
+    last = _lasts(read, kept)
+
+    def body() -> None:
+        memory = Memory(read, layouts, core.lanes)
+        for stage in kept:
+            if stage.buffer in last:
+                continue
+            first = next((each for each in kept if last.get(each.buffer) is stage), None)
+            value = Value(memory, stage) if first is None else Value(memory, first, stage)
+            for part in stage.parts:
+                if read.place(part.buffer) is None:
+                    memory.allocate(part.buffer)
+            outs, layout = memory.targets(stage)
+            if layout is None:
+                plain(value, outs)
+            else:
+                Packed(value, outs, layout).emit()
+
+    return build(body)
+
+
+def _lasts(read: Read, kept: list[Stage]) -> dict[tirx.Buffer, Stage]:
+    """Return which reductions go, element by element, into one later stage and nowhere else."""
+    found: dict[tirx.Buffer, Stage] = {}
+    for stage in kept:
+        if stage.init is None or len(stage.parts) > 1 or read.place(stage.buffer) is not None:
+            continue
+        readers = [(each, _indices(read, kept, each, stage.buffer)) for each in kept if each is not stage]
+        readers = [(each, indices) for each, indices in readers if indices]
+        if len(readers) == 1:
+            reader, indices = readers[0]
+            same = all(
+                len(index) == len(reader.indices) and all(map(_equal, index, reader.indices))
+                for index in indices
+            )
+            alike = shape_of(reader.buffer) == shape_of(stage.buffer) and len(reader.parts) == 1
+            if same and alike and reader.init is None and not any(each is reader for each in found.values()):
+                found[stage.buffer] = reader
+    return found
+
+
+def _indices(read: Read, kept: list[Stage], stage: Stage, buffer: tirx.Buffer) -> list[list[Expr]]:
+    """Return where a kept stage reads a buffer, what is not kept inlined."""
+    found: list[list[Expr]] = []
+    stored = [part.buffer for each in kept for part in each.parts]
+
+    def leaf(source: tirx.Buffer, index: list[Expr]) -> Expr | None:
+        if source.same_as(buffer):
+            found.append(index)
+        known = read.place(source) is not None or any(source.same_as(each) for each in stored)
+        return tirx.BufferLoad(source, index) if known else None
+
+    for part in stage.parts:
+        substitute(part.value, [], inlined(read, leaf, Analyzer()))
+    return found
+
+
+def _equal(one: Expr, other: Expr) -> bool:
+    return one.same_as(other) or (
+        isinstance(one, tirx.IntImm) and isinstance(other, tirx.IntImm) and int(one) == int(other)
+    )
+
+
+def _kept(read: Read, stage: Stage) -> bool:
+    """Whether a stage's values are stored: to compute them again and again would cost more."""
+    if stage.init is not None or any(read.place(part.buffer) is not None for part in stage.parts):
+        return True
+    readers = read.readers(stage.buffer)
+    often = len(readers) > 1 or any(reader.init is not None for reader in readers)
+    return often and calls(stage.value) > 0

@@ -1,0 +1,168 @@
+"""Loops of a stage that writes a plain value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tvm import tirx
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.general.value import Combine, Value
+from toolchain.backends.packed.loops.emit import grid, places
+from toolchain.backends.packed.recognise.breaks import breaks
+from toolchain.backends.packed.recognise.expressions import bind
+from toolchain.backends.packed.recognise.read import Expr, shape_of
+
+_JOBS = 8  # fewer parallel pieces than this are too few for the cores of today's boards
+_PARTS = 16  # into more parts an axis is not cut: each is code of its own
+_SPLIT = 1 << 16  # elements from which on even a reduction to one number is worth several cores
+
+
+def plain(value: Value, outs: list[tirx.Buffer]) -> None:
+    """Emit the loops: along the axis that is reduced over, where that is how the operands lie."""
+    shape = shape_of(outs[0])
+    lanes = value.memory.lanes
+    step = value.step()
+    axis = max((place for place, extent in enumerate(shape) if extent > 1), default=len(shape) - 1)
+    if step is not None:
+        across = max((size for size in (4 * lanes, lanes) if _neighbours(value, step[1], size)), default=0)
+        if across and (not shape or shape[axis] < lanes or not _aligned(value, step[1], axis)):
+            _across(value, outs[0], *step, across)
+            return
+    _along(value, outs, axis)
+
+
+def _constants(shape: Sequence[int]) -> list[Expr]:
+    return [tirx.IntImm("int32", 0) for _ in shape]
+
+
+def _aligned(value: Value, step: Expr, axis: int) -> bool:
+    """Whether the operands of neighbours along an axis of the output are neighbours."""
+    lane = bind(value.memory.analyzer, tirx.Var("lane", "int32"), value.memory.lanes)
+    index = _constants(shape_of(value.stage.buffer))
+    index[axis] = lane
+    return value.strided(step, index, _constants(value.reduced), lane) == 0
+
+
+def _neighbours(value: Value, step: Expr, size: int) -> bool:
+    """Whether so many steps of the last axis that is reduced over read neighbours."""
+    if not value.reduced or value.reduced[-1] < size:
+        return False
+    analyzer = value.memory.analyzer
+    lane = bind(analyzer, tirx.Var("lane", "int32"), size)
+    vector = bind(analyzer, tirx.Var("vector", "int32"), value.reduced[-1] // size)
+    at = [*_constants(value.reduced[:-1]), vector * size + lane]
+    return value.strided(step, _constants(shape_of(value.stage.buffer)), at, lane) == 0
+
+
+def _along(value: Value, outs: list[tirx.Buffer], axis: int) -> None:
+    """Emit vectors along an axis of the output."""
+    memory, shape = value.memory, shape_of(outs[0])
+    outer, behind = shape[: max(axis, 0)], _constants(shape[axis + 1 :])
+    ends = [*_cuts(value, shape, axis), shape[axis]] if shape else [1]
+    parts = [
+        (begin + start, many, size)
+        for begin, end in zip([0, *ends], ends, strict=False)
+        for start, many, size in _vectors(end - begin, memory.lanes)
+    ]
+
+    def emit(before: list[Expr], vector: Expr, start: int, size: int) -> None:
+        def index(_column: Expr, lane: Expr) -> list[Expr]:
+            at = memory.analyzer.simplify(vector * size + start + lane)
+            return [*before, at, *behind] if shape else []
+
+        def store(column: Expr, lane: Expr, values: list[Expr]) -> None:
+            for out, each in zip(outs, values, strict=True):
+                ir.buffer_store(out, each, index(column, lane))
+
+        value.emit(size, 1, index, store, memory.analyzer)
+
+    if prod(outer) >= _JOBS:
+        with memory.pieces(prod(outer), value.stage) as piece:
+            before = places(piece, outer, memory.analyzer)
+            for start, many, size in parts:
+                with grid([many], memory.analyzer) as (vector,):
+                    emit(before, vector, start, size)
+        return
+    for start, many, size in parts:
+        space = [*outer, many]
+        with memory.pieces(prod(space), value.stage) as piece:
+            *before, vector = places(piece, space, memory.analyzer)
+            emit(before, vector, start, size)
+
+
+def _cuts(value: Value, shape: Sequence[int], axis: int) -> list[int]:
+    """Return where to cut an axis so that no vector has a condition that holds for some of its lanes only.
+
+    TVM would write each such vector as a loop over its lanes, with a branch in it.
+    """
+    analyzer = Analyzer()
+    index = [bind(analyzer, tirx.Var("i", "int32"), extent) for extent in shape]
+    steps = [bind(analyzer, tirx.Var("step", "int32"), extent) for extent in value.reduced]
+    values = value.values(index, steps, analyzer)
+    found, _all = breaks(values, index[axis], shape[axis], analyzer)
+    return found if len(found) < _PARTS else []
+
+
+def _vectors(extent: int, lanes: int) -> list[tuple[int, int, int]]:
+    """Cut an axis into vectors: (start, how many, size), what is left in ever smaller ones."""
+    found, start, size = [], 0, lanes
+    while start < extent:
+        if many := (extent - start) // size:
+            found.append((start, many, size))
+            start += many * size
+        size //= 2
+    return found
+
+
+def _across(value: Value, out: tirx.Buffer, combine: Combine, step: Expr, wide: int) -> None:
+    """Emit vectors along the last axis that is reduced over, each in the end combined to one number."""
+    memory, shape = value.memory, shape_of(out)
+    analyzer, init = memory.analyzer, value.stage.init
+    *before, last = value.reduced
+    split = before[0] if before and prod(shape) < _JOBS and prod(value.stage.extents) >= _SPLIT else 1
+    partial = ir.alloc_buffer((prod(shape), split), str(out.dtype)) if split > 1 else None
+    with memory.pieces(prod(shape) * split, value.stage) as piece:
+        *index, part = places(piece, [*shape, split], analyzer)
+        total = ir.alloc_buffer((wide,), str(out.dtype))
+        with ir.vectorized(0, wide) as lane:
+            ir.buffer_store(total, init, [lane])
+        left, start = wide, 0
+        for size in (*[wide] * (wide > memory.lanes), memory.lanes, 1):
+            while left > size:  # halve what has come together
+                left //= 2
+                with ir.vectorized(0, left) as lane:
+                    ir.buffer_store(total, combine(total[lane], total[lane + left]), [lane])
+            many = (last - start) // size
+            if not many:
+                continue
+            outer = before if partial is None else before[1:]
+            with grid([*outer, many], analyzer) as (*steps, vector), ir.vectorized(0, size) as lane:
+                bind(analyzer, lane, size)
+                at = analyzer.simplify(vector * size + start + lane)
+                reduced = [*([] if partial is None else [part]), *steps, at]
+                each = value.at(step, index, reduced, analyzer)
+                ir.buffer_store(total, combine(total[lane], each), [lane])
+            start += many * size
+        if partial is None:
+            ir.buffer_store(out, value.result([total[0]], index, analyzer)[0], index)
+        else:
+            ir.buffer_store(partial, total[0], [piece // split, part])
+    if partial is not None:
+        _gather(value, partial, out, combine)
+
+
+def _gather(value: Value, partial: tirx.Buffer, out: tirx.Buffer, combine: Combine) -> None:
+    """Emit what brings the parts of few reductions together."""
+    analyzer = value.memory.analyzer
+    count, split = shape_of(partial)
+    with ir.serial(0, count) as number:
+        bind(analyzer, number, count)
+        total = ir.alloc_buffer((1,), str(out.dtype))
+        ir.buffer_store(total, partial[number, 0], [0])
+        with ir.serial(1, split) as part:
+            ir.buffer_store(total, combine(total[0], partial[number, part]), [0])
+        index = places(number, shape_of(out), analyzer)
+        ir.buffer_store(out, value.result([total[0]], index, analyzer)[0], index)

@@ -1,0 +1,287 @@
+"""LSTM, GRU and RNN: one function goes through all steps.
+
+A piece of work is some rows of the batch in one direction. In every step the products of their states with
+R are summed up in registers, for all gates of a group of units at once, so that the gates' activations
+follow where the sums are. R lies in panels as it is read: by group, row of R, gate, unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from tvm import tirx
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.loops.emit import build, tiles, when
+from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.recognise.expressions import bind
+from toolchain.backends.packed.recognise.read import Expr
+from toolchain.models.recurrent.cell import Phase, buffers, phases
+from toolchain.models.recurrent.definition import PEEPHOLES, steps_of, time_of
+from toolchain.models.recurrent.spec import ATTRIBUTE, Recurrence, recurrence_from
+
+_FLOAT = "float32"
+_CHAINS = 16  # vectors of sums of one row; half of them hide an addition's latency, measured
+_SHARED = 1 << 19  # products of a step from which on several cores share it
+
+
+def recurrence_of(func: tirx.PrimFunc) -> Recurrence | None:
+    """Return which recurrence a function computes; None: it is another function."""
+    attribute = (func.attrs or {}).get(ATTRIBUTE)
+    return None if attribute is None else recurrence_from(str(attribute))
+
+
+def lanes_of(core: Core) -> int:
+    """Return the float32 numbers of a vector: states and gates are never float16."""
+    return core.lanes * core.size // 4
+
+
+def vectors_of(of: Recurrence, phase: Phase, core: Core) -> int:
+    """Return how many vectors of units are computed at once."""
+    vectors = of.padded // lanes_of(core)
+    room = max(1, min(_CHAINS, core.registers // 2 if of.batch == 1 else _CHAINS // 4) // len(phase.gates))
+    return max(size for size in range(1, room + 1) if vectors % size == 0)
+
+
+def rows_of(of: Recurrence, core: Core) -> int:
+    """Return how many rows of the batch are computed at once."""
+    if of.lengths:
+        return 1
+    sums = max(len(phase.gates) * vectors_of(of, phase, core) for phase in phases(of))
+    most = max(1, (core.registers - sums - 1) // sums)
+    return -(-of.batch // -(-of.batch // most))
+
+
+def pack_weight(weight: Array, of: Recurrence, core: Core) -> Array:
+    """Return R as the function reads it: all panels of a phase behind each other."""
+    found = []
+    for phase in phases(of):
+        wide = vectors_of(of, phase, core) * lanes_of(core)
+        gates = weight[:, :, list(phase.gates), :].reshape(*weight.shape[:2], len(phase.gates), -1, wide)
+        found.append(gates.transpose(0, 3, 1, 2, 4).ravel())
+    return np.concatenate(found)
+
+
+def recurrent(of: Recurrence, core: Core, *, constant: bool) -> tirx.PrimFunc:
+    """Return the function of a recurrence.
+
+    Parameters
+    ----------
+    constant
+        R is a constant, in the order of `pack_weight`; else it is read as it is.
+    """
+    return build(lambda: _Recurrent(of, core, constant).emit())
+
+
+class _Recurrent:
+    """The function under construction; `named`: its parameters."""
+
+    def __init__(self, of: Recurrence, core: Core, constant: bool) -> None:
+        self.of, self.core, self.constant = of, core, constant
+        self.lanes = lanes_of(core)
+        self.analyzer = Analyzer()
+        shapes = {**of.parameters, **of.outputs}
+        if constant:
+            shapes["r"] = (of.directions * of.hidden * of.gates * of.padded,)
+        self.named = {
+            name: ir.arg(name, ir.buffer(shape, "int32" if name == "lengths" else _FLOAT))
+            for name, shape in shapes.items()
+        }
+        self.states = ("h", "c") if of.cell == "LSTM" else ("h",)
+        size = rows_of(of, core)
+        self.full, self.rest = divmod(of.batch, size)
+        self.rows, self.bands = size, -(-of.batch // size)
+        pieces = of.directions * self.bands
+        work = size * of.gates * of.hidden * of.padded
+        self.shared = pieces < core.threads and work >= _SHARED
+
+    def emit(self) -> None:
+        """Emit all pieces."""
+        of, count = self.of, self.of.directions * self.bands
+        with ir.serial(0, count) if self.shared else ir.parallel(0, count) as piece:
+            bind(self.analyzer, piece, count)
+            direction = self.analyzer.simplify(piece // self.bands)
+            band = self.analyzer.simplify(piece % self.bands)
+            if len(set(of.activations)) == 1:
+                self._band(direction, band)
+                return
+            for number in range(of.directions):
+                with when(tirx.EQ(direction, number)):
+                    self._band(tirx.IntImm("int32", number), band)
+
+    def _band(self, direction: Expr, band: Expr) -> None:
+        last = None if self.bands == 1 else tirx.EQ(band, self.bands - 1)
+        if self.full:
+            with when(None if not self.rest else band < self.full):
+                self._piece(direction, self.analyzer.simplify(band * self.rows), self.rows)
+        if self.rest:
+            with when(last):
+                self._piece(direction, tirx.IntImm("int32", self.full * self.rows), self.rest)
+
+    def _piece(self, direction: Expr, first: Expr, rows: int) -> None:
+        """Emit all steps of some rows of the batch."""
+        of = self.of
+        kept = {name: ir.alloc_buffer((rows * of.padded,), _FLOAT) for name in buffers(of)}
+        for name in self.states:
+            self._begin(kept[name], self.named[f"{name}0"], direction, first, rows)
+        steps = steps_of(of, self.named.get("lengths"), first)
+        with ir.serial(0, steps) as step:
+            bind(self.analyzer, step, of.steps)
+            time = time_of(of, direction, step, steps)
+            for number, phase in enumerate(phases(of)):
+                self._phase(number, phase, kept, direction, time, first, rows)
+            self._each(rows, self._own(kept["next"]), self._into(self.named["y"], time, direction, first))
+            self._go_on(kept["h"], kept["next"], rows)
+        if of.lengths:
+            with ir.serial(0, of.steps - steps) as late:
+                zeros = self._into(self.named["y"], steps + late, direction, first)
+                self._each(rows, lambda _row, _unit: tirx.const(0, _FLOAT), zeros)
+        for name in self.states:
+            self._each(rows, self._own(kept[name]), self._into(self.named[name], direction, first))
+
+    def _begin(self, state: tirx.Buffer, given: tirx.Buffer, direction: Expr, first: Expr, rows: int) -> None:
+        of = self.of
+
+        def load(row: Expr, unit: Expr) -> Expr:
+            return given[direction, first + row, unit]
+
+        def store(row: Expr, unit: Expr, value: Expr) -> None:
+            ir.buffer_store(state, value, [row * of.padded + unit])
+
+        self._each(rows, load, store)
+        if of.padded > of.hidden:
+            with ir.serial(0, rows) as row, ir.serial(0, of.padded - of.hidden) as unit:
+                store(row, of.hidden + unit, tirx.const(0, _FLOAT))
+
+    def _go_on(self, state: tirx.Buffer, new: tirx.Buffer, rows: int) -> None:
+        """Copy what is the state in the next step."""
+        vectors = self.of.padded // self.lanes
+        with ir.serial(0, rows * vectors) as vector, ir.vectorized(0, self.lanes) as lane:
+            here = vector * self.lanes + lane
+            ir.buffer_store(state, new[here], [here])
+
+    def _own(self, kept: tirx.Buffer) -> Callable[[Expr, Expr], Expr]:
+        return lambda row, unit: kept[row * self.of.padded + unit]
+
+    def _into(self, buffer: tirx.Buffer, *place: Expr) -> Callable[[Expr, Expr, Expr], None]:
+        """Return what stores an output, at a place whose last index is of the first row."""
+        *before, first = place
+        return lambda row, unit, value: ir.buffer_store(buffer, value, [*before, first + row, unit])
+
+    def _each(
+        self, rows: int, load: Callable[[Expr, Expr], Expr], store: Callable[[Expr, Expr, Expr], None]
+    ) -> None:
+        """Emit a copy of every unit, but for those of the padding."""
+        for start, count, size in tiles(self.of.hidden, self.lanes):
+            lanes = ir.vectorized(0, size) if size == self.lanes else ir.serial(0, size)
+            with ir.serial(0, rows) as row, ir.serial(0, count) as vector, lanes as lane:
+                unit = vector * size + start + lane
+                store(row, unit, load(row, unit))
+
+    def _phase(
+        self,
+        number: int,
+        phase: Phase,
+        kept: dict[str, tirx.Buffer],
+        direction: Expr,
+        time: Expr,
+        first: Expr,
+        rows: int,
+    ) -> None:
+        of, lanes = self.of, self.lanes
+        vectors = vectors_of(of, phase, self.core)
+        groups = of.padded // (vectors * lanes)
+        with self._groups(groups) as group:
+            sums = Sums(len(phase.gates) * vectors, rows, lanes, _FLOAT, of.hidden)
+            sums.clear()
+            self._products(sums, kept[phase.state], rows, self._weight(number, phase, direction, group))
+            for vector in range(vectors):
+                with ir.unroll(0, rows) as row, ir.vectorized(0, lanes) as lane:
+                    unit = (group * vectors + vector) * lanes + lane
+                    x = self.named["x"]
+                    inputs = [
+                        x[time * of.batch + first + row, (direction * of.gates + gate) * of.padded + unit]
+                        for gate in phase.gates
+                    ]
+                    products = [
+                        sums.totals[place * vectors + vector][row * lanes + lane]
+                        for place in range(len(phase.gates))
+                    ]
+                    functions = of.activations[int(direction) if isinstance(direction, tirx.IntImm) else 0]
+                    at = _Unit(self.named, kept, direction, unit, row * of.padded + unit)
+                    phase.finish(of, functions, inputs, products, at)
+
+    @contextmanager
+    def _groups(self, count: int) -> Iterator[Expr]:
+        with ir.parallel(0, count) if self.shared else ir.serial(0, count) as group:
+            yield bind(self.analyzer, group, count)
+
+    def _weight(
+        self, number: int, phase: Phase, direction: Expr, group: Expr
+    ) -> Callable[[Expr, int, Expr], Expr]:
+        """Return what reads R at a row, a vector of the sums and a lane."""
+        of, lanes, r = self.of, self.lanes, self.named["r"]
+        vectors = vectors_of(of, phase, self.core)
+        wide = len(phase.gates) * vectors * lanes
+        if self.constant:
+            before = sum(len(each.gates) for each in phases(of)[:number])
+            start = of.directions * of.hidden * of.padded * before
+            groups = of.padded // (vectors * lanes)
+            panel = start + (direction * groups + group) * of.hidden * wide
+            return lambda k, place, lane: r[panel + k * wide + place * lanes + lane]
+
+        def at(k: Expr, place: int, lane: Expr) -> Expr:
+            gate, vector = divmod(place, vectors)
+            return r[direction, k, phase.gates[gate], (group * vectors + vector) * lanes + lane]
+
+        return at
+
+    def _products(
+        self, sums: Sums, state: tirx.Buffer, rows: int, weight: Callable[[Expr, int, Expr], Expr]
+    ) -> None:
+        padded, lanes = self.of.padded, self.lanes
+
+        def add(row: Expr, x: Expr, k: Expr) -> None:
+            sums.add(row, lambda place, lane: x * weight(k, place, lane))
+
+        if self.core.form == "broadcast":
+            with ir.serial(0, self.of.hidden) as k, ir.unroll(0, rows) as row:
+                add(row, state[row * padded + k], k)
+            return
+        for start, count, width in tiles(self.of.hidden, lanes):
+            values = ir.alloc_buffer((rows * width,), _FLOAT)
+            with ir.serial(0, count) as block:
+                first = block * width + start
+                with ir.unroll(0, rows) as row, ir.vectorized(0, width) as lane:
+                    ir.buffer_store(values, state[row * padded + first + lane], [row * width + lane])
+                with ir.unroll(0, width) as each, ir.unroll(0, rows) as row:
+                    add(row, values[row * width + each], first + each)
+
+
+class _Unit:
+    """Some units of one row, as vectors."""
+
+    def __init__(
+        self,
+        named: dict[str, tirx.Buffer],
+        kept: dict[str, tirx.Buffer],
+        direction: Expr,
+        unit: Expr,
+        place: Expr,
+    ) -> None:
+        self.named, self.kept, self.direction, self.unit, self.place = named, kept, direction, unit, place
+
+    def load(self, name: str) -> Expr:
+        if name in PEEPHOLES:
+            return self.named["peepholes"][self.direction, PEEPHOLES.index(name), self.unit]
+        if name == "bias":
+            return self.named["bias"][self.direction, self.unit]
+        return self.kept[name][self.place]
+
+    def store(self, name: str, value: Expr) -> None:
+        ir.buffer_store(self.kept[name], value, [self.place])

@@ -1,0 +1,308 @@
+"""Reductions along rows, and what is computed from them, row by row: softmax, layer and instance norm.
+
+By the general rule every reduction goes through the whole value before the next stage begins. Where all of
+them are along the same axes, one piece of work takes a row through all stages: it stays in the first cache,
+and what is kept of it is a row long. What does not change along the row (a root, a logarithm) is computed
+once, and divided by as a factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.ir.expr import TensorLoad
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain import tvm_compat
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.general.value import Value
+from toolchain.backends.packed.loops.elementary import exp_to_one
+from toolchain.backends.packed.loops.emit import Layouts, build, grid, places
+from toolchain.backends.packed.loops.memory import CALL, SMALL, Memory
+from toolchain.backends.packed.recognise.expressions import bind, calls, inlined, linear, substitute
+from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, Var, loads, shape_of
+
+_JOBS = 8  # fewer rows than this are too few for the cores of today's boards
+_PIECES = 8  # parallel ones per thread, so that a busy core holds up no more than an eighth of its share
+_WIDE = 4  # vectors of a sum, so that additions do not wait for each other
+_AT_ONCE = 2  # vectors of what is computed element by element
+_HELD = 1 << 16  # numbers of a row that may be kept: of the second cache
+
+
+def rows_of(read: Read, kept: Sequence[Stage]) -> int:
+    """Return along how many first axes of the output all stored stages go alike; 0: none, or too few rows."""
+    if len(kept) < 2 or not any(stage.init is not None for stage in kept):
+        return 0
+    shape = shape_of(read.output)
+    for count in range(len(shape), 0, -1):
+        if all(_alike(read, kept, stage, shape[:count]) for stage in kept):
+            enough = prod(shape[:count]) >= _JOBS or _cost(kept) < SMALL
+            return count if enough else 0
+    return 0
+
+
+def _alike(read: Read, kept: Sequence[Stage], stage: Stage, rows: tuple[int, ...]) -> bool:
+    """Whether a stage has a row for each row of the output, and needs nothing of any other."""
+    shape, count = shape_of(stage.buffer), len(rows)
+    if len(stage.parts) > 1 or shape[:count] != rows:
+        return False
+    if read.place(stage.buffer) is None and prod(shape[count:]) > _HELD:
+        return False
+    if stage.init is not None and prod(shape[count:]) > 1:
+        return False
+    stored = [each.buffer for each in kept]
+    alike = True
+
+    def leaf(source: tirx.Buffer, index: list[Expr]) -> Expr | None:
+        nonlocal alike
+        if any(source.same_as(each) for each in stored):
+            own = zip(index, stage.indices, rows, strict=False)
+            alike &= all(extent == 1 or one.same_as(other) for one, other, extent in own)
+        elif read.place(source) is None:
+            return None
+        return tirx.BufferLoad(source, index)
+
+    substitute(stage.value, [], inlined(read, leaf, Analyzer()))
+    return alike
+
+
+def _cost(kept: Sequence[Stage]) -> int:
+    return sum(prod(stage.extents) * (1 + CALL * calls(stage.value)) for stage in kept)
+
+
+class _Memory(Memory):
+    """Where the values of one row are: what no parameter holds lies in buffers that are a row long."""
+
+    def __init__(self, read: Read, layouts: Layouts, lanes: int, rows: int) -> None:
+        super().__init__(read, layouts, lanes)
+        self.rows = rows
+        self._kept: list[tuple[tirx.Buffer, tirx.Buffer]] = []
+        # Where the largest number of a row is, and what it is the largest of, at a place of its own.
+        self.largest: list[tuple[tirx.Buffer, Expr, list[Var]]] = []
+
+    def room(self, buffer: tirx.Buffer) -> tuple[tirx.Buffer, bool]:
+        """Return where a value goes, and whether that holds all rows of it."""
+        found = self.where(buffer)
+        if found is not None:
+            return found[0], True
+        kept = next((new for own, new in self._kept if own.same_as(buffer)), None)
+        if kept is not None:
+            return kept, False
+        new = ir.alloc_buffer(shape_of(buffer)[self.rows :] or (1,), str(buffer.dtype))
+        self._kept.append((buffer, new))
+        return new, False
+
+    def load(self, buffer: tirx.Buffer, index: list[Expr], analyzer: Analyzer) -> Expr | None:
+        new = next((new for own, new in self._kept if own.same_as(buffer)), None)
+        if new is None:
+            return super().load(buffer, index, analyzer)
+        return tirx.BufferLoad(new, index[self.rows :] or [0])
+
+
+def rowwise(read: Read, kept: Sequence[Stage], rows: int, core: Core) -> tirx.PrimFunc:
+    """Return the loops of a function of plain values whose stages go alike along its first `rows` axes.
+
+    Raises
+    ------
+    UnreadableError
+        Neighbours in a row are none in memory.
+    """
+
+    def body() -> None:
+        memory, analyzer = _Memory(read, [None] * len(read.params), core.lanes, rows), Analyzer()
+        shape = shape_of(read.output)[:rows]
+        count, small = prod(shape), _cost(kept) < SMALL
+        each = count if small else -(-count // (_PIECES * core.threads))
+        with (ir.serial if small else ir.parallel)(0, -(-count // each)) as piece:
+            begin = bind(analyzer, piece, -(-count // each)) * each
+            for stage in kept:  # what rows need besides, they need one after the other
+                memory.room(stage.buffer)
+            with ir.serial(0, each if count % each == 0 else tirx.min(each, count - begin)) as step:
+                bind(analyzer, step, each)
+                row = places(begin + step, shape, analyzer)
+                for stage in kept:
+                    _Row(memory, stage, row, analyzer).emit()
+
+    return build(body)
+
+
+class _Row:
+    """One stage of one row."""
+
+    def __init__(self, memory: _Memory, stage: Stage, row: list[Expr], analyzer: Analyzer) -> None:
+        self.memory, self.stage, self.row = memory, stage, row
+        self.out, whole = memory.room(stage.buffer)
+        self.analyzer, self.lanes = analyzer, memory.lanes
+        self.value = Value(memory, stage)
+        self.rest = shape_of(stage.buffer)[len(row) :]
+        self.first = row if whole else []  # of the index in `out`
+
+    def emit(self) -> None:
+        """Emit it."""
+        if self.value.reduces:
+            self._reduction()
+        elif prod(self.rest) == 1:
+            zeros = [tirx.IntImm("int32", 0) for _ in self.rest]
+            self._store(self.value.at(self.stage.value, [*self.row, *zeros], [], self.analyzer), zeros)
+        else:
+            self._elements()
+
+    def _store(self, value: Expr, place: list[Expr]) -> None:
+        ir.buffer_store(self.out, value, [*self.first, *place] or [0])
+
+    def _elements(self) -> None:
+        *outer, last = self.rest
+        free = [tirx.Var("i", "int32") for _ in self.rest]
+        value = self.value.at(self.stage.value, [*self.row, *free], [], self.analyzer)
+        value = self._prepared(value, free)
+        with grid(outer, self.analyzer) as before:
+            for start, many, size in _vectors(last, [self.lanes * _AT_ONCE, self.lanes], again=True):
+                with grid([many], self.analyzer) as (vector,), ir.vectorized(0, size) as lane:
+                    bind(self.analyzer, lane, size)
+                    at = [*before, self.analyzer.simplify(vector * size + start + lane)]
+                    self._store(_bound(value, free, at, self.analyzer), at)
+
+    def _reduction(self) -> None:
+        step = self.value.step()
+        if step is None:
+            raise UnreadableError(f"block {self.stage.name} combines in a way of its own")
+        combine, each = step
+        *outer, last = self.value.reduced
+        zeros = [tirx.IntImm("int32", 0) for _ in self.rest]
+        free = [tirx.Var("k", "int32") for _ in self.value.reduced]
+        each = self.value.at(each, [*self.row, *zeros], free, self.analyzer)
+        if isinstance(self.stage.value, tirx.Max):
+            self.memory.largest.append((self.out, each, free))
+        each = self._prepared(each, free)
+        sizes = [self.lanes * _WIDE, self.lanes]
+        # The largest of some numbers is the same if one of them is looked at twice.
+        cut = _vectors(last, sizes, again=isinstance(self.stage.value, tirx.Max | tirx.Min))
+        left = cut[0][2]
+        total = ir.alloc_buffer((left,), str(self.out.dtype))
+        with ir.vectorized(0, left) as lane:
+            ir.buffer_store(total, self.stage.init, [lane])
+        for start, many, size in [*cut, (last, 0, 1)]:
+            while left > size:  # halve what has come together
+                left //= 2
+                with ir.vectorized(0, left) as lane:
+                    ir.buffer_store(total, combine(total[lane], total[lane + left]), [lane])
+            if not many:
+                continue
+            with grid([*outer, many], self.analyzer) as (*steps, vector), ir.vectorized(0, size) as lane:
+                bind(self.analyzer, lane, size)
+                at = [*steps, self.analyzer.simplify(vector * size + start + lane)]
+                found = _bound(each, free, at, self.analyzer)
+                ir.buffer_store(total, combine(total[lane], found), [lane])
+        self._store(total[0], zeros)
+
+    def _prepared(self, value: Expr, free: list[Var]) -> Expr:
+        """Emit what does not change along the row; return a value written with it.
+
+        Raises
+        ------
+        UnreadableError
+            It reads no neighbours along the row, or asks where it is.
+        """
+        if calls(value, "if_then_else") or any(_scattered(load, free[-1]) for load in loads(value)):
+            raise UnreadableError(f"block {self.stage.name} does not go along its rows")
+
+        def power(node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:
+            if node.op.name == "tirx.exp" and self._not_above_zero(node.args[0], free):
+                return exp_to_one(node.args[0])
+            return mutator.default_mutate(node)
+
+        return _hoisted(tvm_compat.mutated(value, [(tvm.ir.Call, power)]), free)
+
+    def _not_above_zero(self, value: Expr, free: list[Var]) -> bool:
+        """Whether this is the distance of a float32 number to the largest of its row."""
+        if (
+            not isinstance(value, tirx.Sub)
+            or str(value.ty) != "float32"
+            or not isinstance(value.b, TensorLoad)
+        ):
+            return False
+        for buffer, each, places_of in self.memory.largest:
+            if value.b.source.same_as(buffer) and len(places_of) == len(free):
+                bound = list(zip(places_of, free, strict=True))
+                return bool(tvm_ffi.structural_equal(substitute(each, bound, tirx.BufferLoad), value.a))
+        return False
+
+
+def _scattered(load: TensorLoad, axis: Var) -> bool:
+    """Whether a load along an axis is neither of one number nor of neighbours."""
+    behind = 1
+    for index, extent in reversed(list(zip(load.indices, shape_of(load.source), strict=True))):
+        form = linear(index, [axis])
+        step = None if form is None else form[0].get(0, 0)
+        if step != 0 and (step != 1 or behind > 1):
+            return True
+        behind *= extent
+    return False
+
+
+def _vectors(extent: int, sizes: Sequence[int], *, again: bool) -> list[tuple[int, int, int]]:
+    """Cut an axis into vectors: (start, how many, size).
+
+    Parameters
+    ----------
+    sizes
+        From the widest to a register's.
+    again
+        What is left may go together with some that were gone through before.
+    """
+    found, start = [], 0
+    for size in sizes:
+        if many := (extent - start) // size:
+            found.append((start, many, size))
+            start += many * size
+    size = sizes[-1]
+    if start < extent and again and extent >= size:
+        return [*found, (extent - size, 1, size)]
+    while start < extent:
+        size //= 2
+        if start + size <= extent:
+            found.append((start, 1, size))
+            start += size
+    return found
+
+
+def _bound(value: Expr, free: Sequence[Var], at: Sequence[Expr], analyzer: Analyzer) -> Expr:
+    """Return a value with its free variables bound."""
+    return analyzer.simplify(substitute(value, list(zip(free, at, strict=True)), tirx.BufferLoad))
+
+
+def _hoisted(value: Expr, free: Sequence[Var]) -> Expr:
+    """Emit what does not change with the free variables; return the value written with it."""
+    made: list[tuple[Expr, tirx.Buffer]] = []
+
+    def same(each: Expr) -> bool:
+        found: list[Var] = []
+        tvm_ffi.structural_walk(each, [(tirx.Var, found.append)])
+        return not any(var.same_as(own) for var in found for own in free)
+
+    def stored(each: Expr) -> Expr:
+        buffer = next((own for known, own in made if tvm_ffi.structural_equal(known, each)), None)
+        if buffer is None:
+            buffer = ir.alloc_buffer((1,), str(each.ty.dtype))
+            ir.buffer_store(buffer, each, [0])
+            made.append((each, buffer))
+        return tirx.BufferLoad(buffer, [0])
+
+    def call(node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:
+        return stored(node) if same(node) else mutator.default_mutate(node)
+
+    def quotient(node: tirx.Div, mutator: tvm_ffi.StructuralMutator) -> Expr:
+        if str(node.ty) != "float32" or not same(node.b):
+            return mutator.default_mutate(node)
+        if same(node.a):
+            return stored(node)
+        if isinstance(node.b, tirx.FloatImm):
+            return mutator.mutate(node.a) * tirx.const(1 / float(node.b), "float32")
+        return mutator.mutate(node.a) * stored(tirx.const(1, "float32") / node.b)
+
+    return tvm_compat.mutated(value, [(tvm.ir.Call, call), (tirx.Div, quotient)])

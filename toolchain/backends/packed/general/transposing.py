@@ -1,0 +1,137 @@
+"""Values into packed layouts and out of them, by squares that are transposed in registers.
+
+A block of channels and as many columns are a square of vectors. Gathered number by number the same takes
+several times as long, most of it in caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tvm import tirx
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.loops.emit import build, places, when, zero_halo
+from toolchain.backends.packed.loops.memory import SMALL
+from toolchain.backends.packed.recognise.expressions import bind
+from toolchain.backends.packed.recognise.read import Expr
+
+_PIECES = 8  # parallel ones per thread
+_WORTH = (
+    0.75  # columns of a row by those that its squares have; 28 by 16 channels, 0.875, is as fast as gathered
+)
+
+
+def applies(shape: Sequence[int], layout: Layout) -> bool:
+    """Whether squares go between a plain value and a layout, and not too much of them twice."""
+    width, lanes = _width(shape, layout), layout.lanes
+    return lanes > 1 and width >= lanes and width >= _WORTH * lanes * -(-width // lanes)
+
+
+def _width(shape: Sequence[int], layout: Layout) -> int:
+    """Return how many columns follow each other in both layouts: without a halo the whole image's."""
+    return shape[-1] if any(layout.halo) else prod(shape[2:])
+
+
+def transposing(shape: Sequence[int], dtype: str, layout: Layout, core: Core, *, pack: bool) -> tirx.PrimFunc:
+    """Return the function that brings a plain value into a layout (`pack`), or back."""
+    return build(lambda: _Transposing(shape, dtype, layout, core, pack=pack).emit())
+
+
+class _Transposing:
+    def __init__(self, shape: Sequence[int], dtype: str, layout: Layout, core: Core, *, pack: bool) -> None:
+        self.layout, self.lanes, self.core, self.pack = layout, layout.lanes, core, pack
+        self.n, self.channels, *self.spatial = shape
+        self.analyzer = Analyzer()
+        self.width = _width(shape, layout)
+        self.dtype = dtype
+        shapes = {True: tuple(shape), False: layout.shape(shape)}
+        self.source = ir.arg("source", ir.buffer(shapes[pack], dtype))
+        self.result = ir.arg("result", ir.buffer(shapes[not pack], dtype))
+
+    def emit(self) -> None:
+        """Emit all loops: some rows of a block are a piece."""
+        analyzer, lanes = self.analyzer, self.lanes
+        rows = self.spatial[:-1] if self.width == self.spatial[-1] else [1] * (len(self.spatial) - 1)
+        space = [self.n, self.layout.blocks(self.channels), *rows]
+        first, many = tirx.IntImm("int32", 0), tirx.IntImm("int32", self.width // lanes)
+        # Without a halo there is one row: its squares are shared out.
+        cut = prod(rows) == 1 and self.width // lanes >= _PIECES * self.core.threads
+        if cut:
+            each = -(-(self.width // lanes) // (_PIECES * self.core.threads))
+            space.append(-(-(self.width // lanes) // each))
+        count = prod(space)
+        small = self.n * self.channels * prod(self.spatial) < SMALL
+        with (ir.serial if small else ir.parallel)(0, count) as piece:
+            n, block, *row = places(bind(analyzer, piece, count), space, analyzer)
+            if cut:
+                part = row.pop()
+                first, many = part * each, tirx.min(each, self.width // lanes - part * each)
+            with ir.serial(0, many) as step:
+                bind(analyzer, step, self.width // lanes)
+                self._block(n, block, row, (first + step) * lanes)
+            if self.width % lanes:  # the last square shares columns with the one before
+                last = tirx.EQ(part, space[-1] - 1) if cut else None
+                with when(last):
+                    self._block(n, block, row, tirx.IntImm("int32", self.width - lanes))
+            if self.pack:
+                zero_halo(self.result, self.layout, self.spatial, n, block, row, analyzer)
+
+    def _block(self, n: Expr, block: Expr, row: list[Expr], column: Expr) -> None:
+        """Emit a square, of fewer channels in the last block."""
+        full, rest = divmod(self.channels, self.lanes)
+        if not rest or not full:
+            self._square(n, block, row, column, rest or self.lanes)
+            return
+        with ir.If(block < full):
+            with ir.Then():
+                self._square(n, block, row, column, self.lanes)
+            with ir.Else():
+                self._square(n, block, row, column, rest)
+
+    def _square(self, n: Expr, block: Expr, row: list[Expr], column: Expr, channels: int) -> None:
+        lanes, layout = self.lanes, self.layout
+
+        def plain(channel: int) -> list[Expr]:
+            return [n, block * lanes + channel, *row, tirx.Ramp(column, 1, lanes)]
+
+        def packed(place: int) -> list[Expr]:
+            moved = [
+                each + before for each, before in zip([*row, column + place], layout.before, strict=True)
+            ]
+            return [n, block + layout.offset, *moved, tirx.Ramp(0, 1, lanes)]
+
+        vectors = ir.alloc_buffer((lanes * lanes,), self.dtype)
+        for i in range(lanes):
+            if self.pack and i >= channels:
+                value: Expr = tirx.Broadcast(tirx.const(0, self.dtype), lanes)
+            else:
+                value = tirx.BufferLoad(self.source, plain(i) if self.pack else packed(i))
+            ir.buffer_store(vectors, value, [_vector(i, lanes)])
+        vectors = _transposed(vectors, lanes, self.dtype)
+        for i in range(lanes if self.pack else channels):
+            at = packed(i) if self.pack else plain(i)
+            ir.buffer_store(self.result, tirx.BufferLoad(vectors, [_vector(i, lanes)]), at)
+
+
+def _vector(place: int, lanes: int) -> Expr:
+    return tirx.Ramp(place * lanes, 1, lanes)
+
+
+def _transposed(vectors: tirx.Buffer, lanes: int, dtype: str) -> tirx.Buffer:
+    """Emit a square's transpose: each round interleaves the first half of its vectors with the second."""
+    half = lanes // 2
+    rounds = lanes.bit_length() - 1
+    for _round in range(rounds):
+        following = ir.alloc_buffer((lanes * lanes,), dtype)
+        for i in range(half):
+            pair = [tirx.BufferLoad(vectors, [_vector(place, lanes)]) for place in (i, i + half)]
+            for part in range(2):
+                order = [part * half + k // 2 + k % 2 * lanes for k in range(lanes)]
+                ir.buffer_store(following, tirx.Shuffle(pair, order), [_vector(2 * i + part, lanes)])
+        vectors = following
+    return vectors

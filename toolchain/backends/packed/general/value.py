@@ -1,0 +1,189 @@
+"""The value of one stage, as vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from tvm import tirx
+from tvm.ir.expr import TensorLoad
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.loops.emit import grid
+from toolchain.backends.packed.loops.memory import Memory
+from toolchain.backends.packed.recognise.expressions import bind, bindings, inlined, linear, substitute
+from toolchain.backends.packed.recognise.read import Expr, Stage, Var, loads, shape_of
+
+Combine = Callable[[Expr, Expr], Expr]
+
+_COMBINE: dict[type, Combine] = {
+    tirx.Add: lambda a, b: a + b,
+    tirx.Mul: lambda a, b: a * b,
+    tirx.Max: tirx.max,
+    tirx.Min: tirx.min,
+}
+_UNROLLED = 9  # steps of a reduction (the window of a pool) that are written out
+
+
+class Value:
+    """What one stage computes.
+
+    Parameters
+    ----------
+    last
+        What becomes of a reduction's result, element by element; its value is stored instead.
+    """
+
+    def __init__(self, memory: Memory, stage: Stage, last: Stage | None = None) -> None:
+        self.memory, self.stage, self.last = memory, stage, last
+        self.reduced = [extent for extent, reduce in zip(stage.extents, stage.reduce, strict=True) if reduce]
+
+    @property
+    def reduces(self) -> bool:
+        """Whether it is a reduction."""
+        return self.stage.init is not None
+
+    @property
+    def target(self) -> Stage:
+        """The stage that is stored."""
+        return self.stage if self.last is None else self.last
+
+    def step(self) -> tuple[Combine, Expr] | None:
+        """Return how a reduction combines two numbers, and what it does at each step.
+
+        None: it is none of a single value, or combines in a way of its own.
+        """
+        value = self.stage.value
+        combine = _COMBINE.get(type(value))
+        if not self.reduces or combine is None or len(self.stage.parts) > 1:
+            return None
+        if not isinstance(value.a, TensorLoad) or not value.a.source.same_as(self.stage.buffer):
+            return None
+        return combine, value.b
+
+    def at(
+        self,
+        value: Expr,
+        index: Sequence[Expr],
+        reduced: Sequence[Expr],
+        analyzer: Analyzer,
+        totals: Sequence[Expr] = (),
+    ) -> Expr:
+        """Return `value`, one of the stage's, where it writes a logical index.
+
+        Parameters
+        ----------
+        reduced
+            Place on the axes that are reduced over.
+        totals
+            Per part what the reduction has come to so far.
+        """
+        axes = [axis for axis, reduce in zip(self.stage.axes, self.stage.reduce, strict=True) if reduce]
+        bound = [*bindings(self.stage, index), *zip(axes, reduced, strict=True)]
+
+        def stored(buffer: tirx.Buffer, place: list[Expr]) -> Expr | None:
+            part = self.stage.part(buffer)
+            if part is not None and totals:
+                return totals[part]
+            return self.memory.load(buffer, place, analyzer)
+
+        return analyzer.simplify(substitute(value, bound, inlined(self.memory.read, stored, analyzer)))
+
+    def result(self, totals: list[Expr], index: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
+        """Return what is stored at a logical index, given what the reduction came to."""
+        if self.last is None:
+            return totals
+
+        def stored(buffer: tirx.Buffer, place: list[Expr]) -> Expr | None:
+            if self.stage.part(buffer) is not None:
+                return totals[0]
+            return self.memory.load(buffer, place, analyzer)
+
+        value_at = inlined(self.memory.read, stored, analyzer)
+        bound = bindings(self.last, index)
+        return [analyzer.simplify(substitute(self.last.value, bound, value_at))]
+
+    def strided(self, value: Expr, index: Sequence[Expr], reduced: Sequence[Expr], lane: Var) -> int:
+        """Count the loads of which a vector along `lane` is no row of neighbours."""
+        count = 0
+        for load in loads(self.at(value, index, reduced, self.memory.analyzer)):
+            forms = [linear(each, [lane]) for each in load.indices]
+            steps = [None if form is None else form[0].get(0, 0) for form in forms]
+            count += bool(steps) and (any(steps[:-1]) or steps[-1] not in (0, 1))
+        return count
+
+    def values(self, index: Sequence[Expr], reduced: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
+        """Return all that is computed for a logical index, the sums so far taken to be zero."""
+        totals: list[Expr] = [tirx.const(0, str(part.buffer.dtype)) for part in self.stage.parts]
+        values = [self.at(part.value, index, reduced, analyzer, totals) for part in self.stage.parts]
+        return values + self.result(totals, index, analyzer)
+
+    def within(self, index: Sequence[Expr], analyzer: Analyzer) -> bool:
+        """Whether every load for a logical index, be it one that is none, is within its buffer."""
+        reduced = [bind(analyzer, tirx.Var("step", "int32"), extent) for extent in self.reduced]
+        return all(
+            analyzer.can_prove(tirx.all(place >= 0, place < extent))
+            for value in self.values(index, reduced, analyzer)
+            for load in loads(value)
+            for place, extent in zip(load.indices, shape_of(load.source), strict=True)
+        )
+
+    def emit(
+        self,
+        width: int,
+        columns: int,
+        index: Callable[[Expr, Expr], list[Expr]],
+        store: Callable[[Expr, Expr, list[Expr]], None],
+        analyzer: Analyzer,
+        inside: Callable[[Expr], Expr] | None = None,
+    ) -> None:
+        """Emit the computation of some columns of `width` elements side by side.
+
+        Parameters
+        ----------
+        index
+            Column and lane -> logical index.
+        store
+            Column, lane and the parts' values -> what stores them.
+        inside
+            Lane -> whether there is such an element; None: there is. What is none reads nothing.
+        """
+        parts = self.stage.parts
+        if not self.reduces:
+            with ir.unroll(0, columns) as column, ir.vectorized(0, width) as lane:
+                bind(analyzer, lane, width)
+                bind(analyzer, column, columns)
+                store(
+                    column, lane, [self.at(part.value, index(column, lane), [], analyzer) for part in parts]
+                )
+            return
+        totals = [ir.alloc_buffer((columns * width,), str(part.buffer.dtype)) for part in parts]
+        for total, part in zip(totals, parts, strict=True):
+            with ir.vectorized(0, columns * width) as lane:
+                ir.buffer_store(total, part.init, [lane])
+        # what a step comes to, where the parts read each other
+        fresh = totals
+        if len(parts) > 1:
+            fresh = [ir.alloc_buffer((width,), str(part.buffer.dtype)) for part in parts]
+        unrolled = columns > 1 and prod(self.reduced) <= _UNROLLED
+        with grid(self.reduced, analyzer, unrolled=unrolled) as steps, ir.unroll(0, columns) as column:
+            bind(analyzer, column, columns)
+            for new, part in zip(fresh, parts, strict=True):
+                with ir.vectorized(0, width) as lane:
+                    bind(analyzer, lane, width)
+                    place = column * width + lane
+                    so_far = [total[place] for total in totals]
+                    value = self.at(part.value, index(column, lane), steps, analyzer, so_far)
+                    if inside is not None:
+                        value = tirx.if_then_else(inside(lane), value, part.init)
+                    ir.buffer_store(new, value, [place if fresh is totals else lane])
+            if fresh is not totals:
+                for total, new in zip(totals, fresh, strict=True):
+                    with ir.vectorized(0, width) as lane:
+                        ir.buffer_store(total, new[lane], [column * width + lane])
+        with ir.unroll(0, columns) as column, ir.vectorized(0, width) as lane:
+            bind(analyzer, column, columns)
+            bind(analyzer, lane, width)
+            sums = [total[column * width + lane] for total in totals]
+            store(column, lane, self.result(sums, index(column, lane), analyzer))

@@ -1,0 +1,91 @@
+"""How the values between two functions lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from tvm.sym import Analyzer
+
+from toolchain.backends.packed.recognise.read import Expr
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+@dataclass(frozen=True, order=True)
+class Layout:
+    """Channels in blocks, the block's channels innermost: (n, c / lanes, *spatial, lanes).
+
+    Channels that no full block has are padded with zeros, and around the spatial axes lies a halo of
+    zeros that the producer writes, so that a convolution's padding costs its consumer nothing.
+
+    Attributes
+    ----------
+    lanes
+        Channels of a block; 1 for the few channels of a network's input.
+    halo
+        Zeros before each spatial axis, then after each, as ONNX orders pads.
+    offset, whole
+        Of a part of a concatenation: at which block of the buffer it begins, and how many the
+        buffer has; 0 blocks: the value has its own buffer.
+    """
+
+    lanes: int
+    halo: tuple[int, ...]
+    offset: int = 0
+    whole: int = 0
+
+    @property
+    def before(self) -> tuple[int, ...]:
+        """Zeros before each spatial axis."""
+        return self.halo[: len(self.halo) // 2]
+
+    @property
+    def after(self) -> tuple[int, ...]:
+        """Zeros after each spatial axis."""
+        return self.halo[len(self.halo) // 2 :]
+
+    def blocks(self, channels: int) -> int:
+        """Return how many blocks hold so many channels."""
+        return -(-channels // self.lanes)
+
+    def shape(self, logical: Sequence[int]) -> tuple[int, ...]:
+        """Return the extents of a value of logical shape (n, c, *spatial)."""
+        n, c, *spatial = logical
+        padded = (
+            size + before + after
+            for size, before, after in zip(spatial, self.before, self.after, strict=True)
+        )
+        return (n, self.whole or self.blocks(c), *padded, self.lanes)
+
+    def at(self, index: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
+        """Return where the element of a logical index lies."""
+        n, c, *spatial = index
+        moved = [
+            analyzer.simplify(place + before) for place, before in zip(spatial, self.before, strict=True)
+        ]
+        block = analyzer.simplify(c // self.lanes + self.offset)
+        return [n, block, *moved, analyzer.simplify(c % self.lanes)]
+
+    def pack(self, value: Array) -> Array:
+        """Return a value of logical shape in this layout."""
+        around = [(0, 0), (0, -value.shape[1] % self.lanes), *zip(self.before, self.after, strict=True)]
+        padded = np.pad(value, around)
+        n, c, *spatial = padded.shape
+        blocked = padded.reshape(n, c // self.lanes, self.lanes, *spatial)
+        return np.ascontiguousarray(np.moveaxis(blocked, 2, -1))
+
+    def unpack(self, value: Array, logical: Sequence[int]) -> Array:
+        """Return the logical value of what lies in this layout."""
+        n, c, *spatial = logical
+        blocked = np.moveaxis(value, -1, 2)
+        flat = blocked.reshape(n, -1, *blocked.shape[3:])
+        inner = tuple(slice(before, before + size) for before, size in zip(self.before, spatial, strict=True))
+        return np.ascontiguousarray(flat[(slice(None), slice(c), *inner)])
+
+
+def dense_layout(lanes: int, rank: int) -> Layout:
+    """Return the layout without a halo of values of a rank."""
+    return Layout(lanes, (0,) * (2 * (rank - 2)))

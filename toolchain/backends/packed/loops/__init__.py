@@ -1,0 +1,1 @@
+"""What generators write loops with."""

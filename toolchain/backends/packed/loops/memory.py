@@ -1,0 +1,79 @@
+"""Where a function under construction by the general rule keeps its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+
+from tvm import tirx
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.layout import Layout, dense_layout
+from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.recognise.expressions import bind, calls
+from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, Var, shape_of
+
+# Waking threads costs about 10 us, in which one core computes more elements than this.
+SMALL = 1 << 14
+CALL = 10  # an intrinsic such as exp costs about as much as so many plain operations
+
+
+class Memory:
+    """The parameters, and what is stored besides; declares the parameters.
+
+    Parameters
+    ----------
+    lanes
+        Numbers of a vector.
+    """
+
+    def __init__(self, read: Read, layouts: Layouts, lanes: int) -> None:
+        self.read, self.lanes = read, lanes
+        self.analyzer = Analyzer()
+        self._stored: list[tuple[tirx.Buffer, tirx.Buffer, Layout | None]] = []
+        self._channels = {
+            shape_of(param)[:2] for param, each in zip(read.params, layouts, strict=True) if each
+        }
+        for param, layout in zip(read.params, layouts, strict=True):
+            shape = shape_of(param) if layout is None else layout.shape(shape_of(param))
+            self._stored.append((param, ir.arg(param.name, ir.buffer(shape, str(param.dtype))), layout))
+
+    def allocate(self, buffer: tirx.Buffer) -> None:
+        """Make room for a value inside the function."""
+        shape = shape_of(buffer)
+        layout = None
+        if shape[:2] in self._channels and len(shape) >= 3 and prod(shape[2:]) > 1:
+            layout = dense_layout(self.lanes, len(shape))
+        extents = shape if layout is None else layout.shape(shape)
+        self._stored.append((buffer, ir.alloc_buffer(extents, str(buffer.dtype)), layout))
+
+    def where(self, buffer: tirx.Buffer) -> tuple[tirx.Buffer, Layout | None] | None:
+        """Return what a buffer is stored in and how; None: it is computed where it is read."""
+        return next(((new, layout) for own, new, layout in self._stored if own.same_as(buffer)), None)
+
+    def targets(self, stage: Stage) -> tuple[list[tirx.Buffer], Layout | None]:
+        """Return what the parts of a stored stage are stored in, all in one layout."""
+        found = [self.where(part.buffer) for part in stage.parts]
+        buffers = [each[0] for each in found if each is not None]
+        layouts = {each[1] for each in found if each is not None}
+        if len(buffers) != len(stage.parts) or len(layouts) != 1:
+            raise UnreadableError(f"block {stage.name} stores values in several layouts")
+        return buffers, layouts.pop()
+
+    def load(self, buffer: tirx.Buffer, index: list[Expr], analyzer: Analyzer) -> Expr | None:
+        """Return the stored element at a logical index; None: it is stored nowhere."""
+        found = self.where(buffer)
+        if found is None:
+            return None
+        new, layout = found
+        return tirx.BufferLoad(new, index if layout is None else layout.at(index, analyzer))
+
+    @contextmanager
+    def pieces(self, count: int, stage: Stage) -> Iterator[Var]:
+        """Emit a loop over independent pieces of a stage; in parallel, unless there is little to do."""
+        cost = sum(1 + CALL * calls(part.value) for part in stage.parts)
+        small = prod(stage.extents) * cost < SMALL
+        with (ir.serial if small else ir.parallel)(0, count) as piece:
+            yield bind(self.analyzer, piece, count)

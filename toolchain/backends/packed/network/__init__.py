@@ -1,0 +1,1 @@
+"""The network: planned, then put together of generated functions."""

@@ -1,0 +1,71 @@
+"""Concatenations without a pass of their own: their operands are computed where they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import tirx
+from tvm.ir.expr import TensorLoad
+from tvm.sym import Analyzer
+
+from toolchain.backends.packed.recognise.expressions import bind, bindings, inlined, substitute
+from toolchain.backends.packed.recognise.read import Expr, Read, UnreadableError, shape_of
+
+
+def operands(read: Read, lanes: int) -> list[tuple[int, int]] | None:
+    """Return, of a function that puts whole blocks of channels side by side, what begins where.
+
+    Returns
+    -------
+    list or None
+        Per operand in their order: the number of the parameter and the block at which it begins. Only
+        the last may have channels that fill no block. None: the function does something else.
+    """
+    shape = shape_of(read.output)
+    if len(read.params) < 3 or any(stage.init is not None for stage in read.stages):
+        return None
+    found: list[tuple[int, int]] = []
+    channel = 0
+    while channel < shape[1]:
+        place = _source(read, shape, channel, channel)
+        if place is None:
+            return None
+        size = shape_of(read.params[place])[1]
+        ends = channel + size == shape[1]
+        if (size % lanes and not ends) or _source(read, shape, channel, channel + size - 1) != place:
+            return None
+        found.append((place, channel // lanes))
+        channel += size
+    return found if len(found) > 1 and channel == shape[1] else None
+
+
+def _source(read: Read, shape: Sequence[int], start: int, channel: int) -> int | None:
+    """Return the parameter whose channels, the first at `start`, a channel of the output is one of."""
+    analyzer = Analyzer()
+    n, *spatial = (bind(analyzer, tirx.Var("i", "int32"), size) for size in (shape[0], *shape[2:]))
+    stage = read.producer(read.output)
+    if stage is None:
+        return None
+
+    def stored(buffer: tirx.Buffer, index: list[Expr]) -> Expr | None:
+        return None if read.place(buffer) is None else tirx.BufferLoad(buffer, index)
+
+    try:
+        bound = bindings(stage, [n, tirx.IntImm("int32", channel), *spatial])
+        value = analyzer.simplify(substitute(stage.value, bound, inlined(read, stored, analyzer)))
+    except UnreadableError:
+        return None
+    if not isinstance(value, TensorLoad) or len(value.indices) != len(shape):
+        return None
+    batch, own, *rest = value.indices
+    size = shape_of(value.source)
+    if (size[0], *size[2:]) != (shape[0], *shape[2:]) or not isinstance(own, tirx.IntImm):
+        return None
+    if int(own) != channel - start or not all(map(_same, [batch, *rest], [n, *spatial])):
+        return None
+    return read.parameter(value.source)
+
+
+def _same(one: Expr, other: Expr) -> bool:
+    # an axis of one element has become the number 0
+    return one.same_as(other) or isinstance(one, tirx.IntImm)

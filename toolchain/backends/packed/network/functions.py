@@ -1,0 +1,75 @@
+"""The functions of a fused network, each read once, and the calls of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.general.general import general
+from toolchain.backends.packed.recognise.read import Read, UnreadableError, read
+from toolchain.backends.packed.recognise.split import parts
+from toolchain.backends.packed.recognise.work import Work
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function, and what it was split into, each part with its contraction."""
+
+    whole: Read
+    parts: Sequence[tuple[Read, Work | None]]
+
+
+class Functions:
+    """What the generators can make of a network's functions, by their names."""
+
+    def __init__(self, fused: tvm.IRModule, core: Core) -> None:
+        self.fused, self.core = fused, core
+        self._known: dict[str, Function | None] = {}
+
+    def __getitem__(self, name: str) -> Function | None:
+        """Return a function; None: it keeps its default schedule."""
+        if name not in self._known:
+            self._known[name] = self._read(name)
+        return self._known[name]
+
+    def general(self, function: Read) -> bool:
+        """Whether the general rule knows a function."""
+        try:
+            general(function, [None] * len(function.params), self.core)
+        except UnreadableError:
+            return False
+        return True
+
+    def _read(self, name: str) -> Function | None:
+        try:
+            whole = read(self.fused[name])
+        except UnreadableError:
+            return None
+        for found in (parts(whole), [(whole, None)]):
+            if all(work is not None or self.general(part) for part, work in found):
+                return Function(whole, found)
+        return None
+
+
+def called(value: relax.Expr) -> str | None:
+    """Return the name of the function that a value is computed by; None: by none of the network's."""
+    if isinstance(value, relax.Call) and value.op == tvm.ir.Op.get("relax.call_tir"):
+        return str(value.args[0].name_hint)
+    return None
+
+
+def variables(value: relax.Expr) -> list[relax.Var]:
+    """Return the variables in an expression, once for every place where they are."""
+    if isinstance(value, relax.Var):
+        return [value]
+    if isinstance(value, relax.Tuple):
+        return [var for each in value.fields for var in variables(each)]
+    if isinstance(value, relax.TupleGetItem):
+        return variables(value.tuple_value)
+    if isinstance(value, relax.Call):
+        return [var for each in value.args for var in variables(each)]
+    return []

@@ -1,0 +1,289 @@
+"""What becomes of every call of a fused network: its rule, its choice, and the layouts of the values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import prod
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+from tvm.ir.expr import GenericConst
+
+from toolchain.backends.packed.algorithms.choice import GENERAL, Choice
+from toolchain.backends.packed.algorithms.generators import GENERATORS, Generator
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.general.recurrent import recurrence_of
+from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.network.concatenation import operands
+from toolchain.backends.packed.network.functions import Functions, called, variables
+from toolchain.backends.packed.recognise.convolution import Convolution
+from toolchain.backends.packed.recognise.matmul import Matmul
+from toolchain.backends.packed.recognise.read import Read, shape_of
+from toolchain.backends.packed.recognise.split import until
+from toolchain.backends.packed.recognise.transposed import Transposed
+from toolchain.backends.packed.recognise.work import Work
+from toolchain.models.recurrent.spec import Recurrence
+
+FLOATS = ("float32", "float16")
+# Name of a fused function and what it computes -> how; None: by the general rule. The name is None for
+# what was cut from a function: no record is of it.
+Choose = Callable[["str | None", Work], "Choice | None"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One binding of the network, of a Relax expression that is no function's call."""
+
+    var: relax.Var
+    value: relax.Expr
+
+
+@dataclass(frozen=True)
+class Call(Step):
+    """The call of a fused function; by itself one that keeps its default schedule."""
+
+    function: str
+
+    @property
+    def arguments(self) -> list[relax.Expr]:
+        """What is handed over, outputs apart."""
+        return list(self.value.args[1].fields)
+
+
+@dataclass(frozen=True)
+class Generated(Call):
+    """A call whose function is generated; without `work` by the general rule."""
+
+    read: Read
+    choice: Choice = GENERAL
+    work: Work | None = None
+
+    @property
+    def generator(self) -> Generator | None:
+        """What makes the function; None: the general rule."""
+        return None if self.work is None else GENERATORS[self.choice.algorithm]
+
+    def argument(self, buffer: tirx.Buffer) -> relax.Expr:
+        """Return what is handed over for a parameter."""
+        return self.arguments[self.read.parameter(buffer)]
+
+
+@dataclass(frozen=True)
+class Recurrent(Call):
+    """The call of a recurrence."""
+
+    recurrence: Recurrence
+
+
+@dataclass
+class Plan:
+    """The steps in their order, and how their values lie in memory.
+
+    Attributes
+    ----------
+    blocked
+        Values that are read in blocks though they have fewer channels than one.
+    concatenations
+        Concatenated value -> its operands, and the block at which each begins.
+    places
+        Operand that is computed inside its concatenation -> which, and the block at which it begins.
+    """
+
+    lanes: int
+    steps: list[Step] = field(default_factory=list)
+    packed: set[relax.Var] = field(default_factory=set)
+    halos: dict[relax.Var, tuple[int, ...]] = field(default_factory=dict)
+    blocked: set[relax.Var] = field(default_factory=set)
+    concatenations: dict[relax.Var, list[tuple[relax.Var, int]]] = field(default_factory=dict)
+    places: dict[relax.Var, tuple[relax.Var, int]] = field(default_factory=dict)
+
+    def part(self, whole: relax.Var, offset: int) -> Layout:
+        """Return the layout of an operand inside its concatenation."""
+        layout = self.layout(whole)
+        return replace(layout, offset=offset, whole=layout.blocks(extents(whole)[1]))
+
+    def layout(self, value: relax.Var) -> Layout:
+        """Return the layout of a value where it is packed."""
+        if value in self.places:
+            return self.part(*self.places[value])
+        shape = extents(value)
+        blocks = value in self.packed or value in self.blocked or shape[1] >= self.lanes
+        return Layout(self.lanes if blocks else 1, self.halos.get(value, (0,) * (2 * (len(shape) - 2))))
+
+
+def extents(value: relax.Expr) -> tuple[int, ...]:
+    """Return the shape of a Relax value."""
+    return tuple(int(extent) for extent in value.ty.shape)
+
+
+def images(value: relax.Expr) -> bool:
+    """Whether a value is a batch of images (or rows, or volumes) of floats."""
+    if not isinstance(value, relax.Var) or not isinstance(value.ty, relax.TensorType):
+        return False
+    return len(value.ty.shape) in (3, 4, 5) and str(value.ty.dtype) in FLOATS
+
+
+def packable(value: relax.Expr) -> bool:
+    """Whether a value is a batch of images of more than one pixel: then it may stay packed."""
+    return images(value) and prod(extents(value)[2:]) > 1
+
+
+def plan(fused: tvm.IRModule, core: Core, choose: Choose) -> Plan:
+    """Plan every call of the network's function `main`."""
+    functions = Functions(fused, core)
+    result = Plan(core.lanes)
+    bindings = [binding for block in fused["main"].body.blocks for binding in block.bindings]
+    outputs = _outputs(functions, bindings, fused["main"].body.body)
+    for binding in bindings:
+        if binding.var in outputs:
+            steps: list[Step] = list(outputs[binding.var])
+        else:
+            steps = _steps(functions, binding, choose)
+        for step in steps:
+            result.steps.append(step)
+            if isinstance(step, Generated):
+                _place(step, result)
+    _concatenate(result, fused["main"].body.body)
+    return result
+
+
+def _outputs(
+    functions: Functions, bindings: list[relax.Binding], result: relax.Expr
+) -> dict[relax.Var, list[Generated]]:
+    """Cut functions with several outputs into one for each that is used.
+
+    Returns
+    -------
+    dict
+        Binding of an output -> the step that computes it; of the function's call -> no step.
+    """
+    items = [each for each in bindings if isinstance(each.value, relax.TupleGetItem)]
+    others = [each.value for each in bindings if not isinstance(each.value, relax.TupleGetItem)]
+    whole = {var for value in (*others, result) for var in variables(value)}
+    found: dict[relax.Var, list[Generated]] = {}
+    for binding in bindings:
+        var, value = binding.var, binding.value
+        name = called(value)
+        if name is None or not isinstance(value.ty, relax.TupleType) or var in whole:
+            continue
+        function = functions[name]
+        if function is None:
+            continue
+        outputs = function.whole.params[-len(value.ty.fields) :]
+        cut = [until(function.whole, output) for output in outputs]
+        if not all(map(functions.general, cut)):
+            continue
+        found[var] = []
+        used = [item for item in items if item.value.tuple_value.same_as(var)]
+        for number, item in enumerate(used):
+            place = item.value.index
+            arguments = [
+                argument
+                for param, argument in zip(function.whole.params, value.args[1].fields, strict=False)
+                if any(param.same_as(own) for own in cut[place].params)
+            ]
+            call = relax.call_tir(value.args[0], arguments, value.ty.fields[place])
+            own = f"{name}_output{place}" if number else name  # the first keeps the task's name
+            found[item.var] = [Generated(item.var, call, own, cut[place])]
+    return found
+
+
+def _concatenate(result: Plan, output: relax.Expr) -> None:
+    """Find the operands of concatenations that can be computed in place: nothing else reads them."""
+    uses: Counter[relax.Var] = Counter()
+    for value in (*(step.value for step in result.steps), output):
+        uses.update(variables(value))
+    made = {step.var for step in result.steps if isinstance(step, Generated)}
+    for step in result.steps:
+        if not isinstance(step, Generated) or step.work is not None or step.var not in result.packed:
+            continue
+        values = [(step.arguments[place], block) for place, block in operands(step.read, result.lanes) or []]
+        if not values or not all(packable(value) for value, _block in values):
+            continue
+        placed = {
+            value: (step.var, block)
+            for value, block in values
+            if uses[value] == 1 and value in made & result.packed and value not in result.concatenations
+        }
+        if placed:
+            result.concatenations[step.var] = values
+            result.places.update(placed)
+
+
+def _steps(functions: Functions, binding: relax.Binding, choose: Choose) -> list[Step]:
+    """Return what becomes of a binding: one step, or one for each part of its function."""
+    var, value = binding.var, binding.value
+    name = called(value)
+    if name is None:
+        return [Step(var, value)]
+    recurrence = recurrence_of(functions.fused[name])
+    if recurrence is not None:
+        return [Recurrent(var, value, name, recurrence)]
+    function = functions[name]
+    if function is None or not isinstance(value.ty, relax.TensorType):
+        return [Call(var, value, name)]
+    if len(function.parts) == 1:
+        step = Generated(var, value, name, function.whole)
+        return [_computed(step, function.parts[0][1], partial(choose, name))]
+    steps: list[Step] = []
+    values = list(zip(function.whole.params, value.args[1].fields, strict=False))
+    first = next(number for number, (_part, work) in enumerate(function.parts) if work is not None)
+    for number, (part, work) in enumerate(function.parts):
+        arguments = [expr for param in part.params[:-1] for own, expr in values if own.same_as(param)]
+        ty = relax.TensorType(shape_of(part.output), str(part.output.dtype))
+        target = var if number == len(function.parts) - 1 else relax.Var(f"{name}_value{number}", ty)
+        values.append((part.output, target))
+        call = relax.call_tir(value.args[0], arguments, ty)
+        # A record is for one contraction, the first, which keeps the function's name.
+        own = name if number == first else None
+        step = Generated(target, call, own or f"{name}_part{number}", part)
+        steps.append(_computed(step, work, partial(choose, own)))
+    return steps
+
+
+def _computed(step: Generated, work: Work | None, choose: Callable[[Any], Choice | None]) -> Generated:
+    """Return a step with how its contraction is computed."""
+    if isinstance(work, Matmul):
+        if work.weight is not None and not isinstance(step.argument(work.weight), GenericConst):
+            work = None if work.window is not None else replace(work, weight=None)
+    elif work is not None and not _packs(step, work):
+        work = None
+    choice = None if work is None else choose(work)
+    return step if choice is None else replace(step, choice=choice, work=work)
+
+
+def _packs(step: Generated, conv: Convolution | Transposed) -> bool:
+    """Whether a convolution's weight is known, and its input and output are packed."""
+    return (
+        isinstance(step.argument(conv.weight), GenericConst)
+        and prod(conv.out) > 1
+        and packable(step.var)
+        and images(step.argument(conv.x))
+    )
+
+
+def _place(step: Generated, result: Plan) -> None:
+    """Decide whether the step's value is packed, and what halo its input needs."""
+    if step.work is not None and step.generator is not None:
+        if step.generator.halo is not None and not isinstance(step.work, Matmul):
+            result.packed.add(step.var)
+            source = step.argument(step.work.x)
+            need = step.generator.halo(step.work, step.choice)
+            have = result.halos.get(source, (0,) * len(need))
+            result.halos[source] = tuple(map(max, have, need))
+            if step.choice.algorithm == "depthwise":
+                result.blocked.add(source)
+            for operand in filter(packable, step.arguments):  # what is added to the output is read as it is
+                if extents(operand)[1] == extents(step.var)[1]:
+                    result.blocked.add(operand)
+    elif packable(step.var):
+        shape = extents(step.var)
+        for source in step.arguments:
+            if isinstance(source, relax.Var) and source in result.packed:
+                theirs = extents(source)
+                if len(theirs) == len(shape) and (shape[1] >= result.lanes or theirs[1] == shape[1]):
+                    result.packed.add(step.var)

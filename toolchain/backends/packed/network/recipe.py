@@ -1,0 +1,71 @@
+"""What generated functions are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm import tirx
+
+from toolchain.backends.packed.algorithms.choice import GENERAL, Choice
+from toolchain.backends.packed.algorithms.generators import GENERATORS
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.general.convert import copy_function
+from toolchain.backends.packed.general.general import general
+from toolchain.backends.packed.general.recurrent import recurrent
+from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.recognise.read import Read
+from toolchain.backends.packed.recognise.work import Work
+from toolchain.models.recurrent.spec import Recurrence
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A function of the network in the layouts of its values; without `work` by the general rule."""
+
+    read: Read
+    layouts: tuple[Layout | None, ...]
+    core: Core
+    choice: Choice = GENERAL
+    work: Work | None = None
+
+    @property
+    def arity(self) -> int:
+        """How many parameters the function has."""
+        return len(self.layouts)
+
+    def function(self) -> tirx.PrimFunc:
+        """Return what the generator of the choice's algorithm makes."""
+        if self.work is None:
+            return general(self.read, self.layouts, self.core)
+        generator = GENERATORS[self.choice.algorithm]
+        return generator.function(self.read, self.work, self.choice, self.layouts, self.core)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A value of a logical shape, brought from one layout to another; None: plain."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    source: Layout | None
+    target: Layout | None
+    core: Core
+    arity = 2
+
+    def function(self) -> tirx.PrimFunc:
+        """Return the function that copies it."""
+        return copy_function(self.shape, self.dtype, self.source, self.target, self.core)
+
+
+@dataclass(frozen=True)
+class Recurring:
+    """A recurrence; its recurrent weight is packed where it is constant."""
+
+    recurrence: Recurrence
+    core: Core
+    constant: bool
+    arity: int
+
+    def function(self) -> tirx.PrimFunc:
+        """Return the function that goes through the steps."""
+        return recurrent(self.recurrence, self.core, constant=self.constant)

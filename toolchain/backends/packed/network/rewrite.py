@@ -1,0 +1,315 @@
+"""A fused network with packed functions in place of its unscheduled ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+from tvm.ir.expr import GenericConst
+
+from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.general.recurrent import pack_weight
+from toolchain.backends.packed.layout import Array, Layout, dense_layout
+from toolchain.backends.packed.network.plan import (
+    Call,
+    Choose,
+    Generated,
+    Plan,
+    Recurrent,
+    Step,
+    extents,
+    packable,
+    plan,
+)
+from toolchain.backends.packed.network.recipe import Computed, Moved, Recurring
+from toolchain.backends.packed.recognise.matmul import Matmul
+from toolchain.backends.packed.recognise.read import shape_of
+from toolchain.lowering.kernels.recipe import Recipe
+from toolchain.lowering.parameter import Parameter
+
+ROWS = "rows"  # the rule of functions that keep their default schedule
+RECURRENT = "recurrent"
+IN_PLACE = "in place"  # of concatenations whose operands are computed where they belong
+_OPAQUE = 8  # relax.OpPatternKind.OPAQUE: nothing is fused with generated code
+
+
+# What stands in the network for what a recipe makes: the function itself, or a name for it.
+Render = Callable[[Recipe], tirx.PrimFunc]
+
+
+def generated(recipe: Recipe) -> tirx.PrimFunc:
+    """Return the function itself."""
+    return recipe.function()
+
+
+@dataclass(frozen=True)
+class Made:
+    """A generated function and its parameters, output last."""
+
+    func: tirx.PrimFunc
+    parameters: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The network, and per fused function the rule that it got and what was generated.
+
+    Attributes
+    ----------
+    made
+        The last, where calls of one function differ in their layouts.
+    """
+
+    module: tvm.IRModule
+    rules: dict[str, str]
+    made: dict[str, Made]
+
+
+def rewrite(
+    fused: tvm.IRModule,
+    core: Core,
+    choose: Choose,
+    fallback: Callable[[str], tirx.PrimFunc],
+    render: Render = generated,
+) -> Rewritten:
+    """Return the network in packed layouts.
+
+    Parameters
+    ----------
+    choose
+        How a convolution is computed.
+    fallback
+        Name of a function that no rule knows -> the function, scheduled.
+    render
+        What stands for a generated function.
+    """
+    return _Rewriter(core, plan(fused, core, choose), fallback, render).run(fused["main"])
+
+
+class _Rewriter:
+    def __init__(
+        self, core: Core, planned: Plan, fallback: Callable[[str], tirx.PrimFunc], render: Render
+    ) -> None:
+        self.core, self.plan, self.fallback, self.render = core, planned, fallback, render
+        self.builder = relax.BlockBuilder()
+        self.plain: dict[relax.Var, relax.Expr] = {}
+        self.packed: dict[relax.Var, relax.Expr] = {}
+        self.functions: dict[Any, tvm.ir.GlobalVar] = {}
+        self.names: Counter[str] = Counter()
+        self.rules: dict[str, str] = {}
+        self.placed: set[relax.Var] = set()  # operands that lie in their concatenation
+        self.made: dict[str, Made] = {}
+
+    def run(self, main: relax.Function) -> Rewritten:
+        self.plain = {param: param for param in main.params}
+        with self.builder.function("main", list(main.params)):
+            with self.builder.dataflow():
+                for step in self.plan.steps:
+                    self._step(step)
+                result = self.builder.emit_output(self._plain_expr(main.body.body))
+            self.builder.emit_func_output(result)
+        return Rewritten(self.builder.finalize(), self.rules, self.made)
+
+    def _step(self, step: Step) -> None:
+        if isinstance(step, Generated):
+            self._generated(step)
+        elif isinstance(step, Recurrent):
+            self._recurrent(step)
+        elif isinstance(step, Call):
+            self._rows(step)
+        else:
+            self.plain[step.var] = self.builder.emit(self._plain_expr(step.value))
+
+    def _rows(self, step: Call) -> None:
+        self.rules[step.function] = ROWS
+        if step.function not in self.functions:
+            func = self.fallback(step.function).without_attr("global_symbol")
+            self.functions[step.function] = self.builder.add_func(func, step.function)
+            plain = [(None, argument) for argument in step.arguments]
+            self.made[step.function] = Made(func, _parameters(step, plain))
+        self._as_it_is(step, self.functions[step.function], step.arguments)
+
+    def _as_it_is(self, step: Call, function: tvm.ir.GlobalVar, arguments: Sequence[relax.Expr]) -> None:
+        """Call a function of plain values."""
+        ty = step.value.ty
+        outputs = list(ty.fields) if isinstance(ty, relax.TupleType) else ty
+        call = relax.call_tir(function, [self._plain_expr(argument) for argument in arguments], outputs)
+        self.plain[step.var] = self.builder.emit(call)
+
+    def _recurrent(self, step: Recurrent) -> None:
+        of, arguments = step.recurrence, list(step.arguments)
+        place = list(of.parameters).index("r")
+        constant = isinstance(arguments[place], GenericConst)
+        if constant:
+            arguments[place] = _constant(pack_weight(arguments[place].value.numpy(), of, self.core))
+
+        def make() -> tirx.PrimFunc:
+            func = self.render(Recurring(of, self.core, constant, len(arguments) + _outputs(step)))
+            plain = [(None, argument) for argument in arguments]
+            self.made[step.function] = Made(func, _parameters(step, plain))
+            return func
+
+        function = self._once((step.function, constant), step.function, make)
+        self._as_it_is(step, function, arguments)
+        self.rules[step.function] = RECURRENT
+
+    def _generated(self, step: Generated) -> None:
+        if step.var in self.plan.concatenations:
+            self._concatenated(step)
+            return
+        operands = [
+            self._operand(step, param, argument)
+            for param, argument in zip(step.read.params, step.arguments, strict=False)
+        ]
+        packed = step.var in self.plan.packed
+        out = self.plan.layout(step.var) if packed else None
+        layouts = (*(layout for layout, _value in operands), out)
+
+        def make() -> tirx.PrimFunc:
+            func = self.render(Computed(step.read, layouts, self.core, step.choice, step.work))
+            self.made[step.function] = Made(func, _parameters(step, operands, out))
+            return func
+
+        # One function may be called with a weight that is known, and with one that is not.
+        known = getattr(step.work, "weight", None) is not None
+        function = self._once((step.function, layouts, step.choice, known), step.function, make)
+        shape = extents(step.var) if out is None else out.shape(extents(step.var))
+        arguments = [value for _layout, value in operands]
+        if packed and step.var in self.plan.places:
+            self._into(self.plan.places[step.var][0], function, arguments)
+            self.placed.add(step.var)
+        else:
+            result = self._call(function, arguments, shape, str(step.var.ty.dtype))
+            (self.packed if packed else self.plain)[step.var] = result
+        self.rules[step.function] = step.choice.algorithm
+
+    def _into(self, whole: relax.Var, function: tvm.ir.GlobalVar, arguments: list[relax.Expr]) -> None:
+        """Call a function that writes a part of a concatenation; the first call makes the buffer."""
+        shape = self.plan.layout(whole).shape(extents(whole))
+        if whole in self.packed:
+            inside = [*arguments, self.packed[whole]]
+            ty = relax.TensorType(shape, str(whole.ty.dtype))
+            call = relax.op.call_tir_inplace(function, inside, [len(arguments)], ty)
+            self.packed[whole] = self.builder.emit(call)
+        else:
+            self.packed[whole] = self._call(function, arguments, shape, str(whole.ty.dtype))
+
+    def _concatenated(self, step: Generated) -> None:
+        """Copy the operands that were not computed in place."""
+        for value, block in self.plan.concatenations[step.var]:
+            if self.plan.places.get(value, (None, 0)) == (step.var, block) and value in self.placed:
+                continue
+            source = self.plan.layout(value) if value in self.packed else None
+            target = self.plan.part(step.var, block)
+            operand = self.packed[value] if source is not None else self._plain(value)
+            self._into(step.var, self._mover("copy", value, source, target), [operand])
+        self.rules[step.function] = IN_PLACE
+
+    def _operand(
+        self, step: Generated, param: tirx.Buffer, argument: relax.Expr
+    ) -> tuple[Layout | None, relax.Expr]:
+        if isinstance(argument, GenericConst):
+            return self._constant(step, param, argument.value.numpy())
+        generator = step.generator
+        packs = argument in self.packed if generator is None else generator.halo is not None
+        source = packs and not isinstance(step.work, Matmul | None) and param.same_as(step.work.x)
+        if packs and (packable(argument) or source):
+            return self.plan.layout(argument), self._packed(argument)
+        return None, self._plain_expr(argument)
+
+    def _constant(
+        self, step: Generated, param: tirx.Buffer, value: Array
+    ) -> tuple[Layout | None, relax.Expr]:
+        work, generator = step.work, step.generator
+        if work is None or generator is None:
+            return None, _constant(value)
+        if work.weight is not None and param.same_as(work.weight):
+            lanes = 1 if isinstance(work, Matmul) else self.plan.layout(step.argument(work.x)).lanes
+            return None, _constant(generator.weight(value, work, step.choice, self.core, lanes))
+        if isinstance(work, Matmul):
+            return None, _constant(value)
+        shape = shape_of(param)
+        if len(shape) == len(work.out) + 2 and shape[1] == work.co:
+            layout = dense_layout(self.core.lanes, len(shape))
+            return layout, _constant(layout.pack(value))
+        return None, _constant(value)
+
+    def _packed(self, value: relax.Var) -> relax.Expr:
+        if value not in self.packed:
+            layout = self.plan.layout(value)
+            function, source = self._mover("pack", value, None, layout), self._plain(value)
+            shape = layout.shape(extents(value))
+            self.packed[value] = self._call(function, [source], shape, str(value.ty.dtype))
+        return self.packed[value]
+
+    def _plain(self, value: relax.Var) -> relax.Expr:
+        if value not in self.plain:
+            function = self._mover("unpack", value, self.plan.layout(value), None)
+            source = self.packed[value]
+            self.plain[value] = self._call(function, [source], extents(value), str(value.ty.dtype))
+        return self.plain[value]
+
+    def _plain_expr(self, value: relax.Expr) -> relax.Expr:
+        """Return a Relax expression on plain values."""
+        if isinstance(value, relax.Var):
+            return self._plain(value)
+        if isinstance(value, relax.Tuple):
+            return relax.Tuple([self._plain_expr(each) for each in value.fields])
+        if isinstance(value, relax.TupleGetItem):
+            return relax.TupleGetItem(self._plain_expr(value.tuple_value), value.index)
+        if isinstance(value, relax.Call):
+            return relax.Call(
+                value.op, [self._plain_expr(each) for each in value.args], value.attrs, value.ty_args
+            )
+        return value
+
+    def _mover(
+        self, name: str, value: relax.Var, source: Layout | None, target: Layout | None
+    ) -> tvm.ir.GlobalVar:
+        """Return the function that brings a value from one layout to another."""
+        moved = Moved(extents(value), str(value.ty.dtype), source, target, self.core)
+        return self._once((name, moved), name, lambda: self.render(moved))
+
+    def _once(self, key: Any, name: str, make: Callable[[], tirx.PrimFunc]) -> tvm.ir.GlobalVar:
+        """Return the function that `key` stands for, which is made where it is wanted first."""
+        if key not in self.functions:
+            opaque = make().without_attr("global_symbol").with_attr("op_pattern", _OPAQUE)
+            # TVM would number a second `conv2d` into `conv2d1`, which is another task's name.
+            count = self.names[name]
+            self.names[name] += 1
+            self.functions[key] = self.builder.add_func(opaque, f"{name}_{count}" if count else name)
+        return self.functions[key]
+
+    def _call(
+        self, function: tvm.ir.GlobalVar, arguments: list[relax.Expr], shape: tuple[int, ...], dtype: str
+    ) -> relax.Expr:
+        return self.builder.emit(relax.call_tir(function, arguments, relax.TensorType(shape, dtype)))
+
+
+def _outputs(step: Call) -> int:
+    return len(step.var.ty.fields) if isinstance(step.var.ty, relax.TupleType) else 1
+
+
+def _parameters(
+    step: Call, operands: Sequence[tuple[Layout | None, relax.Expr]], out: Layout | None = None
+) -> tuple[Parameter, ...]:
+    found = []
+    for argument, (layout, value) in zip(step.arguments, operands, strict=True):
+        if isinstance(value, GenericConst):
+            array = value.value.numpy()
+            found.append(Parameter(array.shape, str(array.dtype), value=array))
+        else:
+            found.append(Parameter(extents(argument), str(argument.ty.dtype), layout))
+    outputs = step.var.ty.fields if isinstance(step.var.ty, relax.TupleType) else [step.var.ty]
+    found += [Parameter(tuple(map(int, ty.shape)), str(ty.dtype), out) for ty in outputs]
+    return tuple(found)
+
+
+def _constant(value: Array) -> GenericConst:
+    # np.ascontiguousarray would make an array of a number
+    return relax.const(np.ascontiguousarray(value) if value.ndim else value, str(value.dtype))

@@ -1,0 +1,1 @@
+"""What functions compute, read from TensorIR."""

@@ -1,0 +1,82 @@
+"""Where a value has conditions left: at borders (padding), and where another operand begins (concat)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from tvm import tirx
+from tvm.sym import Analyzer
+
+from toolchain.backends.packed.general.value import Value
+from toolchain.backends.packed.recognise.expressions import bind, calls
+from toolchain.backends.packed.recognise.read import Expr
+
+# Per axis (block, *spatial) of a packed value: start and end.
+Box: TypeAlias = "Sequence[tuple[int, int]]"
+
+_BORDER = 3  # how far from an edge padding is looked for
+
+
+def conditions(value: Value, box: Box, lanes: int) -> int:
+    """Count the conditions left in a value in a box of its packed output."""
+    analyzer = Analyzer()
+
+    def free(start: int, end: int) -> Expr:
+        if end - start == 1:
+            return tirx.IntImm("int32", start)
+        return bind(analyzer, tirx.Var("i", "int32"), end - start) + start
+
+    block, *spatial = (free(start, end) for start, end in box)
+    lane = bind(analyzer, tirx.Var("lane", "int32"), lanes)
+    index = [tirx.IntImm("int32", 0), block * lanes + lane, *spatial]
+    steps = [free(0, extent) for extent in value.reduced]
+    return sum(calls(each, "if_then_else") for each in value.values(index, steps, analyzer))
+
+
+def interior(value: Value, box: Box, lanes: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+    """Return the rows (per spatial axis but the last) and the columns in which no padding is read."""
+    if not conditions(value, box, lanes):
+        return list(box[1:-1]), box[-1]
+    # what an axis leaves is seen where no other has a border
+    middle = [(_edge(end), end - _edge(end)) for _start, end in box[1:]]
+    found = []
+    for axis in range(1, len(box)):
+        around = [box[0], *middle]
+        around[axis] = box[axis]
+        found.append(_inner(value, around, axis, lanes))
+    return found[:-1], found[-1]
+
+
+def _edge(extent: int) -> int:
+    return min(_BORDER, (extent - 1) // 2)
+
+
+def _inner(value: Value, box: Box, axis: int, lanes: int) -> tuple[int, int]:
+    """Return the largest range of an axis in which the fewest conditions are left."""
+    start, end = box[axis]
+    found = (conditions(value, box, lanes), 0, start, end)
+    for before in range(_BORDER + 1):
+        for after in range(_BORDER + 1):
+            if found[0] and before + after and end - after > before:
+                smaller = [*box[:axis], (before, end - after), *box[axis + 1 :]]
+                found = min(found, (conditions(value, smaller, lanes), before + after, before, end - after))
+    return found[2:]
+
+
+def segments(value: Value, box: Box, lanes: int) -> list[tuple[int, int]]:
+    """Cut the blocks where another operand of a concatenation begins."""
+    (_start, blocks), *rest = box
+    whole = [(0, blocks)]
+    total = conditions(value, box, lanes)
+    if not total or blocks == 1:
+        return whole
+    each = [conditions(value, [(block, block + 1), *rest], lanes) for block in range(blocks)]
+    if min(each) == total:
+        return whole
+    ends = [
+        block
+        for block in range(1, blocks)
+        if conditions(value, [(block - 1, block + 1), *rest], lanes) > min(each[block - 1], each[block])
+    ]
+    return list(zip([0, *ends], [*ends, blocks], strict=True))

@@ -1,0 +1,227 @@
+"""Convolutions, recognised by what a block computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tvm
+from tvm import tirx
+from tvm.ir.expr import TensorLoad
+from tvm.sym import Analyzer
+
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.recognise.expressions import bind, linear
+from toolchain.backends.packed.recognise.read import Expr, Read, Stage, shape_of
+
+_WIDENED = ("float32", "float16")
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """What convolutions and transposed ones have in common: one to three spatial axes, (n, c, *spatial).
+
+    Attributes
+    ----------
+    size, kernel, out, stride, dilation
+        Per spatial axis.
+    x, weight
+        Parameters that hold the input, without its padding, and the weight.
+    y
+        What the convolution's own stage writes; the epilogue follows.
+    """
+
+    batch: int
+    ci: int
+    co: int
+    groups: int
+    size: tuple[int, ...]
+    kernel: tuple[int, ...]
+    out: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    x: tirx.Buffer
+    weight: tirx.Buffer
+    y: tirx.Buffer
+
+
+@dataclass(frozen=True)
+class Convolution(Windowed):
+    """A convolution; its weight is (co, ci / groups, *kernel).
+
+    Attributes
+    ----------
+    pads
+        Zeros around the input that the windows reach, before every axis and then after it. The latter
+        may be less than the model says: what no window reaches is not needed.
+    skipped
+        Per axis, how many of the model's taps come before the kernel's: no output meets them inside the
+        image. Those behind it are left out too.
+    """
+
+    pads: tuple[int, ...]
+    skipped: tuple[int, ...] = ()
+
+    def reached(self, weight: Array) -> Array:
+        """Return the model's weight without the taps that no output meets inside the image."""
+        if not self.skipped:
+            return weight
+        taps = (slice(first, first + count) for first, count in zip(self.skipped, self.kernel, strict=True))
+        return weight[(slice(None), slice(None), *taps)]
+
+    @property
+    def depthwise(self) -> bool:
+        """One input and one output channel in every group."""
+        return self.groups == self.ci == self.co and self.groups > 1
+
+
+def convolution(read: Read) -> Convolution | None:
+    """Return the convolution that a function computes, epilogue apart; None where there is none."""
+    for stage in read.stages:
+        found = _convolution(read, stage)
+        if found is not None:
+            return found
+    return None
+
+
+def product(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
+    """Return the two factors of a stage that sums up products of loads."""
+    value = stage.value
+    if stage.init is None or not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
+        return None
+    factors = (_narrow(value.b.a), _narrow(value.b.b))
+    if str(factors[0].ty.dtype) != str(factors[1].ty.dtype):
+        return None
+    if not isinstance(value.a, TensorLoad) or not all(isinstance(each, TensorLoad) for each in factors):
+        return None
+    return factors
+
+
+def _narrow(value: Expr) -> Expr:
+    """Return the float16 that a product in float32 is of, else `value`."""
+    if isinstance(value, tirx.Cast) and (str(value.ty.dtype), str(value.value.ty.dtype)) == _WIDENED:
+        return value.value
+    return value
+
+
+def _convolution(read: Read, stage: Stage) -> Convolution | None:
+    factors = product(stage)
+    if factors is None:
+        return None
+    x, weight = factors
+    rank = len(x.indices)
+    if rank not in (3, 4, 5) or len(weight.indices) != rank or len(stage.indices) != rank:
+        return None
+    if len(stage.axes) != 2 * rank - 1 or not all(isinstance(each, tirx.Var) for each in stage.indices):
+        return None
+    if not all(isinstance(each, tirx.Var) for each in weight.indices):
+        return None
+    if not x.indices[0].same_as(stage.indices[0]) or not weight.indices[0].same_as(stage.indices[1]):
+        return None
+    out_axes = [stage.position(axis) for axis in stage.indices[2:]]
+    kernel_axes = [stage.position(axis) for axis in weight.indices[2:]]
+    stride, dilation = [], []
+    for index, out, kernel in zip(x.indices[2:], out_axes, kernel_axes, strict=True):
+        form = linear(index, stage.axes)
+        if form is None or set(form[0]) != {out, kernel}:
+            return None
+        stride.append(form[0][out])
+        dilation.append(form[0][kernel])
+    source, before = _unpadded(read, x.source)
+    if source is None or read.place(weight.source) is None:
+        return None
+    size = shape_of(source)
+    if not _channels_match(stage, x, weight, size[1]):
+        return None
+    windows = tuple(stage.extents[axis] for axis in kernel_axes)
+    places = tuple(stage.extents[axis] for axis in out_axes)
+    axes = zip(places, stride, dilation, windows, before, size[2:], strict=True)
+    live = [_live(*axis) for axis in axes]
+    before = tuple(b - first * d for b, (first, _), d in zip(before, live, dilation, strict=True))
+    windows = tuple(count for _first, count in live)
+    dilation = [d if count > 1 else 1 for d, count in zip(dilation, windows, strict=True)]
+    reach = [
+        (o - 1) * s + d * (k - 1) + 1 for o, s, d, k in zip(places, stride, dilation, windows, strict=True)
+    ]
+    after = tuple(max(0, r - full - b) for r, full, b in zip(reach, size[2:], before, strict=True))
+    return Convolution(
+        batch=size[0],
+        ci=size[1],
+        co=stage.extent(stage.indices[1]),
+        groups=size[1] // shape_of(weight.source)[1],
+        size=size[2:],
+        kernel=windows,
+        out=places,
+        stride=tuple(stride),
+        dilation=tuple(dilation),
+        pads=(*before, *after),
+        skipped=tuple(first for first, _count in live),
+        x=source,
+        weight=weight.source,
+        y=stage.buffer,
+    )
+
+
+def _live(out: int, stride: int, dilation: int, taps: int, before: int, size: int) -> tuple[int, int]:
+    """Return the first tap that an output meets inside the image, and how many there are up to the last.
+
+    Where dilation is large, the others lie in the padding for every output.
+    """
+
+    def meets(tap: int) -> bool:
+        start = tap * dilation - before  # what the first output reads; the last: (out - 1) * stride further
+        first = max(0, -(start // stride))  # the first output that reads at or behind the image's begin
+        return first < out and start + first * stride < size
+
+    found = [tap for tap in range(taps) if meets(tap)]
+    if not found:
+        return 0, taps
+    # A window that begins inside the image, no tap in the padding before it, would need another origin.
+    first = min(found[0], before // dilation)
+    return first, found[-1] + 1 - first
+
+
+def _channels_match(stage: Stage, x: TensorLoad, weight: TensorLoad, ci: int) -> bool:
+    """Whether every group of output channels sums up over the input channels of its group."""
+    channel, inner = stage.indices[1], weight.indices[1]
+    each = shape_of(weight.source)[1]
+    groups = ci // each
+    if ci % each or stage.extent(channel) % groups or not stage.reduce[stage.position(inner)]:
+        return False
+    outputs = stage.extent(channel) // groups
+    return equal(stage, [x.indices[1]], [channel // outputs * each + inner])
+
+
+def equal(stage: Stage, found: Sequence[Expr], wanted: Sequence[Expr]) -> bool:
+    """Whether expressions over a stage's axes are provably the same."""
+    analyzer = Analyzer()
+    for axis, extent in zip(stage.axes, stage.extents, strict=True):
+        bind(analyzer, axis, extent)
+    return all(analyzer.can_prove_equal(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+def _unpadded(read: Read, buffer: tirx.Buffer) -> tuple[tirx.Buffer | None, tuple[int, ...]]:
+    """Return the parameter behind a buffer and the zeros before its spatial axes; None: other padding."""
+    stage = read.producer(buffer)
+    rank = len(buffer.shape)
+    if stage is None:
+        return (buffer if read.place(buffer) is not None else None), (0,) * (rank - 2)
+    value = stage.value
+    if isinstance(value, tvm.ir.Call) and len(value.args) == 3:  # if_then_else(inside, value, 0)
+        _inside, value, outside = value.args
+        if not isinstance(outside, tirx.FloatImm) or float(outside) != 0.0:
+            return None, ()
+    if not isinstance(value, TensorLoad) or read.place(value.source) is None:
+        return None, ()
+    before: list[int] = []
+    for place, index in enumerate(value.indices):
+        form = linear(index, stage.axes)
+        own = stage.indices[place] if place < len(stage.indices) else None
+        if form is None or own is None or form[0] != {stage.position(own): 1}:
+            return None, ()
+        if not isinstance(form[1], tirx.IntImm):
+            return None, ()
+        before.append(-int(form[1]))
+    if any(before[:2]) or min(before) < 0:
+        return None, ()
+    return value.source, tuple(before[2:])

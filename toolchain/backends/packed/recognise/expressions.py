@@ -1,0 +1,114 @@
+"""Expressions by substitution: how one stage's value is written in terms of what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.ir.expr import TensorLoad
+from tvm.sym import Analyzer, detect_linear_equation
+
+from toolchain import tvm_compat
+from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, Var
+
+# Buffer and indices -> what to read instead; None: the buffer is stored nowhere, compute it there.
+Leaf = Callable[[tirx.Buffer, list[Expr]], "Expr | None"]
+
+
+def substitute(
+    value: Expr, bound: Sequence[tuple[Var, Expr]], leaf: Callable[[tirx.Buffer, list[Expr]], Expr]
+) -> Expr:
+    """Return `value` with variables replaced by what they are bound to and every load by `leaf`."""
+
+    def variable(var: Var, _mutator: object) -> Expr:
+        return next((expr for own, expr in bound if own.same_as(var)), var)
+
+    def load(node: TensorLoad, mutator: tvm_ffi.StructuralMutator) -> Expr:
+        return leaf(node.source, [mutator.mutate(index) for index in node.indices])
+
+    try:
+        return tvm_compat.mutated(value, [(TensorLoad, load), (tirx.Var, variable)])
+    except RuntimeError as error:  # what an UnreadableError has become on its way through TVM
+        raise UnreadableError(str(error).strip().rsplit("\n", 1)[-1]) from error
+
+
+def inlined(read: Read, leaf: Leaf, analyzer: Analyzer) -> Callable[[tirx.Buffer, list[Expr]], Expr]:
+    """Return what reads a buffer: by `leaf` where it is stored, else by computing it element-wise."""
+
+    def value_at(buffer: tirx.Buffer, index: list[Expr]) -> Expr:
+        index = [analyzer.simplify(each) for each in index]
+        stored = leaf(buffer, index)
+        if stored is not None:
+            return stored
+        stage = read.producer(buffer)
+        if stage is None or stage.init is not None:
+            raise UnreadableError(f"{buffer.name} is neither stored nor computed element by element")
+        return substitute(stage.value, bindings(stage, index), value_at)
+
+    return value_at
+
+
+def epilogue(
+    read: Read, y: tirx.Buffer, total: Expr, index: Sequence[Expr], leaf: Leaf, analyzer: Analyzer
+) -> Expr:
+    """Return the function's output at a logical index.
+
+    Parameters
+    ----------
+    total
+        What the contraction comes to there, as it would be stored in `y`.
+    leaf
+        What reads the function's inputs.
+    """
+    if read.output.same_as(y):
+        return total
+
+    def stored(buffer: tirx.Buffer, at: list[Expr]) -> Expr | None:
+        if buffer.same_as(y):
+            return total
+        return None if buffer.same_as(read.output) else leaf(buffer, at)
+
+    return inlined(read, stored, analyzer)(read.output, list(index))
+
+
+def bindings(stage: Stage, index: Sequence[Expr]) -> list[tuple[Var, Expr]]:
+    """Return what the stage's axes are bound to where it writes `index`."""
+    bound = []
+    for own, wanted in zip(stage.indices, index, strict=True):
+        if isinstance(own, tirx.Var):
+            bound.append((own, wanted))
+        elif not isinstance(own, tirx.IntImm):
+            raise UnreadableError(f"block {stage.name} does not store at its axes")
+    return bound
+
+
+def linear(index: Expr, axes: Sequence[Var]) -> tuple[dict[int, int], Expr] | None:
+    """Return (place of an axis -> constant coefficient, the rest), None where `index` is not linear."""
+    found = detect_linear_equation(index, list(axes))
+    if not found:
+        return None
+    *coefficients, rest = found
+    if not all(isinstance(each, tirx.IntImm) for each in coefficients):
+        return None
+    return {place: int(each) for place, each in enumerate(coefficients) if int(each)}, rest
+
+
+def calls(value: Expr, *names: str) -> int:
+    """Count the calls in an expression: of the intrinsics `names` only, or of all but conditions."""
+    count = 0
+
+    def visit(call: tvm.ir.Call) -> None:
+        nonlocal count
+        name = getattr(call.op, "name", "").rsplit(".", 1)[-1]
+        count += name in names if names else name not in ("if_then_else", "likely")
+
+    tvm_ffi.structural_walk(value, [(tvm.ir.Call, visit)])
+    return count
+
+
+def bind(analyzer: Analyzer, var: Var, extent: int) -> Var:
+    """Tell the analyzer that 0 <= var < extent."""
+    analyzer.bind(var, tvm.ir.Range(0, extent))
+    return var

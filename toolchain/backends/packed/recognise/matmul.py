@@ -1,0 +1,208 @@
+"""Products of matrices, recognised by what a block computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product as pairs
+from math import prod
+
+import numpy as np
+from tvm import tirx
+
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.recognise.convolution import Convolution, product
+from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Var
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Axes that are gone through as one, in row-major order."""
+
+    vars: tuple[Var, ...]
+    extents: tuple[int, ...]
+
+    @property
+    def extent(self) -> int:
+        """Places on all of them."""
+        return prod(self.extents)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What is read (or written) where the axes are somewhere."""
+
+    buffer: tirx.Buffer
+    index: tuple[Expr, ...]
+
+    def runs_along(self, axes: Axes) -> bool:
+        """Whether neighbours on the last of some axes are neighbours in memory."""
+        last = next((at for at in reversed(range(len(self.index))) if int(self.buffer.shape[at]) > 1), None)
+        return last is not None and bool(axes.vars) and self.index[last].same_as(axes.vars[-1])
+
+
+@dataclass(frozen=True)
+class Matmul:
+    """y[batch, row, column] = sum over `inner` of a[batch, row, inner] * b[batch, inner, column].
+
+    Attributes
+    ----------
+    columns
+        One axis, the last of the output.
+    a, b, out
+        The operands, as loads over the axes; `out` is in `y`, what the product's own stage writes.
+    weight
+        Parameter that is `b`; None where `b` is computed in the function.
+    window
+        The convolution that this is: its one window covers the image. `b` is then made of its weight by
+        `spread`.
+    """
+
+    batch: Axes
+    rows: Axes
+    columns: Axes
+    inner: Axes
+    a: Operand
+    b: Operand
+    out: Operand
+    weight: tirx.Buffer | None
+    window: Convolution | None = None
+
+    @property
+    def y(self) -> tirx.Buffer:
+        """What the product's own stage writes; the epilogue follows."""
+        return self.out.buffer
+
+    def matrix(self, weight: Array) -> Array:
+        """Return a constant `weight` as (batch that it depends on, inner, columns)."""
+        if self.window is not None:
+            return spread(weight, self.window)
+        batch = (var for var, read in zip(self.batch.vars, self.batch_of_b, strict=True) if read)
+        order = (*batch, *self.inner.vars, *self.columns.vars)
+        places = [next(at for at, own in enumerate(self.b.index) if own.same_as(var)) for var in order]
+        rest = [at for at in range(weight.ndim) if at not in places]
+        moved = weight.transpose(*rest, *places)
+        return moved.reshape(-1, self.inner.extent, self.columns.extent)
+
+    @property
+    def batch_of_b(self) -> tuple[bool, ...]:
+        """Per batch axis, whether `b` depends on it."""
+        return tuple(any(var.same_as(own) for own in self.b.index) for var in self.batch.vars)
+
+
+def spread(weight: Array, conv: Convolution) -> Array:
+    """Return the matrix (1, ci * size, co) of a convolution whose output is one place.
+
+    What a tap of the kernel does not reach counts zero.
+    """
+    weight = conv.reached(weight)
+    full: Array = np.zeros((conv.co, conv.ci, *conv.size), weight.dtype)
+    reach = [
+        [(tap, tap * dilation - before) for tap in range(kernel) if 0 <= tap * dilation - before < size]
+        for kernel, dilation, before, size in zip(
+            conv.kernel, conv.dilation, conv.pads, conv.size, strict=False
+        )
+    ]
+    inputs, outputs = conv.ci // conv.groups, conv.co // conv.groups
+    for taps in pairs(*reach):
+        source, target = zip(*taps, strict=True)
+        for group in range(conv.groups):
+            ours = slice(group * outputs, (group + 1) * outputs)
+            theirs = slice(group * inputs, (group + 1) * inputs)
+            full[ours, theirs][(..., *target)] = weight[ours][(..., *source)]
+    return full.reshape(1, conv.co, -1).transpose(0, 2, 1)
+
+
+def covers(conv: Convolution) -> bool:
+    """Whether a convolution has one place in its output, and is not depthwise: a product with a matrix."""
+    return prod(conv.out) == 1 and not conv.depthwise
+
+
+def window(conv: Convolution) -> Matmul:
+    """Return the product that a convolution is which `covers` its image."""
+
+    def axes(name: str, *extents: int) -> Axes:
+        return Axes(tuple(tirx.Var(f"{name}{at}", "int32") for at in range(len(extents))), extents)
+
+    rows, columns, inner = axes("row", conv.batch), axes("column", conv.co), axes("k", conv.ci, *conv.size)
+    one = (tirx.IntImm("int32", 0),) * len(conv.out)
+    return Matmul(
+        batch=Axes((), ()),
+        rows=rows,
+        columns=columns,
+        inner=inner,
+        a=Operand(conv.x, (*rows.vars, *inner.vars)),
+        b=Operand(conv.weight, ()),
+        out=Operand(conv.y, (*rows.vars, *columns.vars, *one)),
+        weight=conv.weight,
+        window=conv,
+    )
+
+
+def matmul(read: Read) -> Matmul | None:
+    """Return the first product of matrices that a function computes; None where there is none."""
+    for stage in read.stages:
+        found = _matmul(read, stage)
+        if found is not None:
+            return found
+    return None
+
+
+def _matmul(read: Read, stage: Stage) -> Matmul | None:
+    factors = product(stage)
+    if factors is None:
+        return None
+    loads = [Operand(each.source, tuple(each.indices)) for each in factors]
+    out = Operand(stage.buffer, stage.indices)
+    places = [_places(stage, operand.index) for operand in (*loads, out)]
+    dtypes = {str(operand.buffer.dtype) for operand in loads}
+    if dtypes not in ({"float32"}, {"float16"}) or str(out.buffer.dtype) != "float32":
+        return None
+    if any(each is None for each in places):
+        return None
+    first, second, written = ({at for at in each if at is not None} for each in places if each is not None)
+    inner = {at for at, reduced in enumerate(stage.reduce) if reduced}
+    spatial = set(range(len(stage.axes))) - inner
+    if written != spatial or not inner or not inner <= first & second or not spatial <= first | second:
+        return None
+    if not written or stage.position(_last(stage)) in first & second:
+        return None
+    column = stage.position(_last(stage))
+    if column in first:
+        loads, first, second = loads[::-1], second, first
+    rows = first - second - inner
+    a, b = loads
+
+    def axes(chosen: set[int]) -> Axes:
+        ordered = sorted(chosen)
+        return Axes(tuple(stage.axes[at] for at in ordered), tuple(stage.extents[at] for at in ordered))
+
+    return Matmul(
+        batch=axes(spatial - rows - {column}),
+        rows=axes(rows),
+        columns=axes({column}),
+        inner=axes(inner),
+        a=a,
+        b=b,
+        out=out,
+        weight=b.buffer if read.place(b.buffer) is not None else None,
+    )
+
+
+def _last(stage: Stage) -> Var:
+    """Return the last axis of what a stage writes."""
+    return next(index for index in reversed(stage.indices) if isinstance(index, tirx.Var))
+
+
+def _places(stage: Stage, index: Sequence[Expr]) -> list[int | None] | None:
+    """Return which axis each index is, None for a number; None in all where one is neither."""
+    found: list[int | None] = []
+    for each in index:
+        if isinstance(each, tirx.Var):
+            found.append(stage.position(each))
+        elif isinstance(each, tirx.IntImm):
+            found.append(None)
+        else:
+            return None
+    known = [each for each in found if each is not None]
+    return found if len(set(known)) == len(known) else None

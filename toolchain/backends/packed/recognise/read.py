@@ -1,0 +1,184 @@
+"""What an unpacked fused function computes: its stages, read from TensorIR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.ir.expr import TensorLoad
+
+from toolchain import tvm_compat
+from toolchain.backends.packed.recognise.narrow import narrow_index, narrowed
+from toolchain.errors import ToolchainError
+
+Expr: TypeAlias = tvm.ir.Expr
+Var: TypeAlias = tirx.Var
+
+
+class UnreadableError(ToolchainError):
+    """A function is none that the generators know; it keeps its default schedule."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the values that a block stores: `buffer` at the block's indices."""
+
+    buffer: tirx.Buffer
+    value: Expr
+    init: Expr | None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One block: `buffer[indices] = value` over `axes`; with `init` a reduction.
+
+    Attributes
+    ----------
+    reduce
+        Per axis, whether it is reduced over.
+    parts
+        What is stored: one value, or several that are reduced together (argmax: place and value).
+    """
+
+    name: str
+    axes: tuple[Var, ...]
+    extents: tuple[int, ...]
+    reduce: tuple[bool, ...]
+    indices: tuple[Expr, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def buffer(self) -> tirx.Buffer:
+        """What the first part is stored in."""
+        return self.parts[0].buffer
+
+    @property
+    def value(self) -> Expr:
+        """The first part's value."""
+        return self.parts[0].value
+
+    @property
+    def init(self) -> Expr | None:
+        """What the first part's reduction begins with."""
+        return self.parts[0].init
+
+    def __reduce__(self) -> tuple[type[Stage], tuple[object, ...]]:
+        """Be pickled under one name: a stage's own says nothing of what is computed."""
+        return Stage, ("stage", *(getattr(self, field.name) for field in fields(self)[1:]))
+
+    def part(self, buffer: tirx.Buffer) -> int | None:
+        """Return which part is stored in a buffer."""
+        return next((place for place, part in enumerate(self.parts) if part.buffer.same_as(buffer)), None)
+
+    def extent(self, axis: Var) -> int:
+        """Return the extent of one of the axes."""
+        return self.extents[self.position(axis)]
+
+    def position(self, axis: Var) -> int:
+        """Return the place of one of the axes."""
+        return next(place for place, own in enumerate(self.axes) if own.same_as(axis))
+
+
+@dataclass(frozen=True)
+class Read:
+    """A function's parameters, outputs last, and its stages in the order they are computed."""
+
+    params: tuple[tirx.Buffer, ...]
+    stages: tuple[Stage, ...]
+
+    def producer(self, buffer: tirx.Buffer) -> Stage | None:
+        """Return the stage that writes a buffer, None for an input."""
+        return next((stage for stage in self.stages if stage.part(buffer) is not None), None)
+
+    def place(self, buffer: tirx.Buffer) -> int | None:
+        """Return which parameter a buffer is, None where it is none."""
+        return next((place for place, own in enumerate(self.params) if own.same_as(buffer)), None)
+
+    def parameter(self, buffer: tirx.Buffer) -> int:
+        """Return which parameter a buffer is; it must be one."""
+        return next(place for place, own in enumerate(self.params) if own.same_as(buffer))
+
+    @property
+    def output(self) -> tirx.Buffer:
+        """The last parameter."""
+        return self.params[-1]
+
+    def readers(self, buffer: tirx.Buffer) -> list[Stage]:
+        """Return the stages that read a buffer, once for every place where they do."""
+        return [
+            stage
+            for stage in self.stages
+            if stage.part(buffer) is None
+            for part in stage.parts
+            for load in loads(part.value)
+            if load.source.same_as(buffer)
+        ]
+
+
+def shape_of(buffer: tirx.Buffer) -> tuple[int, ...]:
+    """Return a buffer's extents."""
+    return tuple(int(extent) for extent in buffer.shape)
+
+
+def loads(value: Expr) -> list[TensorLoad]:
+    """Return every load in an expression."""
+    found: list[TensorLoad] = []
+    tvm_ffi.structural_walk(value, [(TensorLoad, found.append)])
+    return found
+
+
+def read(func: tirx.PrimFunc) -> Read:
+    """Return what `func`, unscheduled TensorIR, computes.
+
+    Raises
+    ------
+    UnreadableError
+        A block does more than store values, or a shape is not known now, or empty.
+    """
+    blocks: list[s_tir.SBlock] = []  # an error of ours would not come through the walk as it is
+    tvm_ffi.structural_walk(func.body, [(s_tir.SBlock, blocks.append)])
+    params = tuple(func.params)
+    if not all(isinstance(extent, tirx.IntImm) for param in params for extent in param.shape):
+        raise UnreadableError("a shape is not known")
+    if any(int(extent) == 0 for param in params for extent in param.shape):
+        raise UnreadableError("a value is empty")
+    return Read(params, tuple(_stage(block) for block in blocks if block.name_hint != "root"))
+
+
+def _stage(block: s_tir.SBlock) -> Stage:
+    if not all(isinstance(axis.dom.extent, tirx.IntImm) for axis in block.iter_vars):
+        raise UnreadableError(f"block {block.name_hint} has an extent that is not known")
+    axes = {axis.var: tirx.Var(axis.var.name, "int32") for axis in block.iter_vars}
+    stores = _stores(block, block.body)
+    inits = _stores(block, block.init) if block.init is not None else [None] * len(stores)
+    if any(len(each.indices) != len(stores[0].indices) for each in stores):
+        raise UnreadableError(f"block {block.name_hint} stores values of several shapes")
+    return Stage(
+        name=block.name_hint,
+        axes=tuple(axes.values()),
+        extents=tuple(int(axis.dom.extent) for axis in block.iter_vars),
+        reduce=tuple(axis.iter_type != tirx.IterVar.DataPar for axis in block.iter_vars),
+        indices=tuple(narrow_index(index, axes) for index in stores[0].indices),
+        parts=tuple(
+            Part(store.buffer, narrowed(store.value, axes), None if init is None else init.value)
+            for store, init in zip(stores, inits, strict=True)
+        ),
+    )
+
+
+def _stores(block: s_tir.SBlock, body: tirx.Stmt) -> list[tirx.BufferStore]:
+    """Return what a block's body stores, names that it gives to values (of argmax) filled in."""
+    named: dict[Var, Expr] = {}
+    found = []
+    for each in body.seq if isinstance(body, tirx.SeqStmt) else [body]:
+        if isinstance(each, tirx.Bind):
+            named[each.var] = each.value
+        elif isinstance(each, tirx.BufferStore):
+            value = tvm_compat.mutated(each.value, [(tirx.Var, lambda var, _: named.get(var, var))])
+            found.append(tirx.BufferStore(each.buffer, value, list(each.indices)))
+        else:
+            raise UnreadableError(f"block {block.name_hint} does more than store values")
+    return found

@@ -1,0 +1,98 @@
+"""A function with more in it than one contraction and what follows element by element, cut into several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import tirx
+from tvm.sym import Analyzer
+
+from toolchain.backends.packed.recognise.expressions import bind, calls, inlined
+from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, loads, shape_of
+from toolchain.backends.packed.recognise.work import Work, operands, recognise
+
+
+def parts(read: Read) -> list[tuple[Read, Work | None]]:
+    """Return the functions that a function is made of, in their order, with the contraction of each.
+
+    Every part's output but the last is a parameter of later ones.
+    """
+    work = recognise(read)
+    if work is None:
+        return [(read, None)]
+    before = [buffer for buffer in operands(work) if _computed(read, buffer)]
+    end = _end(read, work.y)
+    if not before and end.same_as(read.output):
+        return [(read, work)]
+    found: list[tuple[Read, Work | None]] = []
+    for part in split(read, [*before, end]):
+        found += [(part, work)] if part.output.same_as(end) else parts(part)
+    return found
+
+
+def split(read: Read, cuts: Sequence[tirx.Buffer]) -> list[Read]:
+    """Return the functions that compute each of `cuts`, and the output from them."""
+    targets = [*cuts] if cuts[-1].same_as(read.output) else [*cuts, read.output]
+    return [until(read, target, [cut for cut in cuts if not cut.same_as(target)]) for target in targets]
+
+
+def until(read: Read, target: tirx.Buffer, given: Sequence[tirx.Buffer] = ()) -> Read:
+    """Return the function that computes `target` alone, `given` among its parameters."""
+    wanted = [target]
+    stages: list[Stage] = []
+    for stage in reversed(read.stages):
+        written = [part.buffer for part in stage.parts]
+        if any(_among(buffer, wanted) and not _among(buffer, given) for buffer in written):
+            stages.insert(0, stage)
+            wanted += [load.source for part in stage.parts for load in loads(part.value)]
+    known = [param for param in read.params if read.producer(param) is None]
+    inputs = [buffer for buffer in (*known, *given) if _among(buffer, wanted)]
+    return Read((*inputs, target), tuple(stages))
+
+
+def _among(buffer: tirx.Buffer, buffers: Sequence[tirx.Buffer]) -> bool:
+    return any(buffer.same_as(each) for each in buffers)
+
+
+def _computed(read: Read, buffer: tirx.Buffer) -> bool:
+    """Whether a buffer costs too much to compute wherever it is read."""
+    if read.producer(buffer) is None:
+        return False
+    stages = until(read, buffer, []).stages
+    return any(stage.init is not None or calls(stage.value) for stage in stages)
+
+
+def _end(read: Read, y: tirx.Buffer) -> tirx.Buffer:
+    """Return the last value that follows from `y` element by element, and from which all else follows."""
+    after = [stage.buffer for stage in read.stages]
+    while not after.pop(0).same_as(y):
+        pass
+    for buffer in reversed(after):
+        rest = until(read, read.output, [buffer])
+        needs = rest.producer(y) is not None
+        if (buffer.same_as(read.output) or not needs) and _elementwise(read, y, buffer):
+            return buffer
+    return y
+
+
+def _elementwise(read: Read, y: tirx.Buffer, buffer: tirx.Buffer) -> bool:
+    """Whether an element of `buffer` needs no element of `y` but its own."""
+    if shape_of(buffer) != shape_of(y):
+        return False
+    analyzer = Analyzer()
+    here = [bind(analyzer, tirx.Var("i", "int32"), extent) for extent in shape_of(y)]
+    own = True
+
+    def stored(source: tirx.Buffer, index: list[Expr]) -> Expr | None:
+        nonlocal own
+        if source.same_as(y):
+            own &= all(analyzer.can_prove_equal(*pair) for pair in zip(index, here, strict=True))
+        elif read.producer(source) is not None:
+            return None
+        return tirx.BufferLoad(source, index)
+
+    try:
+        inlined(read, stored, analyzer)(buffer, list(here))
+    except UnreadableError:
+        return False
+    return own and str(buffer.dtype) in ("float32", "float16")

@@ -1,0 +1,1 @@
+"""Plain loops scheduled by MetaSchedule."""

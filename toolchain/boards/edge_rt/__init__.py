@@ -1,0 +1,1 @@
+"""`edge-rt` on a board: put there, asked about it."""

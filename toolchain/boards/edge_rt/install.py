@@ -1,0 +1,119 @@
+"""Putting `edge-rt` on a board, and asking it about the board."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from toolchain.answers import understood
+from toolchain.boards.board import Board
+from toolchain.boards.edge_rt.answers import Facts, whole
+from toolchain.boards.edge_rt.stock import KEEP_PROGRAMS, stocked
+from toolchain.boards.transport import Completed
+from toolchain.errors import ToolchainError
+from toolchain.foreign import last_line
+from toolchain.linking.glibc import version_key
+from toolchain.runtime import Runtime, arch_of, ensure_runtime
+
+STATE_FOLDER = "state"  # on the board: edge-rt's lock and what else it keeps
+# What Linux calls a machine that runs programs for the first part of a triple, where it is another word.
+_MACHINES = {"armv7a": ("armv7l", "armv8l", "aarch64")}  # the latter two: a 64-bit kernel
+_INFO_SECONDS = 60.0  # it takes 0.2 s under qemu; the rest is for a busy host
+
+
+@dataclass(frozen=True)
+class Installed:
+    """`edge-rt` on a board: its path there, and what it said about the board."""
+
+    program: str
+    facts: Facts
+
+    def command(self, verb: str, *arguments: str) -> list[str]:
+        """Return the command line of one of its verbs; all share one state folder, so one lock."""
+        return command(self.program, verb, *arguments)
+
+
+def command(program: str, verb: str, *arguments: str) -> list[str]:
+    """Return the command line of a verb of the `edge-rt` that lies at `program` on a board."""
+    return [program, verb, *arguments, "--state", STATE_FOLDER]
+
+
+def installed(board: Board, progress: Callable[[str], None] | None = None) -> Installed:
+    """Make sure that the board has this version's `edge-rt` and that it works there.
+
+    Parameters
+    ----------
+    progress
+        Told what happens while `edge-rt` is compiled, which takes minutes once.
+
+    Raises
+    ------
+    ToolchainError
+        It does not start, or the board is not of its class: other machine, C library too old.
+    """
+    runtime = ensure_runtime(arch_of(board.profile), progress=progress)
+    remote = stocked(
+        board.transport,
+        program_path(runtime),
+        runtime.program,
+        keep=KEEP_PROGRAMS,
+        executable=True,
+    )
+    return answering(board, remote, runtime.fingerprint)
+
+
+def program_path(runtime: Runtime) -> str:
+    """Return where a board keeps that `edge-rt`, below its folder."""
+    return f"bin/edge-rt-{runtime.fingerprint[:12]}"
+
+
+def answering(board: Board, program: str, fingerprint: str) -> Installed:
+    """Ask the `edge-rt` that lies at `program` on the board about itself and the board.
+
+    Raises
+    ------
+    ToolchainError
+        It does not start, is another one, or the board is not of its class.
+    CheckError
+        What it says of the board cannot be right.
+    """
+    completed = board.transport.run(command(program, "info"), timeout=_INFO_SECONDS)
+    facts = _facts(board, completed)
+    _check(board, facts, fingerprint)
+    return Installed(program, facts)
+
+
+def install_runtime(board: Board) -> str:
+    """Put `edge-rt` on the board if it is not there, check it, return its path on the board."""
+    return installed(board).program
+
+
+def _facts(board: Board, completed: Completed) -> Facts:
+    if completed.returncode == 0 and completed.stdout.strip():
+        what = "the answer of `edge-rt info`"
+        return understood(Facts, whole(completed, board.name, what), board.name, what)
+    said = last_line(completed.stderr if completed.stderr.strip() else completed.stdout)
+    ended = completed.signal_name or f"exit code {completed.returncode}"
+    raise ToolchainError(
+        f"board {board.name}: edge-rt does not work there ({ended}): {said}",
+        f"is it a board of class {board.profile.name}? `toolchain board show {board.name}`",
+    )
+
+
+def _check(board: Board, facts: Facts, fingerprint: str) -> None:
+    profile = board.profile
+    if facts.machine not in _MACHINES.get(profile.arch, (profile.arch,)):
+        raise ToolchainError(
+            f"board {board.name} is a {facts.machine} machine, its class {profile.name} is {profile.arch}",
+            "give the board another class",
+        )
+    if profile.glibc and version_key(facts.glibc) < version_key(profile.glibc):
+        raise ToolchainError(
+            f"board {board.name} has glibc {facts.glibc}, its class {profile.name} says {profile.glibc}",
+            f"lower `glibc` in the board.toml of {profile.name}",
+        )
+    if facts.fingerprint != fingerprint:
+        raise ToolchainError(
+            f"board {board.name}: edge-rt there says it is {facts.fingerprint!r}, not {fingerprint!r}",
+            "`toolchain cache prune`, then the same command again",
+        )

@@ -1,0 +1,1 @@
+"""Emulated boards: other architectures' systems on this host."""

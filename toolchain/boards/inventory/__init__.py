@@ -1,0 +1,1 @@
+"""The boards there are, and how one is entered or taken out."""

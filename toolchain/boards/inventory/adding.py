@@ -1,0 +1,137 @@
+"""A new board: its host key pinned, the login tried, an entry in `toolchain.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from toolchain.boards.inventory import register
+from toolchain.boards.inventory.address import SshAddress, parse_address
+from toolchain.boards.ssh import scripts
+from toolchain.boards.ssh.hostkeys import fingerprint
+from toolchain.configuration.settings import BoardEntry
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.profiles import load_profile
+from toolchain.runtime import arch_of
+
+_INSTALL_S = 30.0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A board as the user asks for it; `address` is `[USER@]HOST[:PORT]`."""
+
+    address: str
+    board_class: str
+    name: str | None = None
+    identity: Path | None = None
+    jump: str | None = None
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Added:
+    """A board that was entered."""
+
+    name: str
+    entry: BoardEntry
+    file: Path
+
+
+def add_board(
+    wanted: Wanted, trusted: Callable[[str, str], bool], password: Callable[[str], str] | None = None
+) -> Added:
+    """Enter a board, once one can log in there.
+
+    Parameters
+    ----------
+    trusted
+        Given a host and the fingerprint of its key; whether that is the board.
+    password
+        Asked once, with `USER@HOST`, when no key is accepted; the user's public key is put there with it.
+
+    Raises
+    ------
+    UsageError
+        Address, class or name cannot be used, the key is not trusted, or no login is possible.
+    ToolchainError
+        The board cannot be reached, or the file cannot be written.
+    """
+    from toolchain.boards.ssh.connection import ask_host_key
+
+    user, host, port = parse_address(wanted.address)
+    arch_of(load_profile(wanted.board_class))
+    name = register.free_name(wanted.name, host)
+    identity = wanted.identity.expanduser().absolute() if wanted.identity else None
+    if identity and not identity.is_file():
+        raise UsageError(f"--identity {wanted.identity}: no such file", "give the private key's file")
+    address = SshAddress(host, port, user, "", identity, wanted.jump, name=name)
+    host_key = ask_host_key(address)
+    if not trusted(host, fingerprint(host_key)):
+        raise UsageError(
+            f"the host key of {host}, {fingerprint(host_key)}, was not accepted; nothing was changed",
+            "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the board",
+        )
+    _log_in(replace(address, host_key=host_key), password)
+    entry = BoardEntry(
+        board_class=wanted.board_class,
+        host=host,
+        port=port,
+        user=user,
+        host_key=host_key,
+        identity=identity,
+        jump=wanted.jump,
+        groups=wanted.groups,
+    )
+    return Added(name, entry, register.enter(name, entry))
+
+
+def _log_in(address: SshAddress, password: Callable[[str], str] | None) -> None:
+    from toolchain.boards.ssh.authentication import RefusedError
+    from toolchain.boards.ssh.connection import Connection
+
+    try:
+        Connection(address).close()
+    except RefusedError:
+        if password is None:
+            raise
+        _install_key(address, password)
+        Connection(address).close()
+
+
+def _install_key(address: SshAddress, password: Callable[[str], str]) -> None:
+    from toolchain.boards.ssh.connection import Connection
+    from toolchain.boards.ssh.remote import Script
+    from toolchain.boards.ssh.route import resolve
+
+    route = resolve(address)
+    key = public_key(route.identities)
+    connection = Connection(address, password(f"{route.user}@{route.host}"))
+    try:
+        with Script(connection, scripts.INSTALL_KEY, ".", key) as script:
+            code = script.wait(_INSTALL_S)
+            if code != 0:
+                raise ToolchainError(
+                    f"{address.label}: ~/.ssh/authorized_keys cannot be written: {script.last_words()}"
+                )
+    finally:
+        connection.close()
+
+
+def public_key(identities: tuple[Path, ...]) -> str:
+    """Return the public half of the first private key that has one beside it.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    for file in identities:
+        public = file.with_name(file.name + ".pub")
+        if public.is_file():
+            return public.read_text().strip().splitlines()[0]
+    looked = ", ".join(f"{file}.pub" for file in identities)
+    raise UsageError(
+        f"you have no public key to install; looked for {looked}", "make one: ssh-keygen -t ed25519"
+    )

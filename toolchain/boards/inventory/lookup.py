@@ -1,0 +1,166 @@
+"""The boards there are: `local`, those of `toolchain.toml`, and the emulated ones of the state folder."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from toolchain.boards.board import Board
+from toolchain.boards.emulation import emulated
+from toolchain.boards.inventory import register
+from toolchain.boards.local.transport import LocalTransport
+from toolchain.configuration.settings import configuration, state_dir
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.files.atomic import private_folder
+from toolchain.host import host_profile
+from toolchain.profiles import Profile, class_names, load_profile
+from toolchain.runtime import arch_of
+
+LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class BuildFor:
+    """What `tasks`, `tune` and `build` need of `--board`: a class, perhaps of one board.
+
+    `record_class` is the class under which tuning records are kept and looked up:
+    `<class>+emulated` for an emulated board.
+    """
+
+    profile: Profile
+    board: str | None
+    emulated: bool
+    record_class: str
+
+
+def local_board() -> Board:
+    """Return the board `local`: this host, with the features of its CPU."""
+    root = state_dir() / "boards" / LOCAL
+    try:
+        private_folder(root)
+    except OSError as error:
+        raise ToolchainError(
+            f"cannot make the folder {root} of the board 'local': {error.strerror}",
+            "set TOOLCHAIN_STATE_DIR to a folder that can be written",
+        ) from error
+    profile = host_profile()
+    return Board(
+        name=LOCAL,
+        profile=profile,
+        emulated=False,
+        shared_cpu=True,
+        transport=LocalTransport(root),
+        tracker_key=LOCAL,
+        record_class=profile.name,
+    )
+
+
+def list_boards() -> list[Board]:
+    """Return every usable board, `local` first; `broken_boards` has the others. Connects to none."""
+    return [local_board(), *(board for board in _loaded().values() if isinstance(board, Board))]
+
+
+def broken_boards() -> dict[str, ToolchainError]:
+    """Return the boards whose entry or state cannot be used, each with what is wrong and what to type."""
+    return {name: error for name, error in _loaded().items() if isinstance(error, ToolchainError)}
+
+
+def _loaded() -> dict[str, Board | ToolchainError]:
+    found: dict[str, Board | ToolchainError] = {}
+    for load, names in ((emulated.load, emulated.names()), (register.load, register.names())):
+        for name in names:
+            try:
+                found[name] = load(name)
+            except ToolchainError as error:
+                found[name] = error
+    return found
+
+
+def find_board(name: str) -> Board:
+    """Return the board `name`; for a board class, the first board of it that is no emulated one.
+
+    Raises
+    ------
+    UsageError
+        There is none; lists the boards.
+    ToolchainError
+        Its state is broken.
+    """
+    return find_boards(name)[0]
+
+
+def find_boards(name: str) -> list[Board]:
+    """Return the board `name`, or all boards of the class or group `name`, emulated ones never among them.
+
+    Raises
+    ------
+    UsageError
+        There is none; lists the boards.
+    ToolchainError
+        The state of one is broken.
+    """
+    if name == LOCAL:
+        return [local_board()]
+    if name in register.names():
+        return [register.load(name)]
+    if name in emulated.names():
+        return [emulated.load(name)]
+    if name not in class_names():
+        if grouped := register.names(group=name):
+            return [register.load(each) for each in grouped]
+        raise _unknown(name)
+    entries = configuration().boards
+    if found := [register.load(each) for each in register.names() if entries[each].board_class == name]:
+        return found
+    arch_of(load_profile(name))  # refuses a class whose boards run nothing of ours
+    raise UsageError(
+        f"--board {name}: that is a board class, and this step needs a board; there are: "
+        + ", ".join(_board_names()),
+        f"add yours: `toolchain board add HOST --class {name}`; or start an emulated one: "
+        f"`toolchain board emulate start {name}`, then --board {emulated.default_name(name)}",
+    )
+
+
+def group(name: str) -> list[Board]:
+    """Return the boards of a group.
+
+    Raises
+    ------
+    UsageError
+        No board is in such a group; lists the groups.
+    """
+    if found := register.names(name):
+        return [register.load(each) for each in found]
+    groups = sorted({each for entry in configuration().boards.values() for each in entry.groups})
+    known = ", ".join(groups) or "none"
+    raise UsageError(f"--group {name}: no board is in such a group", f"the groups are: {known}")
+
+
+def find_target(name: str) -> BuildFor:
+    """Return what to build for, given a board or a board class.
+
+    Raises
+    ------
+    UsageError
+        There is neither of that name; lists both.
+    """
+    if name in class_names():
+        return BuildFor(load_profile(name), None, emulated=False, record_class=name)
+    if name in _board_names():
+        board = find_board(name)
+        return BuildFor(board.profile, board.name, board.emulated, board.record_class)
+    raise _unknown(name)
+
+
+def _board_names() -> list[str]:
+    return [LOCAL, *register.names(), *emulated.names()]
+
+
+def _unknown(name: str) -> UsageError:
+    boards, classes = _board_names(), class_names()
+    near = difflib.get_close_matches(name, [*boards, *classes], n=1)
+    known = f"the boards are: {', '.join(boards)}; the board classes: {', '.join(classes)}"
+    return UsageError(
+        f"--board {name}: there is no such board or board class; {known}",
+        f"did you mean {near[0]!r}?" if near else "`toolchain board list` shows the boards",
+    )

@@ -1,0 +1,185 @@
+"""The boards of `toolchain.toml`: read, entered, taken out. Comments and the rest of the file stay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import tomlkit
+from pydantic import ValidationError
+from tomlkit.exceptions import TOMLKitError
+
+from toolchain.boards.board import Board
+from toolchain.boards.emulation import emulated
+from toolchain.boards.inventory.address import SshAddress
+from toolchain.boards.ssh.hostkeys import checked_host_key
+from toolchain.boards.ssh.transport import SshTransport
+from toolchain.configuration.file import FILE_NAME
+from toolchain.configuration.settings import NAME, BoardEntry, configuration, state_dir
+from toolchain.configuration.starter import starter_text
+from toolchain.errors import UsageError
+from toolchain.files import atomic
+from toolchain.files.turns import one_at_a_time
+from toolchain.profiles import class_names, load_profile
+from toolchain.runtime import arch_of
+
+_LOCK_SECONDS = 20.0
+
+
+def names(group: str | None = None) -> list[str]:
+    """Return the names of the boards in the file's order, perhaps those of one group alone."""
+    boards = configuration().boards
+    return [name for name, entry in boards.items() if group is None or group in entry.groups]
+
+
+def load(name: str) -> Board:
+    """Return a board of the file; nothing is connected yet.
+
+    Raises
+    ------
+    UsageError
+        Its class or host key is wrong; names the key.
+    """
+    entry = configuration().boards[name]
+    try:
+        profile = load_profile(entry.board_class)
+        arch_of(profile)  # refuses a class whose boards run nothing of ours
+        address = address_of(name, entry)
+    except UsageError as error:
+        where = f"{configuration().file}: [boards.{name}]"
+        raise UsageError(f"{where}: {error.message}", error.hint) from error
+    return Board(
+        name=name,
+        profile=profile,
+        emulated=False,
+        shared_cpu=False,
+        transport=SshTransport(address, entry.root),
+        tracker_key=profile.name,
+        record_class=profile.name,
+    )
+
+
+def address_of(name: str, entry: BoardEntry) -> SshAddress:
+    """Return where the board of an entry is reached."""
+    return SshAddress(
+        host=entry.host,
+        port=entry.port,
+        user=entry.user,
+        host_key=checked_host_key(entry.host_key),
+        identity=entry.identity,
+        jump=entry.jump,
+        name=name,
+    )
+
+
+def free_name(wanted: str | None, host: str) -> str:
+    """Return the name for a new board: the one that is wanted, or the first part of the host's.
+
+    Raises
+    ------
+    UsageError
+        It is not a name, or it is taken.
+    """
+    name = wanted or (host if re.fullmatch(r"[\d.]+|.*:.*", host) else host.partition(".")[0]).replace(
+        ":", "-"
+    )
+    if not re.fullmatch(NAME, name):
+        raise UsageError(
+            f"--name {name}: not a board's name", "use letters, digits, '.', '_' and '-': --name NAME"
+        )
+    if name == "local" or name in class_names():
+        owner = "this host" if name == "local" else "a board class"
+        raise UsageError(f"--name {name}: taken by {owner}", f"use another, such as --name {name}-1")
+    if name in names():
+        raise UsageError(
+            f"there is already a board {name} in {configuration().file}",
+            f"use another name: --name {name}-2, or first `toolchain board remove {name}`",
+        )
+    if name in emulated.names():
+        raise UsageError(
+            f"--name {name}: taken by an emulated board", f"use another, such as --name {name}-1"
+        )
+    return name
+
+
+def enter(name: str, entry: BoardEntry) -> Path:
+    """Write a new board into the file, which is made if there is none; return the file.
+
+    Raises
+    ------
+    UsageError
+        The file holds a board of that name, or cannot be read.
+    ToolchainError
+        It cannot be written; it is as it was.
+    """
+
+    def add(document: tomlkit.TOMLDocument) -> None:
+        boards = document.setdefault("boards", tomlkit.table(is_super_table=True))
+        if name in boards:
+            raise UsageError(f"there is already a board {name}", "use another name: --name NAME")
+        table = tomlkit.table()
+        for key, value in entry.model_dump(mode="json", by_alias=True, exclude_defaults=True).items():
+            table.add(key, value)
+        boards.append(name, table)
+
+    return _edit(add)
+
+
+def log_in_as(name: str, user: str) -> Path:
+    """Have a board of the file logged in to as `user` from now on; return the file."""
+
+    def change(document: tomlkit.TOMLDocument) -> None:
+        document["boards"][name]["user"] = user
+
+    return _edit(change)
+
+
+def take_out(name: str) -> Path:
+    """Remove a board from the file; return the file.
+
+    Raises
+    ------
+    UsageError
+        There is none of that name.
+    """
+
+    def remove(document: tomlkit.TOMLDocument) -> None:
+        boards = document.get("boards", {})
+        if name not in boards:
+            known = ", ".join(boards) or "none"
+            raise UsageError(f"there is no board {name!r} in {FILE_NAME}", f"the boards there are: {known}")
+        del boards[name]
+        if not boards:
+            del document["boards"]
+
+    return _edit(remove)
+
+
+def _edit(change: Callable[[tomlkit.TOMLDocument], None]) -> Path:
+    file = (configuration().file or Path.cwd() / FILE_NAME).resolve()
+    try:
+        with one_at_a_time(state_dir() / "toolchain.toml.lock", _LOCK_SECONDS, f"changing {file}"):
+            # Bytes, so that the ends of lines stay what they are.
+            text = file.read_bytes().decode() if file.exists() else starter_text()
+            document = tomlkit.parse(text)
+            change(document)
+            _check(document)
+            atomic.write_bytes(file, tomlkit.dumps(document).encode())
+    except (TOMLKitError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
+    except OSError as error:
+        raise atomic.cannot_write(file, error) from error
+    configuration.cache_clear()
+    return file
+
+
+def _check(document: tomlkit.TOMLDocument) -> None:
+    """Never write what could not be read again."""
+    for name, table in document.get("boards", {}).items():
+        try:
+            BoardEntry(**table.unwrap())
+        except ValidationError as error:
+            problem = error.errors()[0]
+            key = ".".join(str(part) for part in ("boards", name, *problem["loc"]))
+            raise UsageError(f"{key} = {problem['input']!r}: {problem['msg']}") from error

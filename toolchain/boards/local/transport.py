@@ -1,0 +1,190 @@
+"""This host as a board: processes below a folder, optionally under a user-mode emulator."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Literal
+
+from toolchain.boards.local.process import LocalProcess, end_group, no_core_dump
+from toolchain.boards.output.exchange import exchange
+from toolchain.boards.transport import (
+    MOST_FILE,
+    Completed,
+    DeadlineError,
+    RemoteFile,
+    checked_path,
+    too_large,
+)
+from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.files import atomic
+from toolchain.processes.interrupts import uninterrupted
+
+_CHUNK = 1 << 20
+
+
+class LocalTransport:
+    """A `Transport` to the folder `root` of this host.
+
+    Parameters
+    ----------
+    root
+        The board's folder; must exist. Commands run in it.
+    emulator
+        Put before every command, e.g. ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu").
+        Such a board has no system programs: each is one of `root`.
+    """
+
+    kind: Literal["local", "ssh"] = "local"
+
+    def __init__(self, root: Path, emulator: Sequence[str] = ()) -> None:
+        self.root = root
+        self.emulator = tuple(emulator)
+
+    def run(self, argv: Sequence[str], input: bytes | None = None, timeout: float = 60.0) -> Completed:
+        """Run a command to its end; see `Transport.run`."""
+        child: subprocess.Popen[bytes] | None = None
+        try:
+            with uninterrupted():
+                child = self._started(argv)
+            no_core_dump(child)
+            output, errors = exchange(child, input or b"", timeout)
+        except subprocess.TimeoutExpired as error:
+            raise DeadlineError(f"{argv[0]} did not end within {timeout:g} s and was killed") from error
+        finally:
+            if child is not None:
+                end_group(child)
+        return Completed(
+            tuple(argv),
+            child.returncode,
+            output.content(),
+            errors.content(),
+            output.dropped,
+            errors.dropped,
+        )
+
+    def spawn(self, argv: Sequence[str], log: Path | None = None) -> LocalProcess:
+        """Start a command whose standard input stays open; see `Transport.spawn`."""
+        try:
+            return LocalProcess(self._command(argv), self.root, self._environment(), log)
+        except OSError as error:
+            raise self._not_started(argv, error) from error
+
+    def put(self, local: Path | bytes, remote: str, *, executable: bool = False) -> None:
+        """Write a file, whole or not at all; see `Transport.put`."""
+        target = self._path(remote)
+        self._check_root()
+        with atomic.replacing(target, 0o777 if executable else 0o666) as temporary:
+            if isinstance(local, bytes):
+                temporary.write_bytes(local)
+            else:
+                shutil.copyfile(_readable(local), temporary)
+
+    def get(self, remote: str, local: Path, most: int = MOST_FILE) -> None:
+        """Fetch a file; see `Transport.get`."""
+        source = self._path(remote)
+        self._check_root()
+        if not source.is_file():
+            raise ToolchainError(f"the board has no file {remote!r} (in {self.root})")
+        with atomic.replacing(local) as temporary, temporary.open("wb") as file, _opened(source) as content:
+            left = most + 1  # it may grow meanwhile
+            while data := content.read(min(left, _CHUNK)):
+                left -= len(data)
+                if not left:
+                    raise too_large(str(self.root), remote, most)
+                file.write(data)
+
+    def listing(self, remote: str) -> dict[str, RemoteFile]:
+        """Return a folder's entries; see `Transport.listing`."""
+        folder = self._path(remote)
+        self._check_root()
+        found = {}
+        if folder.is_dir():
+            for entry in os.scandir(folder):
+                if not entry.name.startswith("."):
+                    with suppress(FileNotFoundError):  # removed meanwhile
+                        status = entry.stat(follow_symlinks=False)
+                        found[entry.name] = RemoteFile(status.st_size, status.st_mtime)
+        return found
+
+    def touch(self, remote: str) -> None:
+        """Make a file's time of last change now."""
+        try:
+            os.utime(self._path(remote))
+        except OSError as error:
+            raise ToolchainError(f"{self.root / remote}: {error.strerror}") from error
+
+    def remove(self, remote: str) -> None:
+        """Remove a file or folder; neither need be there."""
+        path = self._path(remote)
+        try:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        except FileNotFoundError:
+            pass  # someone else removed it at the same time: what was wanted
+        except OSError as error:
+            raise ToolchainError(f"cannot remove {path}: {error.strerror}") from error
+
+    def _started(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                self._command(argv),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self.root,
+                env=self._environment(),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise self._not_started(argv, error) from error
+
+    def _path(self, remote: str) -> Path:
+        return self.root / checked_path(remote)
+
+    def _check_root(self) -> None:
+        if not self.root.is_dir():
+            raise ToolchainError(f"the board's folder {self.root} is gone", "start the board anew")
+
+    def _command(self, argv: Sequence[str]) -> list[str]:
+        program = argv[0]
+        if "/" in program:
+            program = str(self._path(program))
+        elif self.emulator:
+            raise UsageError(f"an emulated process board has no program {program!r}")
+        return [*self.emulator, program, *argv[1:]]
+
+    @staticmethod
+    def _environment() -> dict[str, str]:
+        # As on a board reached from outside: nothing of the caller's LD_…, OMP_… or QEMU_… variables.
+        return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+
+    def _not_started(self, argv: Sequence[str], error: OSError) -> ToolchainError:
+        self._check_root()
+        if self.emulator and shutil.which(self.emulator[0]) is None:
+            return MissingError(
+                f"cannot start {argv[0]}: the emulator {self.emulator[0]!r} is not there",
+                "install it (`toolchain doctor` says how)",
+            )
+        reason = "no such program" if error.errno == errno.ENOENT else error.strerror
+        return ToolchainError(f"cannot start {argv[0]} in {self.root}: {reason}")
+
+
+def _opened(source: Path) -> IO[bytes]:
+    try:
+        return source.open("rb")
+    except OSError as error:
+        raise ToolchainError(f"cannot read {source}: {error.strerror}") from error
+
+
+def _readable(local: Path) -> Path:
+    if not local.is_file():
+        raise UsageError(f"{local}: no such file")
+    return local

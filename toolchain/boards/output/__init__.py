@@ -1,0 +1,1 @@
+"""What commands on boards print: passed on, kept, exchanged."""

@@ -1,0 +1,123 @@
+"""Logging in on a board with the keys that the user has. One attempt, never a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import paramiko
+
+from toolchain.boards.ssh.route import Route
+from toolchain.boards.transport import LostError
+from toolchain.errors import ToolchainError, UsageError
+
+AUTH_S = 30.0
+SILENT = "is it very busy? log in by hand to see"
+
+
+class RefusedError(UsageError):
+    """The board does not let the user in; trying again would only lock them out."""
+
+
+def log_in(transport: paramiko.Transport, route: Route, label: str) -> None:
+    """Authenticate with the identity files and the agent's keys.
+
+    Raises
+    ------
+    RefusedError
+        None of them is accepted; says which were tried.
+    LostError
+        The server did not answer in time.
+    """
+    tried: list[str] = []
+    skipped: list[str] = []
+    begun = time.monotonic()
+    for name, key in _keys(route, skipped):
+        tried.append(name)
+        try:
+            also = transport.auth_publickey(route.user, key)
+        except paramiko.BadAuthenticationType as error:
+            raise RefusedError(
+                f"{label}: logging in as {route.user} with a key is not allowed there; it wants: "
+                + ", ".join(error.allowed_types),
+                "set `PubkeyAuthentication yes` in its sshd_config",
+            ) from error
+        except paramiko.AuthenticationException as error:
+            if time.monotonic() - begun >= AUTH_S:
+                raise LostError(f"{label}: no answer to the login within {AUTH_S:g} s", SILENT) from error
+            if not transport.is_active():
+                break
+        except (paramiko.SSHException, EOFError, OSError):
+            break  # it hung up: too many keys
+        else:
+            if transport.is_authenticated():
+                return
+            raise RefusedError(f"{label}: {name} alone is not enough there; it also wants: {', '.join(also)}")
+    raise _refused(route, label, tried, skipped)
+
+
+def log_in_with_password(transport: paramiko.Transport, user: str, password: str, label: str) -> None:
+    """Authenticate with a password, once.
+
+    Raises
+    ------
+    RefusedError
+        It is not the right one, or passwords are not allowed.
+    """
+    try:
+        transport.auth_password(user, password)
+    except paramiko.BadAuthenticationType as error:
+        raise RefusedError(
+            f"{label}: passwords are not allowed there; it wants: {', '.join(error.allowed_types)}",
+            "put your public key into ~/.ssh/authorized_keys there in another way",
+        ) from error
+    except paramiko.AuthenticationException as error:
+        raise RefusedError(
+            f"{label}: the password for {user} was refused", "run the command again"
+        ) from error
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        raise LostError(f"{label}: the connection ended during the login: {error}") from error
+
+
+def _keys(route: Route, skipped: list[str]) -> Iterator[tuple[str, paramiko.PKey]]:
+    """Yield the keys in ssh(1)'s order: the agent's, then the files'.
+
+    Where only certain files count, so do the agent's keys whose public half lies beside one of them.
+    """
+    named = {half for file in route.identities if (half := _public_half(file))}
+    agents = set()
+    with closing(paramiko.Agent()) as agent:
+        for key in agent.get_keys():
+            if route.use_agent or key.get_base64() in named:
+                agents.add(key.get_base64())
+                yield f"the agent's {key.comment or key.get_name()}", key
+    for file in route.identities:
+        if not file.is_file() or _public_half(file) in agents:
+            continue
+        try:
+            yield str(file), paramiko.PKey.from_path(file)
+        except (paramiko.SSHException, ValueError, TypeError, OSError) as error:
+            # Which class says so depends on the form of the key's file.
+            locked = isinstance(error, paramiko.PasswordRequiredException) or "password" in str(error)
+            why = f"protected by a passphrase: `ssh-add {file}` first" if locked else str(error)
+            skipped.append(f"{file} ({why})")
+
+
+def _public_half(file: Path) -> str | None:
+    try:
+        return file.with_name(file.name + ".pub").read_text().split()[1]
+    except (OSError, IndexError, UnicodeDecodeError):
+        return None
+
+
+def _refused(route: Route, label: str, tried: list[str], skipped: list[str]) -> ToolchainError:
+    keys = "none of your keys" if tried else "you have no key that could be tried"
+    details = [f"tried: {', '.join(tried)}"] if tried else []
+    details += [f"left out: {', '.join(skipped)}"] if skipped else []
+    words = f"{keys} is accepted for {route.user}" if tried else f"{keys} for {route.user}"
+    return RefusedError(
+        f"{label}: {words}@{route.host}" + (f" ({'; '.join(details)})" if details else ""),
+        "`toolchain board add … --install-key` puts your key there, or `ssh-copy-id`",
+    )

@@ -1,0 +1,54 @@
+"""Pinned host keys: how they are shown, and as a file for the OpenSSH client."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from pathlib import Path
+
+from toolchain.answers import shown
+from toolchain.boards.inventory.address import SshAddress
+from toolchain.configuration.settings import state_dir
+from toolchain.errors import UsageError
+from toolchain.files import atomic
+
+
+def checked_host_key(text: str) -> str:
+    """Return `TYPE BASE64`, without a comment.
+
+    Raises
+    ------
+    UsageError
+        It is not a public key in OpenSSH's form.
+    """
+    words = text.split()
+    try:
+        blob = base64.b64decode(words[1], validate=True)
+        size = int.from_bytes(blob[:4], "big")
+        if blob[4 : 4 + size] != words[0].encode() or not size:
+            raise ValueError("type and content differ")
+    except (IndexError, ValueError, binascii.Error) as error:
+        raise UsageError(
+            f"{shown(text)} is not a host key", "it looks like: ssh-ed25519 AAAAC3Nz…"
+        ) from error
+    return f"{words[0]} {words[1]}"
+
+
+def fingerprint(host_key: str) -> str:
+    """Return `SHA256:…` as ssh-keygen shows it."""
+    digest = hashlib.sha256(base64.b64decode(host_key.split()[1])).digest()
+    return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+
+def known_hosts(address: SshAddress) -> Path:
+    """Write the pinned key where the OpenSSH client reads it; return the file.
+
+    The file holds one key, under the alias that `route.openssh_options` gives.
+    """
+    alias = address.name or address.host
+    line = f"{alias} {address.host_key}\n"
+    file = state_dir() / "known_hosts" / hashlib.sha256(line.encode()).hexdigest()[:16]
+    if not file.is_file() or file.read_text() != line:
+        atomic.write_text(file, line)
+    return file

@@ -1,0 +1,206 @@
+"""How to get to a board: its address completed by the user's ssh_config, and a socket to it."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import pwd
+import shlex
+import socket
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import paramiko
+
+from toolchain.boards.inventory.address import SshAddress
+from toolchain.boards.transport import LostError
+from toolchain.errors import MissingError, UsageError
+from toolchain.foreign import last_line
+
+CONNECT_S = 10.0
+_END_S = 2.0
+_KEY_FILES = ("id_ed25519", "id_ecdsa", "id_rsa")  # as ssh(1) tries them
+
+
+@dataclass(frozen=True)
+class Route:
+    """An address with nothing left open; `proxy` is a command whose input and output are the link."""
+
+    host: str
+    port: int
+    user: str
+    identities: tuple[Path, ...]
+    use_agent: bool
+    proxy: tuple[str, ...]
+
+
+def user_config() -> Path:
+    """Return the user's ssh_config, which need not exist."""
+    return Path.home() / ".ssh" / "config"
+
+
+def resolve(address: SshAddress) -> Route:
+    """Complete an address.
+
+    Raises
+    ------
+    UsageError
+        The user's ssh_config is broken.
+    """
+    found = _lookup(address.host) if address.use_config else {}
+    host = str(found.get("hostname", address.host))
+    port = address.port or int(found.get("port", 22))
+    user = address.user or str(found.get("user", getpass.getuser()))
+    if address.identity:
+        identities: tuple[Path, ...] = (address.identity,)
+    elif "identityfile" in found:
+        identities = tuple(Path(name).expanduser() for name in found["identityfile"])
+    else:
+        identities = tuple(Path.home() / ".ssh" / name for name in _KEY_FILES)
+    only = str(found.get("identitiesonly", "no")).lower() == "yes"
+    return Route(
+        host, port, user, identities, not (address.identity or only), _proxy(address, found, host, port)
+    )
+
+
+def openssh_options(address: SshAddress, known_hosts: Path, *, asks: bool = False) -> list[str]:
+    """Return options with which an OpenSSH client takes the same way, and accepts the pinned key alone.
+
+    With `asks` it may ask the user, for a passphrase say.
+    """
+    options = {
+        "BatchMode": "no" if asks else "yes",
+        "StrictHostKeyChecking": "yes",
+        "UserKnownHostsFile": f'"{known_hosts}"',
+        "GlobalKnownHostsFile": "/dev/null",
+        "HostKeyAlias": address.name or address.host,
+        "HostKeyAlgorithms": _algorithms(address.host_key),
+        "ConnectTimeout": f"{CONNECT_S:g}",
+    }
+    words = config_options(use_config=address.use_config)
+    for key, value in options.items():
+        words += ["-o", f"{key}={value}"]
+    if address.identity:
+        words += ["-i", str(address.identity), "-o", "IdentitiesOnly=yes"]
+    if address.port:
+        words += ["-p", str(address.port)]
+    if address.user:
+        words += ["-l", address.user]
+    if address.jump:
+        words += ["-J", address.jump]
+    return words
+
+
+def config_options(*, use_config: bool = True) -> list[str]:
+    """Return the OpenSSH options that make it read the same ssh_config as we do."""
+    if not use_config:
+        return ["-F", "none"]
+    # ssh(1) goes by the password file where we, as other programs, go by HOME.
+    if Path.home() != Path(pwd.getpwuid(os.getuid()).pw_dir) and user_config().is_file():
+        return ["-F", str(user_config())]
+    return []
+
+
+def _algorithms(host_key: str) -> str:
+    kind = host_key.split()[0]
+    return "rsa-sha2-512,rsa-sha2-256" if kind == "ssh-rsa" else kind
+
+
+def _lookup(host: str) -> paramiko.SSHConfigDict:
+    file = user_config()
+    if not file.is_file():
+        return {}
+    try:
+        return paramiko.SSHConfig.from_path(str(file)).lookup(host)
+    except (paramiko.SSHException, OSError, ValueError) as error:
+        raise UsageError(f"{file} cannot be used: {error}", f"edit {file}") from error
+
+
+def _proxy(address: SshAddress, found: paramiko.SSHConfigDict, host: str, port: int) -> tuple[str, ...]:
+    jump = address.jump or str(found.get("proxyjump", "none"))
+    if jump.lower() != "none":
+        # With several jumps ssh goes through all but the last, and forwards from that one.
+        *before, last = jump.split(",")
+        target = f"[{host}]:{port}"
+        chain = ["-J", ",".join(before)] if before else []
+        options = [
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            f"ConnectTimeout={CONNECT_S:g}",
+            "-o",
+            "ServerAliveInterval=3",
+        ]
+        words = config_options(use_config=address.use_config)
+        return ("ssh", *words, *options, *chain, "-W", target, "--", *_destination(last))
+    if "proxycommand" in found and str(found["proxycommand"]).lower() != "none":
+        return tuple(shlex.split(found["proxycommand"]))
+    return ()
+
+
+def _destination(jump: str) -> tuple[str, ...]:
+    return (f"ssh://{jump}",) if "://" not in jump else (jump,)
+
+
+class Link:
+    """A socket to the board, direct or through a proxy command that ends with it."""
+
+    def __init__(self, route: Route, label: str) -> None:
+        self._proxy: subprocess.Popen[bytes] | None = None
+        where = f"{route.host} port {route.port}"
+        try:
+            self.socket = self._through(route.proxy) if route.proxy else _direct(route)
+        except FileNotFoundError as error:
+            raise MissingError(
+                f"{label}: no {route.proxy[0]!r} on this machine", "`toolchain doctor`"
+            ) from error
+        except OSError as error:
+            reason = (
+                f"no answer within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else error.strerror
+            )
+            raise LostError(
+                f"{label}: cannot reach {where}: {reason}", "is it switched on and connected?"
+            ) from error
+
+    def close(self) -> None:
+        """Close the socket, and end the proxy command."""
+        self.socket.close()
+        if self._proxy:
+            self._proxy.terminate()
+            try:
+                self._proxy.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                self._proxy.kill()
+                self._proxy.wait(_END_S)
+
+    def complaint(self) -> str:
+        """Return what a proxy command that ended said last; empty if there is none."""
+        if self._proxy is None or self._proxy.stderr is None:
+            return ""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._proxy.wait(0.5)
+        os.set_blocking(self._proxy.stderr.fileno(), False)
+        said = (self._proxy.stderr.read() or b"").strip()
+        return last_line(said) if said else ""
+
+    def _through(self, proxy: tuple[str, ...]) -> socket.socket:
+        ours, its = socket.socketpair()
+        try:
+            # A session of its own: Ctrl-C is for us, and we end it in order.
+            self._proxy = subprocess.Popen(
+                proxy, stdin=its.fileno(), stdout=its.fileno(), stderr=subprocess.PIPE, start_new_session=True
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            its.close()
+        return ours
+
+
+def _direct(route: Route) -> socket.socket:
+    connected = socket.create_connection((route.host, route.port), CONNECT_S)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connected

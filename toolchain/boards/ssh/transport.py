@@ -1,0 +1,283 @@
+"""A board over SSH."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Literal
+
+from toolchain.boards.inventory.address import SshAddress
+from toolchain.boards.output.kept import MOST_OUTPUT, Kept
+from toolchain.boards.ssh import scripts
+from toolchain.boards.ssh.listing import MOST_LISTING, listed
+from toolchain.boards.transport import (
+    MOST_FILE,
+    Completed,
+    DeadlineError,
+    LostError,
+    Process,
+    RemoteFile,
+    checked_path,
+    too_large,
+)
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.files import atomic
+
+if TYPE_CHECKING:
+    from toolchain.boards.ssh.connection import Connection
+    from toolchain.boards.ssh.remote import Script
+
+__all__ = ["SshAddress", "SshTransport"]
+
+_STEP_S = 60.0  # for what is done in no time unless the board's disk hangs
+_PATIENCE_S = 30.0  # between two pieces of a transfer that the board takes or sends
+_SYNC_S = 60.0
+_SLOWEST_DISK = 1e6  # bytes per second: the slowest SD cards
+_SLOWEST_LINK = 1e5  # bytes per second that a file comes with: a poor radio link
+_CHUNK = 1 << 18
+_KILL_S = 5.0
+_WATCHER_S = 1.0
+
+
+class SshTransport:
+    """A `Transport` to the folder `root` of a board.
+
+    Nothing is connected before the first call, and anew by the next call after the connection was
+    lost. What was under way then has failed and is not tried again.
+
+    Parameters
+    ----------
+    root
+        The board's folder, relative to the login's home unless absolute; must exist there.
+    """
+
+    kind: Literal["local", "ssh"] = "ssh"
+
+    def __init__(self, address: SshAddress, root: str) -> None:
+        self.address = address
+        self.root = root
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """End the connection, if there is one; a later call opens another."""
+        with self._lock:
+            if self._connection:
+                self._connection.close()
+                self._connection = None
+
+    def run(self, argv: Sequence[str], input: bytes | None = None, timeout: float = 60.0) -> Completed:
+        """Run a command to its end; see `Transport.run`."""
+        deadline = time.monotonic() + timeout
+        with self._command(argv, 0, input or b"") as script:
+            try:
+                script.limit(deadline - time.monotonic())
+                output = Kept(MOST_OUTPUT)
+                while data := script.stdout.read(_CHUNK):
+                    output.take(data)
+                code = script.wait(max(0.0, deadline - time.monotonic()))
+                if code is None:
+                    raise TimeoutError
+            except TimeoutError as error:
+                self._kill(script)
+                raise DeadlineError(f"{argv[0]} did not end within {timeout:g} s and was killed") from error
+            except BaseException:
+                with contextlib.suppress(ToolchainError):
+                    self._kill(script)
+                raise
+            errors = script.errors()
+            return Completed(
+                tuple(argv), code, output.content(), errors, output.dropped, script.errors_dropped
+            )
+
+    def spawn(self, argv: Sequence[str], log: Path | None = None) -> Process:
+        """Start a command whose standard input stays open; see `Transport.spawn`."""
+        return SshProcess(self, self._command(argv, SshProcess.GRACE_TENTHS, b"", log))
+
+    def put(self, local: Path | bytes, remote: str, *, executable: bool = False) -> None:
+        """Write a file, whole or not at all; see `Transport.put`."""
+        path = str(checked_path(remote))
+        with (
+            _opened(local) as (content, size),
+            self._script(scripts.PUT, path, str(size), "+x" if executable else "") as script,
+        ):
+            cut: BaseException | None = None
+            try:
+                script.send(content.read, _CHUNK, _PATIENCE_S)
+            except (OSError, EOFError) as error:
+                cut = error  # the script ended, or the board; it says why
+            try:
+                code = script.wait(_KILL_S if cut else _SYNC_S + size / _SLOWEST_DISK)
+            except LostError as error:
+                raise LostError(f"{error.message}; {remote} was not replaced", error.hint) from error
+            if code is None or (cut and code == 0):
+                raise script.failure(cut or TimeoutError())
+            if code:
+                raise ToolchainError(
+                    f"{self.address.label}: cannot write {remote}: {script.last_words()}; "
+                    "nothing was left half-written",
+                    "`toolchain board status` shows the board's free space",
+                )
+
+    def get(self, remote: str, local: Path, most: int = MOST_FILE) -> None:
+        """Fetch a file; see `Transport.get`."""
+        path = str(checked_path(remote))
+        deadline = time.monotonic() + _STEP_S + most / _SLOWEST_LINK
+        with self._script(scripts.GET, path) as script:
+            if script.answer == "missing":
+                raise ToolchainError(f"{self.address.label} has no file {remote!r} (in {self.root})")
+            left = most
+            with atomic.replacing(local) as temporary, temporary.open("wb") as file:
+                while data := self._next(script, deadline):
+                    left -= len(data)
+                    if left < 0:
+                        raise too_large(self.address.label, remote, most)
+                    file.write(data)
+                self._done(script, f"cannot read {remote}")
+
+    def listing(self, remote: str) -> dict[str, RemoteFile]:
+        """Return a folder's entries; see `Transport.listing`."""
+        text = self._small(scripts.LISTING, remote, "cannot list")
+        return listed(text, self.address.name or self.address.host, remote)
+
+    def touch(self, remote: str) -> None:
+        """Make a file's time of last change now."""
+        self._small(scripts.TOUCH, remote, "cannot touch")
+
+    def remove(self, remote: str) -> None:
+        """Remove a file or folder; neither need be there."""
+        self._small(scripts.REMOVE, remote, "cannot remove")
+
+    def _small(self, script: str, remote: str, what: str) -> bytes:
+        with self._script(script, str(checked_path(remote))) as running:
+            running.limit(_STEP_S)
+            try:
+                output = running.stdout.read(MOST_LISTING + 1)
+            except TimeoutError as error:
+                raise running.failure(error) from error
+            if len(output) <= MOST_LISTING:  # else there is no need to hear its end
+                self._done(running, f"{what} {remote}")
+            return output
+
+    def _next(self, script: Script, deadline: float) -> bytes:
+        script.limit(min(_PATIENCE_S, deadline - time.monotonic()))
+        try:
+            return script.stdout.read(_CHUNK)
+        except TimeoutError as error:
+            raise script.failure(error) from error
+
+    def _done(self, script: Script, what: str) -> None:
+        code = script.wait(_STEP_S)
+        if code is None:
+            raise script.failure(TimeoutError())
+        if code:
+            raise ToolchainError(f"{self.address.label}: {what}: {script.last_words()}")
+
+    def _command(self, argv: Sequence[str], grace: int, input: bytes, log: Path | None = None) -> Script:
+        program = argv[0]
+        if "/" in program:
+            program = str(checked_path(program))
+            program = program if "/" in program else f"./{program}"
+        words = (str(grace), str(len(input)), program, *argv[1:])
+        script = self._script(scripts.RUN, *words, log=log)
+        problem = {"missing": "no such program", "denied": "Permission denied", "pipe": "no temporary folder"}
+        if script.answer in problem:
+            script.close()
+            raise ToolchainError(
+                f"{self.address.label}: cannot start {argv[0]} in {self.root}: {problem[script.answer]}"
+            )
+        if input:
+            threading.Thread(target=self._feed, args=(script, input), daemon=True).start()
+        return script
+
+    @staticmethod
+    def _feed(script: Script, input: bytes) -> None:
+        # A command that ends without reading all of it is no failure.
+        with contextlib.suppress(OSError, EOFError):
+            script.channel.sendall(input)
+
+    def _script(self, script: str, *arguments: str, log: Path | None = None) -> Script:
+        from toolchain.boards.ssh.remote import Script
+
+        if any("\0" in word for word in arguments):
+            raise UsageError("a command's words cannot hold a null character")
+        running = Script(self._connected(), script, self.root, *arguments, log=log)
+        if running.answer == "folder":
+            running.close()
+            raise ToolchainError(
+                f"{self.address.label}: its folder {self.root} is gone or was never made",
+                f"`toolchain board provision {self.address.name}`",
+            )
+        return running
+
+    def _kill(self, script: Script) -> None:
+        """End a command with its children: its watcher does so when its channel ends, else by number."""
+        with contextlib.suppress(OSError, EOFError):
+            script.channel.shutdown_write()
+        if script.wait(_WATCHER_S) is None and script.pid:
+            with self._command(["sh", "-c", f"kill -KILL -{script.pid}"], 0, b"") as killing:
+                killing.wait(_KILL_S)
+            script.wait(_KILL_S)
+
+    def _connected(self) -> Connection:
+        from toolchain.boards.ssh.connection import Connection
+
+        with self._lock:
+            if self._connection and not self._connection.alive:
+                self._connection.close()
+                self._connection = None
+            if self._connection is None:
+                self._connection = Connection(self.address)
+            return self._connection
+
+
+class SshProcess:
+    """A command on a board whose standard input stays open until `close`."""
+
+    GRACE_TENTHS = 20  # to end by itself once its input has ended, and again after SIGTERM
+    _CLOSE_S = 2 * GRACE_TENTHS / 10 + _KILL_S
+
+    def __init__(self, transport: SshTransport, script: Script) -> None:
+        self._transport = transport
+        self._script = script
+        self.stdout: IO[bytes] = script.stdout
+        self.pid = script.pid  # on the board
+
+    def poll(self) -> int | None:
+        """Return the return code, None while the command runs."""
+        return self._script.code()
+
+    def wait(self, timeout: float) -> int:
+        """Return the return code; `DeadlineError` after `timeout` seconds."""
+        code = self._script.wait(timeout)
+        if code is None:
+            raise DeadlineError(f"process {self.pid} of the board did not end within {timeout:g} s")
+        return code
+
+    def close(self) -> None:
+        """End the command: end of input, then SIGTERM, then SIGKILL; then whatever is left of its group."""
+        with contextlib.suppress(OSError, EOFError):
+            self._script.channel.shutdown_write()
+        try:
+            with contextlib.suppress(LostError):  # its watcher ends it all the same
+                if self._script.wait(self._CLOSE_S) is None:
+                    self._transport._kill(self._script)
+                self._script.settle()
+        finally:
+            self._script.close()
+
+
+@contextmanager
+def _opened(local: Path | bytes) -> Iterator[tuple[IO[bytes], int]]:
+    if isinstance(local, bytes):
+        yield io.BytesIO(local), len(local)
+        return
+    if not local.is_file():
+        raise UsageError(f"{local}: no such file")
+    with local.open("rb") as file:
+        yield file, local.stat().st_size

@@ -1,0 +1,74 @@
+"""`toolchain bench`: how long an inference takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolchain.cli.options import Seconds, board_name, board_option, bundle_argument, place_options
+from toolchain.cli.output import emit, note, output_options, table
+
+if TYPE_CHECKING:
+    from toolchain.measuring.bench import BenchResult
+
+
+@click.command()
+@bundle_argument
+@board_option("The board to measure on.")
+@click.option(
+    "--number", type=click.IntRange(min=1), default=1, show_default=True, help="Inferences per sample."
+)
+@click.option(
+    "--repeat", type=click.IntRange(min=1), metavar="N", help="Samples; default: what --time allows."
+)
+@click.option(
+    "--min-repeat-ms",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Shortest sample; inferences are added until it is reached.",
+)
+@click.option(
+    "--time",
+    "time_s",
+    type=Seconds(),
+    metavar="S",
+    help="Seconds to spend, warm-up included; default 10, unlimited with --repeat.",
+)
+@click.option("--profile", is_flag=True, help="Also time each operator.")
+@place_options
+@output_options
+def command(bundle: Path, board: str | None, **how: Any) -> None:
+    """Measure a bundle's latency on a board."""
+    from toolchain.boards.inventory.lookup import find_board
+    from toolchain.bundles.read import read_bundle
+    from toolchain.measuring.bench import bench_bundle
+
+    result = bench_bundle(read_bundle(bundle), find_board(board_name(board)), **how)
+    emit(result.to_json(), lambda: show(result))
+
+
+def show(result: BenchResult) -> None:
+    """Print the statistics for people."""
+    times = {
+        "mean": result.mean_ms,
+        "std": result.std_ms,
+        "p50": result.p50_ms,
+        "p95": result.p95_ms,
+        "p99": result.p99_ms,
+        "min": result.min_ms,
+    }
+    table(
+        [f"{name} ms".upper() for name in times], [["-" if t is None else f"{t:.3f}" for t in times.values()]]
+    )
+    place = f"{result.threads} threads on {result.cluster}"
+    click.echo(f"{result.runs} runs, {place}, peak memory {result.peak_rss_mib:.1f} MiB")
+    if result.governor or result.temperature_c:
+        click.echo(f"governor {result.governor or '-'}, {result.temperature_c or '-'} °C")
+    if result.operators:
+        rows = [(o["name"], o["calls"], f"{o['ms']:.3f}") for o in result.operators]
+        table(["OPERATOR", "CALLS", "MS"], rows)
+    for warning in result.warnings:
+        note(f"warning: {warning}")

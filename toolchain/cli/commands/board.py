@@ -1,0 +1,189 @@
+"""`toolchain board`: where bundles run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolchain.cli import complete
+from toolchain.cli.commands import board_ssh
+from toolchain.cli.commands.provision import provision
+from toolchain.cli.in_lab import lab_places
+from toolchain.cli.output import emit, note, output_options, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolchain.boards.board import Board
+
+
+@click.group()
+@output_options
+def command() -> None:
+    """Add boards and look after them; start and stop emulated ones."""
+
+
+for _each in board_ssh.COMMANDS:
+    command.add_command(_each)
+
+
+command.add_command(provision)
+
+
+@command.command("list")
+@output_options
+def list_boards() -> None:
+    """List the boards, and the classes a build can be for."""
+    from toolchain.boards.inventory import lookup as inventory
+    from toolchain.profiles import class_names
+
+    boards, broken = inventory.list_boards(), inventory.broken_boards()
+
+    def human() -> None:
+        _table(boards)
+        for name, error in broken.items():
+            click.echo(f"{name} is broken: {error}")
+        click.echo(f"\nclasses: {', '.join(class_names())}")
+
+    emit([_row(b) for b in boards] + [{"name": n, "error": str(e)} for n, e in broken.items()], human)
+
+
+@command.command()
+@click.argument("board", shell_complete=complete.boards)
+@output_options
+def show(board: str) -> None:
+    """Show what is known of a board or a class, and whether the board is in the running lab."""
+    from toolchain.boards.inventory.lookup import find_target
+
+    found = find_target(board)
+    document = {
+        "name": board,
+        "class": found.profile.name,
+        "is_board": found.board is not None,
+        "emulated": found.emulated,
+        "record_class": found.record_class,
+        **(lab_places()(found.board) if found.board else {}),
+        **_reach(found.board),
+        **found.profile.model_dump(mode="json", exclude={"name"}),
+    }
+
+    def human() -> None:
+        for key, value in document.items():
+            click.echo(f"{key:<14}{_text(value)}")
+
+    emit(document, human)
+
+
+@command.group()
+@output_options
+def emulate() -> None:
+    """Boards that are processes or containers of this host."""
+
+
+@emulate.command()
+@click.argument("class_name", metavar="CLASS", shell_complete=complete.classes)
+@click.option(
+    "--kind",
+    type=click.Choice(["auto", "process", "container"]),
+    default="auto",
+    show_default=True,
+    help="process: programs under qemu's user mode; container: a system with an SSH server, in Docker; "
+    "auto: container if Docker answers.",
+)
+@click.option("--name", metavar="N", help="Its name; default: CLASS-emulated.")
+@output_options
+def start(class_name: str, kind: str, name: str | None) -> None:
+    """Start an emulated board of a class and wait until it answers.
+
+    A container board that was stopped, by a reboot for instance, goes on as it was.
+    """
+    from toolchain.boards.emulation import emulated
+
+    note(f"starting an emulated {class_name}")
+    board = emulated.start(class_name, kind=kind, name=name, progress=note)
+    made = emulated.kind(board.name)
+    document = {**_row(board), "kind": made, "state": emulated.condition(board.name)}
+    emit(document, lambda: click.echo(f"{board.name} is ready ({made})"))
+
+
+@emulate.command()
+@click.argument("name", shell_complete=complete.emulated)
+@output_options
+def stop(name: str) -> None:
+    """Stop an emulated board and remove its files."""
+    from toolchain.boards.emulation import emulated
+
+    emulated.stop(name)
+    emit({"name": name, "stopped": True}, lambda: click.echo(f"{name} is stopped"))
+
+
+@emulate.command("list")
+@output_options
+def list_emulated() -> None:
+    """List the emulated boards, how each is emulated and whether it runs."""
+    from toolchain.boards.emulation import emulated
+
+    boards = emulated.list_emulated()
+    how = {b.name: {"kind": emulated.kind(b.name), "state": emulated.condition(b.name)} for b in boards}
+
+    def human() -> None:
+        rows = [(b.name, b.profile.name, how[b.name]["kind"], how[b.name]["state"]) for b in boards]
+        table(["BOARD", "CLASS", "KIND", "STATE"], rows)
+
+    emit([{**_row(board), **how[board.name]} for board in boards], human)
+
+
+def _row(board: Board) -> dict[str, Any]:
+    return {
+        "name": board.name,
+        "class": board.profile.name,
+        "emulated": board.emulated,
+        "shared_cpu": board.shared_cpu,
+        "key": board.tracker_key,
+        **_reach(board.name),
+    }
+
+
+def _reach(name: str | None) -> dict[str, Any]:
+    """Return what toolchain.toml says of how a board is reached."""
+    from toolchain.boards.inventory.address import show_address
+    from toolchain.boards.ssh.hostkeys import fingerprint
+    from toolchain.configuration.settings import configuration
+
+    entry = configuration().boards.get(name or "")
+    if entry is None:
+        return {}
+    return {
+        "address": show_address(entry.user, entry.host, entry.port),
+        "fingerprint": fingerprint(entry.host_key),
+        "jump": entry.jump,
+        "groups": list(entry.groups),
+        "root": entry.root,
+    }
+
+
+def _table(boards: Sequence[Board]) -> None:
+    table(
+        ["BOARD", "CLASS", "EMULATED", "ADDRESS", "DESCRIPTION"],
+        [
+            (
+                b.name,
+                b.profile.name,
+                "yes" if b.emulated else "no",
+                _reach(b.name).get("address", "-"),
+                b.profile.description,
+            )
+            for b in boards
+        ],
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_text(item) for item in value) or "-"
+    if isinstance(value, dict):
+        return " ".join(f"{key}={_text(item)}" for key, item in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value is None else str(value)

@@ -1,0 +1,229 @@
+"""`toolchain board add`, `status`, `exec`, `shell`, `logs`, `remove`: boards that are there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from toolchain.cli import complete
+from toolchain.cli.in_lab import lab_places
+from toolchain.cli.options import Seconds
+from toolchain.cli.output import emit, note, output_options, wants_json
+from toolchain.cli.terminal import bytes_for
+
+if TYPE_CHECKING:
+    from toolchain.boards.edge_rt.status import Status
+
+_board = click.argument("board", shell_complete=complete.boards)
+
+
+@click.command()
+@click.argument("address", metavar="[USER@]HOST[:PORT]")
+@click.option(
+    "--class",
+    "board_class",
+    metavar="C",
+    required=True,
+    shell_complete=complete.classes,
+    help="Its board class.",
+)
+@click.option("--name", metavar="N", help="Its name here; default: the first part of HOST.")
+@click.option(
+    "--fingerprint", metavar="SHA256:…", help="Of its host key: pinned without a question if it is that."
+)
+@click.option("--yes", is_flag=True, help="Pin whatever host key it shows.")
+@click.option("--install-key", is_flag=True, help="Ask for the password once, to put your public key there.")
+@click.option(
+    "--identity", type=click.Path(path_type=Path), metavar="FILE", help="The private key to log in with."
+)
+@click.option("--jump", metavar="[USER@]HOST[:PORT]", help="Go through that host.")
+@click.option("--group", "groups", metavar="G", multiple=True, help="A group it belongs to; may be repeated.")
+@output_options
+def add(
+    address: str,
+    board_class: str,
+    name: str | None,
+    fingerprint: str | None,
+    yes: bool,
+    install_key: bool,
+    identity: Path | None,
+    jump: str | None,
+    groups: tuple[str, ...],
+) -> None:
+    """Add a board to toolchain.toml.
+
+    Shows the fingerprint of its host key and pins that key once you say yes; from then on no other is
+    accepted. Your ssh_config, agent and ProxyJump are used.
+    """
+    from toolchain.boards.inventory.adding import Wanted, add_board
+    from toolchain.errors import UsageError
+
+    def trusted(host: str, found: str) -> bool:
+        if fingerprint is not None:
+            if found != fingerprint:
+                raise UsageError(
+                    f"--fingerprint {fingerprint}: {host} shows the host key {found}; nothing was changed",
+                    "look at the board: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
+                )
+            return True
+        note(f"the host key of {host} is {found}")
+        if yes:
+            return True
+        if not sys.stdin.isatty():
+            raise UsageError(
+                f"nobody to ask whether {found} is the host key of {host}; nothing was changed",
+                f"if it is: --fingerprint {found}",
+            )
+        return click.confirm("Is that the board's?", err=True)
+
+    def password(login: str) -> str:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "--install-key: nobody to ask for the password", "run it in a terminal, or ssh-copy-id"
+            )
+        return str(click.prompt(f"Password of {login} (used once, not kept)", hide_input=True, err=True))
+
+    wanted = Wanted(address, board_class, name, identity, jump, groups)
+    added = add_board(wanted, trusted, password if install_key else None)
+    document = {
+        "name": added.name,
+        "file": str(added.file),
+        **added.entry.model_dump(mode="json", by_alias=True),
+    }
+    emit(
+        document,
+        lambda: click.echo(f"{added.name} is in {added.file}; next: toolchain board provision {added.name}"),
+    )
+
+
+@click.command()
+@click.argument("name", shell_complete=complete.boards)
+@output_options
+def remove(name: str) -> None:
+    """Take a board out of toolchain.toml; on the board nothing is touched."""
+    from toolchain.boards.emulation import emulated
+    from toolchain.boards.inventory import register
+    from toolchain.errors import UsageError
+
+    if name in emulated.names() and name not in register.names():
+        raise UsageError(f"{name} is an emulated board", f"`toolchain board emulate stop {name}`")
+    file = register.take_out(name)
+    emit({"name": name, "file": str(file)}, lambda: click.echo(f"{name} is no longer in {file}"))
+
+
+@click.command()
+@click.argument("boards", metavar="[BOARD]…", nargs=-1, shell_complete=complete.boards)
+@output_options
+def status(boards: tuple[str, ...]) -> None:
+    """Ask boards how they are: load, temperature, governor, free space, edge-rt, devices, lab.
+
+    Without a name, all of them. Each is shown as soon as it answers. Ends with 1 if one did not.
+    """
+    from toolchain.boards.edge_rt.status import statuses
+    from toolchain.boards.inventory.lookup import find_boards, list_boards
+
+    found = [board for name in boards for board in find_boards(name)] if boards else list_boards()
+    place = lab_places()
+    answers = []
+    for answer in statuses(found):
+        answers.append(answer)
+        if not wants_json():
+            click.echo(_line(answer, place(answer.name)))
+    order = [board.name for board in found]
+    answers.sort(key=lambda answer: order.index(answer.name))
+    emit([answer.to_json() | place(answer.name) for answer in answers], lambda: None)
+    if any(answer.error for answer in answers):
+        click.get_current_context().exit(1)
+
+
+def _line(answer: Status, place: dict[str, str | None]) -> str:
+    if answer.error:
+        return f"{answer.name:<20} {answer.error}" + (f" ({answer.hint})" if answer.hint else "")
+    facts = {
+        "load": answer.load_1min,
+        "temperature": answer.temperature_c and f"{answer.temperature_c:.0f} C",
+        "governor": answer.governor,
+        "memory free": answer.memory_free_mib and f"{answer.memory_free_mib} MiB",
+        "disk free": answer.disk_free_mib and f"{answer.disk_free_mib} MiB",
+        "edge-rt": answer.edge_rt or "none",
+        "devices": " ".join(answer.devices),
+        "lab": f"{place['lab']} to {place['lab_user']}" if place["lab_user"] else place["lab"],
+    }
+    said = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
+    return f"{answer.name:<20} {said}"
+
+
+@click.command(name="exec", context_settings={"ignore_unknown_options": True})
+@_board
+@click.argument("argv", metavar="-- COMMAND…", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option(
+    "--timeout", type=Seconds(), default=600.0, show_default=True, metavar="S",
+    help="Seconds until it is killed.",
+)  # fmt: skip
+@output_options
+def execute(board: str, argv: tuple[str, ...], timeout: float) -> None:
+    """Run a command in the board's folder and end as it does.
+
+    What it prints is shown as it comes; with --json, at its end: the first 16 MiB of its output and the last
+    1 MiB of its errors, and how many bytes were dropped. On a terminal control characters are
+    escaped. It gets no input: `board shell` does.
+    """
+    from toolchain.boards.inventory.lookup import find_board
+    from toolchain.boards.output.live import run_live
+
+    transport = find_board(board).transport
+    if wants_json():
+        completed = transport.run(list(argv), timeout=timeout)
+        code = completed.returncode
+        document = {
+            "returncode": code,
+            "stdout": completed.stdout.decode(errors="replace"),
+            "stderr": completed.stderr.decode(errors="replace"),
+            "stdout_dropped": completed.stdout_dropped,
+            "stderr_dropped": completed.stderr_dropped,
+        }
+        emit(document, lambda: None)
+    else:
+        code = run_live(transport, argv, bytes_for(sys.stdout), bytes_for(sys.stderr), timeout)
+    click.get_current_context().exit(128 - code if code < 0 else code)
+
+
+@click.command()
+@_board
+@output_options
+def shell(board: str) -> None:
+    """Log in on a board with the OpenSSH client, which accepts the pinned host key alone."""
+    from toolchain.boards.ssh.login import login_command
+
+    argv = login_command(board)
+    sys.stdout.flush()
+    os.execvp(argv[0], argv)  # noqa: S606 - no shell is the point
+
+
+@click.command()
+@_board
+@click.option(
+    "-n", "--lines", type=click.IntRange(min=1), default=50, show_default=True, help="The last so many."
+)
+@output_options
+def logs(board: str, lines: int) -> None:
+    """Show what a board's server and tunnel said while the lab ran last."""
+    from toolchain.boards.inventory.lookup import find_board
+    from toolchain.errors import UsageError
+    from toolchain.rpc import state
+
+    name = find_board(board).name
+    file = state.folder() / "log" / f"{name}.log"
+    if not file.is_file():
+        raise UsageError(
+            f"no lab has used board {name} yet ({file} is not there)", f"toolchain lab start --board {name}"
+        )
+    text = file.read_text(errors="replace").splitlines()[-lines:]
+    emit({"file": str(file), "lines": text}, lambda: click.echo("\n".join(text)))
+
+
+COMMANDS = (add, status, execute, shell, logs, remove)

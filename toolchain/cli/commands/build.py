@@ -1,0 +1,128 @@
+"""`toolchain build`: from a network to a bundle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from toolchain.cli.engine import container_for, files_of
+from toolchain.cli.model_options import model_argument, model_options
+from toolchain.cli.options import (
+    board_name,
+    board_option,
+    cluster_option,
+    device_option,
+    engine_option,
+    named_inputs,
+)
+from toolchain.cli.output import emit, note, output_options
+from toolchain.cli.progress import step_progress
+from toolchain.imports.tvm_import import import_tvm
+
+if TYPE_CHECKING:
+    from toolchain.building.build import BuildResult
+    from toolchain.models.options import ModelOptions
+
+
+@click.command()
+@model_argument
+@board_option("The board or board class to build for.")
+@cluster_option
+@device_option
+@model_options
+@click.option("--require-tuned", is_flag=True, help="Fail when a task has no record.")
+@click.option("--no-shipped", is_flag=True, help="Leave out the records that the project ships.")
+@named_inputs("--sample", "The input that `verify` runs, one for each input; default: a seeded one.")
+@click.option(
+    "--linker",
+    type=click.Choice(["zig", "gcc", "ndk"]),
+    default="zig",
+    show_default=True,
+    help="What links the library.",
+)
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(["so", "tar"]),
+    default="so",
+    show_default=True,
+    help="A library, or a tar of its objects.",
+)
+@engine_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="DIR",
+    help="The folder for library and bundle.",
+)
+@output_options
+def command(
+    model: str,
+    board: str | None,
+    options: ModelOptions,
+    cluster: str | None,
+    device: str,
+    require_tuned: bool,
+    no_shipped: bool,
+    inputs: tuple[str, ...],
+    linker: str,
+    file_format: Literal["so", "tar"],
+    engine: str | None,
+    output: Path,
+) -> int | None:
+    """Compile a network into a bundle for a board.
+
+    Records of earlier tuning decide how tasks are computed where they match; the output says for how many.
+    """
+    from toolchain.boards.inventory.lookup import find_target
+
+    target = find_target(board_name(board))
+    target.profile.device(device)
+    if container := container_for(
+        engine, target.profile, files_of(model, inputs, options.value_files), [output]
+    ):
+        return container.run()
+
+    import_tvm()
+    from toolchain.building.build import BuildOptions, build
+    from toolchain.measuring.arrays import read_inputs
+    from toolchain.models.load import load_model
+    from toolchain.records.store import user_store
+
+    loaded = load_model(model, options)
+    sample = read_inputs(inputs, loaded.inputs, "--sample") if inputs else None
+    how = BuildOptions(
+        cluster=cluster,
+        require_tuned=require_tuned,
+        shipped=not no_shipped,
+        linker=linker,
+        format=file_format,
+        sample=sample,
+    )
+    with user_store() as store, step_progress() as progress:
+        result = build(loaded, target, store, output, how, progress)
+    emit(result.to_json(), lambda: show(result))
+    return None
+
+
+def show(result: BuildResult) -> None:
+    """Print what was built for people."""
+    from toolchain.building.build import count
+
+    for decision in result.decisions:
+        if decision.warning:
+            note(f"warning: task {decision.task.id} ({decision.task.name}): {decision.warning}")
+    tasks = count(result.decisions)
+    hits = Counter(decision.source for decision in result.decisions if decision.tuned)
+    how = ", ".join(f"{number} {source}" for source, number in hits.items()) or "none"
+    click.echo(f"tasks: {tasks['total']} total, {tasks['tuned']} tuned, {tasks['improved']} improved")
+    click.echo(f"records: {how}; {tasks['total'] - tasks['tuned']} tasks without one")
+    rules = Counter(decision.rule for decision in result.decisions)
+    click.echo("code: " + ", ".join(f"{number} {rule}" for rule, number in rules.most_common()))
+    click.echo(f"target: {result.target.triple}, {result.target.cpu}")
+    click.echo(f"library: {result.library}\nbundle: {result.bundle}")

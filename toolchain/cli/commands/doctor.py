@@ -1,0 +1,36 @@
+"""`toolchain doctor`: what is here, what is missing, how to get it."""
+
+from __future__ import annotations
+
+import click
+
+from toolchain.cli.output import emit, note, output_options, table
+from toolchain.errors import MissingError
+
+
+@click.command()
+@output_options
+def command() -> None:
+    """Say what is here, what is missing and how to get it.
+
+    Also shows where the value of each setting came from. Exits with 3 if something needed is missing.
+    """
+    from toolchain.configuration.settings import configuration
+    from toolchain.doctor import diagnose, settings_with_origins
+
+    note("looking around; a few seconds")
+    checks = diagnose()
+    settings = settings_with_origins(configuration())
+
+    def human() -> None:
+        table(["CHECK", "STATE", "FOUND"], [(c.name, c.state, c.found) for c in checks])
+        for check in checks:
+            if check.hint and check.state != "ok":
+                click.echo(f"{check.name}: {check.hint}")
+        click.echo()
+        table(["SETTING", "VALUE", "FROM"], [(s["key"], s["value"], s["origin"]) for s in settings])
+
+    passed = all(check.state != "missing" for check in checks)
+    emit({"passed": passed, "checks": [c.to_json() for c in checks], "settings": settings}, human)
+    if not passed:
+        click.get_current_context().exit(MissingError.exit_code)

@@ -1,0 +1,49 @@
+"""`toolchain image shell`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toolchain.cli import complete
+from toolchain.cli.output import note, output_options
+
+
+@click.command("shell")
+@click.argument("name", shell_complete=complete.images)
+@output_options
+def command(name: str) -> int:
+    """Open a shell in an image, in the current folder: what a step would see, and may do.
+
+    The workspace can be read, the folder it is opened in written; no network is reached.
+    """
+    from toolchain.cli.engine import Container
+    from toolchain.errors import UsageError
+    from toolchain.images.catalogue import image_named
+    from toolchain.images.engine import connect
+    from toolchain.images.running.choose import choose
+    from toolchain.images.running.mounts import mounts_for, present
+    from toolchain.images.running.shell import check_terminal, run_shell
+    from toolchain.images.running.step import Step
+
+    if image_named(name).system:
+        raise UsageError(f"{name} is a board", "`toolchain board emulate start CLASS`, then ssh into it")
+    check_terminal()
+    choice = choose("docker", name)
+    if choice.image is None:
+        raise UsageError("this is a shell in an image already", "exit")
+    if choice.reason:
+        note(choice.reason)
+    here = Path.cwd()
+    container = Container(choice.image, mounts_for([], [here]))
+    step = Step(
+        image=choice.image.id,
+        argv=["/bin/bash", "--norc"],
+        folder=here,
+        mounts=container.mounts,
+        environment={**container.environment(None), "PS1": rf"{name}:\w\$ "},
+        terminal=True,
+    )
+    with connect() as engine, present(step.mounts):
+        return run_shell(engine, step)

@@ -1,0 +1,120 @@
+"""`toolchain lab`: the tracker and the servers on boards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from toolchain.cli import complete
+from toolchain.cli.output import emit, note, output_options, table
+
+if TYPE_CHECKING:
+    from toolchain.rpc.lab import LabStatus
+
+
+@click.group()
+@output_options
+def command() -> None:
+    """Start, show and stop the tracker and the servers on boards.
+
+    `toolchain tune` starts a lab of its own where none runs, so that this is needed only to keep one.
+    """
+
+
+@command.command()
+@click.argument("names", metavar="[BOARD]…", nargs=-1, shell_complete=complete.boards)
+@click.option(
+    "--board",
+    "more",
+    metavar="B",
+    multiple=True,
+    shell_complete=complete.boards,
+    help="The same as an argument: a board, a class or a group; default: every board.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="P",
+    help="The tracker's port on loopback; default: a free one.",
+)
+@output_options
+def start(names: tuple[str, ...], more: tuple[str, ...], port: int) -> None:
+    """Start the lab, or add boards to the one that runs.
+
+    A board that cannot be reached is away, which `lab status` shows with the reason; it is taken in when it
+    comes back.
+    """
+    from toolchain.boards.inventory.lookup import find_boards, list_boards
+    from toolchain.rpc import lab
+
+    named = {board.name: board for name in (*names, *more) for board in find_boards(name)}
+    boards = list(named.values()) or list_boards()
+    note(f"starting servers on {', '.join(board.name for board in boards)}")
+    status = lab.start(boards, port)
+    emit(status.to_json(), lambda: _show(status))
+
+
+@command.command()
+@output_options
+def status() -> None:
+    """Show the tracker and, per key, its servers."""
+    from toolchain.rpc import lab
+
+    found = lab.status()
+    nothing: dict[str, object] = {
+        "tracker": None,
+        "keys": {},
+        "boards": [],
+        "states": {},
+        "leases": [],
+        "pid": None,
+    }
+    document = found.to_json() if found else nothing
+    emit(document, lambda: _show(found))
+
+
+@command.command()
+@output_options
+def stop() -> None:
+    """End the lab and all that runs in it."""
+    from toolchain.rpc import lab
+
+    stopped = lab.stop()
+    emit({"stopped": stopped}, lambda: click.echo("stopped" if stopped else "no lab was running"))
+
+
+@command.command()
+@click.argument("key")
+@output_options
+def release(key: str) -> None:
+    """Take back what is handed out under KEY: its sessions end, whoever holds them.
+
+    A session whose client has gone ends by itself, and every session has a time after which the lab takes
+    the board back; this is for those that shall end before.
+    """
+    from toolchain.rpc import lab
+
+    boards = lab.release(key)
+    emit(
+        {"released": boards},
+        lambda: click.echo(f"released {', '.join(boards)}" if boards else f"nothing is held under {key}"),
+    )
+
+
+def _show(status: LabStatus | None) -> None:
+    if status is None:
+        click.echo("no lab runs; `toolchain lab start` starts one")
+        return
+    click.echo(f"tracker {status.host}:{status.port} (process {status.pid}): {', '.join(status.boards)}")
+    rows = [(key, counts["total"], counts["free"], counts["pending"]) for key, counts in status.keys.items()]
+    table(["KEY", "TOTAL", "FREE", "PENDING"], rows)
+    for lease in status.leases:
+        click.echo(
+            f"{lease['board'] or lease['key']}: held by {lease['user'] or 'an unnamed client'} "
+            f"for {lease['held_s']:.0f} s; taken back in {lease['left_s']:.0f} s"
+        )
+    for name, board in status.boards.items():
+        if board.state != "serving":
+            click.echo(f"{name}: {board.state}" + (f": {board.reason}" if board.reason else ""))

@@ -1,0 +1,91 @@
+"""`toolchain model`: the networks that can be compiled."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolchain.cli.model_options import model_argument, model_options
+from toolchain.cli.options import output_path
+from toolchain.cli.output import emit, output_options, table
+
+if TYPE_CHECKING:
+    from toolchain.models.options import ModelOptions
+
+
+@click.group()
+@output_options
+def command() -> None:
+    """List, inspect and export networks."""
+
+
+@command.command("list")
+@output_options
+def list_models() -> None:
+    """List the networks of the zoo."""
+    from toolchain.models.zoo import ZOO
+
+    networks = ZOO.values()
+
+    def human() -> None:
+        table(
+            ["MODEL", "NETWORK", "PARAMETERS", "GFLOP"],
+            [(f"zoo:{n.name}", n.summary, f"{n.parameters:,}", f"{2 * n.macs / 1e9:.2f}") for n in networks],
+        )
+
+    rows = [
+        {"name": f"zoo:{n.name}", "summary": n.summary, "parameters": n.parameters, "flops": 2 * n.macs}
+        for n in networks
+    ]
+    emit(rows, human)
+
+
+@command.command()
+@model_argument
+@model_options
+@output_options
+def inspect(model: str, options: ModelOptions) -> None:
+    """Show a network's inputs, operators and what cannot be compiled."""
+    from toolchain.models.inspect import inspect_model
+
+    found = inspect_model(model, options)
+    emit(found, lambda: _show(found))
+
+
+def _show(found: dict[str, Any]) -> None:
+    for kind in ("inputs", "outputs"):
+        for tensor in found[kind]:
+            click.echo(f"{kind[:-1]:<8}{tensor['name']} {tensor['shape']} {tensor['dtype']}")
+    click.echo(f"{'sha256':<8}{found['sha256']}")
+    unknown = "FLOPs unknown: shapes are open, or a loop is; give them with --shape or --batch"
+    flops = unknown if found["flops"] is None else f"{Decimal(found['flops']) / 10**9:.2f} GFLOP"
+    click.echo(f"{found['parameters']:,} parameters, {flops}")
+    table(["OPERATOR", "COUNT"], sorted(found["operators"].items(), key=lambda item: -item[1]))
+    for unsupported in found["unsupported"]:
+        click.echo(f"cannot be compiled: {unsupported['op']} in {', '.join(unsupported['nodes'])}")
+    for problem in found["data_dependent"]:
+        click.echo(f"cannot be compiled: {problem['op']} (node {problem['node']!r}) {problem['reason']}")
+    if found["freeze"]:
+        values = " ".join(f"--input-value {quote(name)}=V" for name in found["freeze"])
+        click.echo(f"can be compiled if these inputs never change: {values}")
+    if found["cut"]:
+        from toolchain.models.preparing.cutting import outputs_option
+
+        click.echo(f"can be compiled up to these tensors: {outputs_option(found['cut'])}")
+
+
+@command.command()
+@model_argument
+@model_options
+@output_path("FILE.onnx", "The file to write.")
+@output_options
+def export(model: str, options: ModelOptions, output: Path) -> None:
+    """Write a network as ONNX, with the shapes that were asked for."""
+    from toolchain.models.export import export_model
+
+    export_model(model, options, output)
+    emit({"file": output.absolute()}, lambda: click.echo(f"wrote {output}"))

@@ -1,0 +1,90 @@
+"""`toolchain board provision`: makes a board ready, or as it was before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from toolchain.cli import complete
+from toolchain.cli.output import emit, note, output_options
+
+if TYPE_CHECKING:
+    from toolchain.boards.board import Board
+    from toolchain.boards.provisioning import Provisioned
+
+
+@click.command()
+@click.argument("board", shell_complete=complete.boards)
+@click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
+@click.option("--governor", metavar="G", help="Set the CPU governor, such as performance; needs root.")
+@click.option(
+    "--account",
+    metavar="NAME",
+    help="Make this account for the toolchain, and log in with it from now on; needs root.",
+)
+@click.option("--sdk", is_flag=True, help="Also send libedge.so and edge_rt.h, for programs of your own.")
+@click.option(
+    "--ask-sudo", is_flag=True, help="Ask for sudo's password, where a step needs root and sudo wants one."
+)
+@click.option("--ignore-clock", is_flag=True, help="Go on though the board's clock is wrong by days.")
+@click.option(
+    "--remove", is_flag=True, help="Undo everything: processes, governor, files; with --account, that too."
+)
+@output_options
+def provision(
+    board: str,
+    dry_run: bool,
+    governor: str | None,
+    account: str | None,
+    sdk: bool,
+    ask_sudo: bool,
+    ignore_clock: bool,
+    remove: bool,
+) -> None:
+    """Make a board ready: its folder and edge-rt; only what is missing is done."""
+    from toolchain.boards import provisioning
+    from toolchain.boards.inventory.lookup import find_board
+    from toolchain.errors import UsageError
+
+    if remove and (governor or sdk or ignore_clock):
+        raise UsageError("--remove undoes everything", "leave out --governor, --sdk and --ignore-clock")
+    found = find_board(board)
+
+    def ask() -> str:
+        return str(click.prompt(f"sudo password on {board}", hide_input=True, err=True))
+
+    how = provisioning.How(dry_run, ask if ask_sudo else None, note)
+    if remove:
+        result = provisioning.unprovision(found, account, how)
+    else:
+        wish = provisioning.Wish(governor, account, sdk, ignore_clock)
+        result = provisioning.provision(found, wish, how)
+        _log_in_from_now_on(found, result)
+    emit(result.to_json(), lambda: _show(result, remove=remove))
+
+
+def _log_in_from_now_on(board: Board, result: Provisioned) -> None:
+    from toolchain.boards.inventory import register
+
+    if result.done and result.moved and board.name in register.names():
+        file = register.log_in_as(board.name, result.facts.user)
+        note(f"{file}: board {board.name} is user {result.facts.user} from now on")
+
+
+def _show(result: Provisioned, *, remove: bool) -> None:
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}")
+    for line in result.skipped:
+        click.echo(f"left out: {line}")
+    if not result.steps:
+        click.echo(f"{result.board}: nothing to do" + ("" if remove else f", ready in {result.facts.root}"))
+    elif result.done:
+        click.echo(
+            f"{result.board} is " + ("as it was before" if remove else f"ready in {result.facts.root}")
+        )
+    else:
+        for number, step in enumerate(result.steps, 1):
+            click.echo(f"{number}. {step.title}{' (as root)' if step.needs_root else ''}")
+            for line in str(step.action).splitlines():
+                click.echo(f"       {line}")

@@ -1,0 +1,45 @@
+"""`toolchain run`: one inference on a board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolchain.cli.options import (
+    board_name,
+    board_option,
+    bundle_argument,
+    named_inputs,
+    output_path,
+    place_options,
+)
+from toolchain.cli.output import emit, output_options, table
+
+
+@click.command()
+@bundle_argument
+@board_option("The board to run on.")
+@named_inputs("--input", "An input's data; one for each input.", required=True)
+@output_path("OUT.npz", "The file for the outputs, by name.")
+@place_options
+@output_options
+def command(bundle: Path, board: str | None, inputs: tuple[str, ...], output: Path, **placing: Any) -> None:
+    """Run a bundle once on a board, with your own data."""
+    from toolchain.boards.inventory.lookup import find_board
+    from toolchain.bundles.read import read_bundle
+    from toolchain.measuring.arrays import read_inputs, write_outputs
+    from toolchain.measuring.run import input_specs, run_bundle
+
+    found = read_bundle(bundle)
+    arrays = read_inputs(inputs, input_specs(found.manifest))
+    outputs = run_bundle(found, find_board(board_name(board)), arrays, **placing)
+    write_outputs(output, outputs)
+    rows = [{"name": n, "shape": list(a.shape), "dtype": a.dtype.name} for n, a in outputs.items()]
+
+    def human() -> None:
+        table(["OUTPUT", "SHAPE", "DTYPE"], [tuple(row.values()) for row in rows])
+        click.echo(f"wrote {output}")
+
+    emit({"output": output.absolute(), "outputs": rows}, human)

@@ -1,0 +1,38 @@
+"""`toolchain runtime`: the runtime for programs of the user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toolchain.cli.options import board_name, board_option, output_path
+from toolchain.cli.output import emit, note, output_options
+
+
+@click.group()
+@output_options
+def command() -> None:
+    """Export the C library that runs networks in your own program."""
+
+
+@command.command()
+@board_option("The board or board class whose processor it is for.")
+@output_path("DIR", "The folder for libedge.so, edge_rt.h and a README.")
+@output_options
+def export(board: str | None, output: Path) -> None:
+    """Write libedge.so and edge_rt.h for a board, with a README that says how to use them."""
+    from toolchain.boards.inventory.lookup import find_target
+    from toolchain.runtime import arch_of, ensure_runtime
+    from toolchain.runtime.export import export_runtime
+
+    profile = find_target(board_name(board)).profile
+    runtime = ensure_runtime(arch_of(profile), progress=note)
+    written = export_runtime(runtime, profile, output)
+
+    def human() -> None:
+        for path in written.values():
+            click.echo(path)
+
+    names = {name: str(path) for name, path in written.items()}
+    emit({**names, "arch": runtime.arch, "fingerprint": runtime.fingerprint}, human)

@@ -1,0 +1,161 @@
+"""`toolchain tune`: records from trials on boards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolchain.cli.engine import container_for, files_of
+from toolchain.cli.model_options import model_argument, model_options
+from toolchain.cli.options import (
+    Seconds,
+    board_name,
+    board_option,
+    cluster_option,
+    device_option,
+    engine_option,
+)
+from toolchain.cli.output import emit, output_options, table
+from toolchain.cli.progress import trial_progress
+
+if TYPE_CHECKING:
+    from toolchain.lowering.tasks import Task
+    from toolchain.models.options import ModelOptions
+    from toolchain.tuning.result import TuneResult
+
+
+@click.command()
+@model_argument
+@board_option("The board to measure on; a class or a group: all its boards at once.")
+@cluster_option
+@device_option
+@model_options
+@click.option(
+    "--trials",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="Candidates to measure in all.",
+)
+@click.option(
+    "--time",
+    "time_s",
+    type=Seconds(),
+    metavar="S",
+    help="Begin no new batch after S seconds.",
+)
+@click.option("--tasks", metavar="ID,…", default="", help="Tune only these; `toolchain tasks` lists them.")
+@click.option("--number", type=click.IntRange(min=1), default=1, show_default=True, help="Calls per result.")
+@click.option(
+    "--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Results per candidate."
+)
+@click.option(
+    "--min-repeat-ms",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="A result takes at least this long.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=Seconds(),
+    metavar="S",
+    help="For one candidate on the board; default: from its FLOPs.",
+)
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Default: the cluster's cores.")
+@click.option("--fresh", is_flag=True, help="Use nothing that earlier runs measured.")
+@click.option(
+    "--search-seed",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Of the search, in layouts other than packed: the ways of packed code are measured in their order.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be tuned, and measure nothing.")
+@engine_option
+@output_options
+def command(
+    model: str,
+    board: str | None,
+    device: str,
+    options: ModelOptions,
+    tasks: str,
+    dry_run: bool,
+    engine: str | None,
+    **tuning: Any,
+) -> int | None:
+    """Search for faster code by measuring candidates on a board.
+
+    Every trial is kept at once: stop with Ctrl-C when you like, the next run goes on from there. `toolchain
+    build` applies what was found.
+    """
+    from toolchain.boards.inventory.lookup import find_boards
+
+    boards = find_boards(board_name(board))
+    profile = boards[0].profile
+    profile.device(device)
+    if container := container_for(engine, profile, files_of(model, files=options.value_files)):
+        if dry_run:
+            return container.run()
+        from toolchain.rpc.lab import joined
+
+        # The boards are this host's business, and so are the keys to them.
+        cores = profile.cluster(tuning["cluster"])
+        with joined(boards, threads=tuning["threads"] or cores.cores, cluster=cores.cpu) as lab:
+            return container.run(lab)
+
+    from toolchain.models.load import load_model
+    from toolchain.records.store import user_store
+    from toolchain.tuning.options import TuneOptions
+    from toolchain.tuning.run import plan, tune
+
+    named = tuple(name.strip() for name in tasks.split(",") if name.strip())
+    how = TuneOptions(tasks=named, **tuning)
+    network = load_model(model, options)
+    if dry_run:
+        planned = plan(network, boards[0], how)[1]
+        names = ", ".join(each.name for each in boards)
+        emit([task.to_json() for task in planned], lambda: show_plan(planned, how.trials, names))
+        return None
+    with user_store() as store, trial_progress(how.trials) as listener:
+        result = tune(network, boards, store, how, listener)
+    emit(result.to_json(), lambda: show(result))
+    return None
+
+
+def show_plan(tasks: list[Task], trials: int, boards: str) -> None:
+    """Print what a run would do."""
+    table(
+        ["ID", "WEIGHT", "MFLOP", "NAME"], [(t.id, t.weight, f"{t.flops / 1e6:.1f}", t.name) for t in tasks]
+    )
+    click.echo(f"{trials} trials of {len(tasks)} tasks on {boards}; nothing was measured")
+
+
+def show(result: TuneResult) -> None:
+    """Print what came of a run."""
+    table(
+        ["ID", "TRIALS", "FAILED", "DEFAULT MS", "CHOSEN MS", "CHOICE", "NAME"],
+        [
+            (
+                tuned.task.id,
+                tuned.trials,
+                tuned.failed,
+                f"{tuned.default_ms:.3f}",
+                f"{tuned.best_ms:.3f}",
+                tuned.won,
+                tuned.task.name,
+            )
+            for tuned in result.tasks
+        ],
+    )
+    document = result.to_json()
+    if len(result.boards) > 1:
+        click.echo(
+            "trials by board: " + ", ".join(f"{name} {count}" for name, count in result.boards.items())
+        )
+    click.echo(
+        f"{document['trials']} trials, {document['failed']} failed, in {document['seconds']} s; these tasks: "
+        f"{document['estimated_ms_before']:.2f} ms -> {document['estimated_ms_after']:.2f} ms per inference"
+    )

@@ -1,0 +1,57 @@
+"""`toolchain verify`: right or wrong numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolchain.cli.options import board_name, board_option, bundle_argument, place_options
+from toolchain.cli.output import emit, note, output_options, table, wants_json
+from toolchain.errors import CheckError
+
+if TYPE_CHECKING:
+    from toolchain.measuring.verify import VerifyResult
+
+
+@click.command()
+@bundle_argument
+@board_option("The board to run on.")
+@place_options
+@output_options
+def command(bundle: Path, board: str | None, **placing: Any) -> None:
+    """Compare a bundle's results on a board with the reference.
+
+    The reference in the bundle is onnxruntime's. Exits with 4 when an output is outside its tolerance.
+    """
+    from toolchain.boards.inventory.lookup import find_board
+    from toolchain.bundles.read import read_bundle
+    from toolchain.measuring.verify import verify_bundle
+
+    result = verify_bundle(read_bundle(bundle), find_board(board_name(board)), **placing)
+    emit(result.to_json(), lambda: show(result))
+    if wants_json() and not result.passed:
+        click.get_current_context().exit(CheckError.exit_code)  # the document above says what is wrong
+    result.check()
+
+
+def show(result: VerifyResult) -> None:
+    """Print the comparison for people."""
+    table(
+        ["OUTPUT", "SHAPE", "ERROR", "TOLERANCE", "WORST AT", "PASSED"],
+        [
+            (
+                o.name,
+                o.shape,
+                o.problem if o.max_rel_error is None else f"{o.max_rel_error:.2e}",
+                f"{o.tolerance:g}",
+                o.worst_index,
+                "yes" if o.passed else "no",
+            )
+            for o in result.comparison.outputs
+        ],
+    )
+    for warning in result.warnings:
+        note(f"warning: {warning}")
+    click.echo(f"machine: {result.place['machine']}\npassed: {str(result.passed).lower()}")

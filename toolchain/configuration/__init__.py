@@ -1,0 +1,1 @@
+"""`toolchain.toml`, the environment and the defaults."""

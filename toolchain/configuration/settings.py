@@ -1,0 +1,270 @@
+"""`toolchain.toml`, the environment and the defaults; where each value came from.
+
+Precedence: option > environment (`TOOLCHAIN_…`) > file > default. Options are handled where they
+are parsed; this module answers the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from toolchain.configuration.file import FILE_NAME, find_file
+from toolchain.errors import MissingError, UsageError
+from toolchain.foreign import printable, shortened
+
+_FOLDERS = ("cache_dir", "data_dir", "state_dir", "sysroot_aarch64", "sysroot_arm", "tls_authorities")
+ENVIRONMENT_PREFIX = "TOOLCHAIN_"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"  # of a board
+
+
+def _default_folder(of_this_user: Callable[[str], str]) -> Path:
+    try:
+        return Path(of_this_user("edge-toolchain"))
+    except RuntimeError:  # no HOME, and no such user; `_check_home` says so where it matters
+        return Path("~")
+
+
+class _Table(BaseModel):
+    """A table of `toolchain.toml`."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    @field_validator("*")
+    @classmethod
+    def _can_be_handed_to_a_program(cls, value: Any) -> Any:
+        if "\0" in str(value):  # TOML can write it; no name of a file and no argument may hold it
+            raise ValueError("it holds a NUL")
+        return value
+
+
+class Settings(_Table):
+    """Every key of `toolchain.toml`."""
+
+    board: str = Field("local", description="Board or board class used when `--board` is not given.")
+    engine: Literal["auto", "docker", "host"] = Field(
+        "auto", description="Where `build` and `tune` run; auto: in a container if its image is there."
+    )
+    cache_dir: Path = Field(
+        _default_folder(platformdirs.user_cache_dir),
+        description="Compiled runtimes and functions, and zig's cache; `toolchain cache prune` empties it.",
+    )
+    data_dir: Path = Field(
+        _default_folder(platformdirs.user_data_dir),
+        description="The store of tuning records.",
+    )
+    state_dir: Path = Field(
+        _default_folder(platformdirs.user_state_dir),
+        description="Emulated boards and the running lab; may be deleted when neither runs.",
+    )
+    jobs: int = Field(
+        len(os.sched_getaffinity(0)), ge=1, le=4096, description="Processes that compile at the same time."
+    )
+    qemu_aarch64: str = Field(
+        "qemu-aarch64-static", description="The user-mode emulator for aarch64 programs."
+    )
+    sysroot_aarch64: Path = Field(
+        Path("/usr/aarch64-linux-gnu"), description="Where the arm64 C library for it lies."
+    )
+    qemu_arm: str = Field("qemu-arm-static", description="The user-mode emulator for armv7 programs.")
+    sysroot_arm: Path = Field(
+        Path("/usr/arm-linux-gnueabihf"), description="Where the armhf C library for it lies."
+    )
+    debian_mirror: str | None = Field(
+        None,
+        description="Where Debian's packages for images and container boards come from; apt checks their "
+        "signatures. Default: what this machine's apt uses.",
+    )
+    debian_image: str | None = Field(
+        None,
+        pattern=r"^\S+@sha256:[0-9a-f]{64}$",
+        description="A registry's Debian image, pinned (`NAME@sha256:…`), that images stand on; default: one "
+        "made from Debian's packages.",
+    )
+    package_index: str | None = Field(
+        None, description="The package index for the wheels in images; default: pip's own configuration."
+    )
+    unchecked_peers: bool = Field(
+        False,
+        description="Let a program use the lab though this system does not tell whose program it is; others' "
+        "are refused in any case where that can be seen.",
+    )
+    tls_authorities: Path | None = Field(
+        None,
+        description="A folder of certificates (`*.crt`) to trust while images are made; none stays in one.",
+    )
+
+
+class BoardEntry(_Table):
+    """Every key of `[boards.NAME]`: a board over SSH."""
+
+    model_config = ConfigDict(frozen=True)
+
+    board_class: str = Field(alias="class", description="Its board class.")
+    host: str = Field(
+        pattern=r"^[A-Za-z0-9_.:][A-Za-z0-9_.:%-]*$",
+        description="Name, address, or a `Host` of your ssh_config.",
+    )
+    port: int | None = Field(None, ge=1, le=65535, description="Default: ssh_config's, else 22.")
+    user: str | None = Field(
+        None, pattern=r"^[A-Za-z0-9_.][A-Za-z0-9_.@+$-]*$", description="Default: ssh_config's, else yours."
+    )
+    host_key: str = Field(
+        pattern=r"^[a-z0-9@.-]+ [A-Za-z0-9+/=]+$",
+        description="The pinned key of its SSH server, such as `ssh-ed25519 AAAA…`; no other is accepted.",
+    )
+    identity: Path | None = Field(
+        None,
+        description="The private key to log in with; default: the agent's, ssh_config's, the usual ones.",
+    )
+    jump: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_.\[][A-Za-z0-9_.:@,%+\[\]-]*$",
+        description="`[USER@]HOST[:PORT]` to go through; default: ssh_config's ProxyJump.",
+    )
+    groups: tuple[str, ...] = Field((), description="Names under which several boards are deployed to.")
+    root: str = Field(
+        ".edge-toolchain",
+        min_length=1,
+        description="The installation's folder there, relative to the login's home.",
+    )
+
+
+class _File(BaseModel):
+    """The tables of `toolchain.toml`; the rest of it is `Settings`."""
+
+    boards: dict[Annotated[str, Field(pattern=NAME)], BoardEntry] = {}
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The settings in force, the file they came from, the origin of every key, and the user's boards."""
+
+    settings: Settings
+    file: Path | None
+    origins: dict[str, str]
+    boards: dict[str, BoardEntry] = field(default_factory=dict)
+
+
+def read_configuration(start: Path, environment: dict[str, str]) -> Configuration:
+    """Merge file and environment into settings.
+
+    Raises
+    ------
+    UsageError
+        The file is another user's or not TOML, or a key or value is not allowed; names file, key and what
+        is allowed.
+    """
+    file = find_file(start, environment)
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(Settings.model_fields, "default")
+    if file is not None:
+        try:
+            values = tomllib.loads(file.read_text())
+        except (ValueError, RecursionError, OSError) as error:  # TOML's, UTF-8's, a number of 5000 digits
+            raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
+        origins.update(dict.fromkeys(values, str(file)))
+        # Relative to the file, not to the caller.
+        for key in _FOLDERS:
+            if isinstance(values.get(key), str) and values[key]:
+                values[key] = str(file.parent / _expanded(file, key, Path(values[key])))
+    for key in Settings.model_fields:
+        variable = ENVIRONMENT_PREFIX + key.upper()
+        if environment.get(variable):
+            values[key] = environment[variable]
+            origins[key] = variable
+        if values.get(key) == "":  # set to nothing is not set
+            values[key] = Settings.model_fields[key].get_default()
+    origins.pop("boards", None)
+    try:
+        tables = _File(boards=values.pop("boards", {}))
+        found = Configuration(Settings(**values), file, origins, _resolved(tables.boards, file))
+    except ValidationError as error:
+        raise UsageError(*_explain(error, origins, file)) from error
+    _check_home(found)
+    return found
+
+
+def _check_home(found: Configuration) -> None:
+    """Refuse to make folders called `~`: a user without a home folder has no default ones."""
+    for key in ("cache_dir", "data_dir", "state_dir"):
+        folder = getattr(found.settings, key)
+        if found.origins[key] == "default" and not folder.is_absolute():
+            raise MissingError(
+                f"this user has no home folder, which {key} would be in",
+                f"set HOME, or {key} in {FILE_NAME}, or {ENVIRONMENT_PREFIX}{key.upper()}",
+            )
+
+
+def _expanded(file: Path, key: str, path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        said = shortened(repr(str(path)))
+        raise UsageError(f"{file}: {key} = {said}: there is no such home folder", f"edit {file}") from error
+
+
+def _resolved(boards: dict[str, BoardEntry], file: Path | None) -> dict[str, BoardEntry]:
+    """Make each identity's path absolute: in the file it is relative to the file."""
+    if file is None:
+        return boards
+    return {
+        name: entry.model_copy(
+            update={"identity": file.parent / _expanded(file, f"boards.{name}.identity", entry.identity)}
+        )
+        if entry.identity
+        else entry
+        for name, entry in boards.items()
+    }
+
+
+def _explain(error: ValidationError, origins: dict[str, str], file: Path | None) -> tuple[str, str]:
+    first = error.errors()[0]
+    key = printable(".".join(str(part) for part in first["loc"] if part != "[key]"))
+    in_board = first["loc"][:1] == ("boards",)
+    where = str(file) if in_board else origins.get(str(first["loc"][0]) if first["loc"] else "", FILE_NAME)
+    if first["type"] in ("extra_forbidden", "missing"):
+        keys = (
+            [f.alias or n for n, f in BoardEntry.model_fields.items()] if in_board else Settings.model_fields
+        )
+        problem = f"unknown key '{key}'" if first["type"] == "extra_forbidden" else f"{key} is missing"
+        return f"{where}: {problem}", f"the keys are: {', '.join(sorted(keys))}"
+    return f"{where}: {key} = {shortened(repr(first['input']))}: {first['msg']}", f"edit {where}"
+
+
+@lru_cache(maxsize=1)
+def configuration() -> Configuration:
+    """Return the configuration for this process's folder and environment, read once."""
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError as error:
+        raise UsageError("the current folder was removed", "change to another folder: cd") from error
+    return read_configuration(folder, dict(os.environ))
+
+
+def settings() -> Settings:
+    """Return the settings in force."""
+    return configuration().settings
+
+
+def cache_dir() -> Path:
+    """Return the folder for what can be made again."""
+    return settings().cache_dir
+
+
+def data_dir() -> Path:
+    """Return the folder for what cannot be made again: the tuning records."""
+    return settings().data_dir
+
+
+def state_dir() -> Path:
+    """Return the folder for what runs: emulated boards, the lab."""
+    return settings().state_dir

@@ -1,0 +1,43 @@
+"""The first `toolchain.toml`: every key, commented, with its default."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from toolchain.configuration.file import FILE_NAME
+from toolchain.configuration.settings import ENVIRONMENT_PREFIX, Settings
+from toolchain.errors import UsageError
+from toolchain.files.atomic import write_text
+
+
+def starter_text() -> str:
+    """Return the file's text, made from the schema of the settings."""
+    lines = ["# Settings of the toolchain; found from any folder below this one.", ""]
+    for key, field in Settings.model_fields.items():
+        default = json.dumps("" if field.default is None else field.default, default=str)
+        lines += [
+            f"# {field.description} Also: {ENVIRONMENT_PREFIX}{key.upper()}",
+            f"# {key} = {default}",
+            "",
+        ]
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def write_starter(folder: Path) -> Path:
+    """Write the file into `folder` and return its path.
+
+    Raises
+    ------
+    UsageError
+        There is one already; it is left as it is.
+    ToolchainError
+        The folder cannot be written.
+    """
+    file = folder.absolute() / FILE_NAME
+    if file.exists():
+        raise UsageError(
+            f"{file} is there already and was left as it is", f"edit {file}, or move it away first"
+        )
+    write_text(file, starter_text())
+    return file

@@ -1,0 +1,1 @@
+"""The Debian systems that images and emulated boards stand on."""

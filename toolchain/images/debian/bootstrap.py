@@ -1,0 +1,107 @@
+"""The Debian that images stand on: a registry's, pinned by digest, or made here from packages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from toolchain.configuration.settings import cache_dir, settings
+from toolchain.files import atomic
+from toolchain.files.turns import one_at_a_time
+from toolchain.images.catalogue import REPOSITORY
+from toolchain.images.debian.unpacking import unpacked
+from toolchain.images.engine import IMAGE_LABEL, Engine
+from toolchain.images.making.layer import CHANGED, add_folder, copy_packages
+from toolchain.images.registry.archive import write_archive
+from toolchain.images.registry.transfer import explained, listen
+
+SUITE = "bookworm"
+ARCHITECTURE = "amd64"
+FOLDER = "rootfs"  # in the cache
+_VARIANT = "apt"  # the essential packages and apt, which adds others in build stages
+_PACKAGES = ("usr-is-merged",)  # else usrmerge comes, and Perl with it
+_DROPPED = (
+    *("dev/", "etc/hostname", "etc/resolv.conf", "etc/apt/sources.list", "etc/machine-id"),
+    *("etc/apt/apt.conf.d/99mmdebstrap", "var/cache/", "var/log/", "var/lib/apt/lists/"),
+    *("var/lib/dpkg/status-old", "var/lib/dpkg/diversions-old", "usr/share/doc/", "usr/share/locale/"),
+    *("usr/share/man/", "usr/share/info/", "usr/share/lintian/", "usr/share/bash-completion/"),
+)
+_FOLDERS = ("dev", "var/cache", "var/cache/apt", "var/cache/apt/archives", "var/log", "var/lib/apt/lists")
+_COMMAND = ("/bin/bash",)
+_LOCK_SECONDS = 1200.0
+
+
+def debian_name() -> str:
+    """Return what Dockerfiles stand on: the pinned `debian_image`, else the tag of the one made here."""
+    pinned = settings().debian_image
+    if pinned:
+        return pinned
+    recipe = (SUITE, ARCHITECTURE, _VARIANT, _PACKAGES, _DROPPED, _FOLDERS, _COMMAND, CHANGED)
+    digest = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()
+    return f"{REPOSITORY}/debian:{SUITE}-{digest[:12]}"
+
+
+def cached_name() -> str:
+    """Return the name of the file in the cache for the Debian that is made here."""
+    return f"debian-{debian_name().rpartition('-')[2]}.tar"
+
+
+def ensure_debian(engine: Engine, progress: Callable[[str], None], *, anew: bool = False) -> str:
+    """Make sure that the engine has the Debian that images stand on; return its name.
+
+    Parameters
+    ----------
+    anew
+        Make it again, from the packages as they are today.
+
+    Raises
+    ------
+    MissingError
+        `mmdebstrap` is not installed, or no mirror is known.
+    ToolchainError
+        The packages or the pinned image cannot be fetched.
+    """
+    name = debian_name()
+    if engine.has_image(name) and not anew:
+        return name
+    if settings().debian_image:
+        progress(f"fetching {name}")
+        _pull(engine, name, progress)
+        return name
+    file = cache_dir() / FOLDER / cached_name()
+    with one_at_a_time(Path(f"{file}.lock"), _LOCK_SECONDS, f"making {file}"):
+        if anew or not file.exists():
+            progress(f"unpacking Debian {SUITE}, once (under a minute)")
+            _make(file, name)
+        progress(f"loading {name} into Docker")
+        engine.load_image(file)
+    return name
+
+
+def _pull(engine: Engine, name: str, progress: Callable[[str], None]) -> None:
+    repository, _, digest = name.partition("@")
+    with explained(f"fetch {name}", name, "is debian_image right?"):
+        fetch = partial(engine.api.pull, repository, tag=digest, stream=True, decode=True)
+        for _event in listen(fetch, "debian", progress):
+            pass
+
+
+def _make(target: Path, tag: str) -> None:
+    with (
+        atomic.replacing(target) as archive,
+        tempfile.TemporaryDirectory(dir=target.parent, prefix=".debian.") as folder,
+    ):
+        layer = Path(folder) / "layer.tar"
+        with (
+            unpacked(SUITE, ARCHITECTURE, _PACKAGES, Path(folder) / "log", _VARIANT) as packages,
+            tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as made,
+        ):
+            copy_packages(packages, made, _DROPPED, _FOLDERS)
+            for name in _FOLDERS:
+                add_folder(made, name)
+        write_archive(archive, layer, tag, ARCHITECTURE, _COMMAND, {IMAGE_LABEL: "debian"})

@@ -1,0 +1,85 @@
+"""Where Debian's packages come from: the setting, else what this machine's apt uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from toolchain.configuration.settings import configuration
+from toolchain.errors import MissingError, UsageError
+
+APT = Path("/etc/apt")
+
+
+def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
+    """Return the address of a Debian archive that has `suite`.
+
+    Parameters
+    ----------
+    apt
+        The folder of `sources.list`.
+
+    Raises
+    ------
+    UsageError
+        The setting's address has a password in it: it would end up in the engine's records.
+    MissingError
+        Nothing is set, and this machine's apt has no such archive.
+    """
+    found = configuration()
+    set_to = found.settings.debian_mirror
+    if set_to:
+        if urlsplit(set_to).username is not None:
+            raise UsageError(
+                f"{found.origins['debian_mirror']}: debian_mirror may not hold a user's name or password",
+                "a mirror that wants none, such as a proxy on this machine",
+            )
+        return set_to.rstrip("/")
+    for address, suites, components in _sources(apt):
+        parts = urlsplit(address)
+        usable = parts.scheme in ("http", "https") and parts.username is None
+        if usable and suite in suites and "main" in components:
+            return address.rstrip("/")
+    raise MissingError(
+        f"no archive of Debian {suite} is known: this machine's apt has none in {apt}",
+        "set TOOLCHAIN_DEBIAN_MIRROR, or debian_mirror in toolchain.toml, to a mirror's address",
+    )
+
+
+def _sources(apt: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield address, suites and components of each archive of binary packages, in apt's order."""
+    parts = apt / "sources.list.d"
+    for file in (apt / "sources.list", *(sorted(parts.iterdir()) if parts.is_dir() else ())):
+        if file.suffix not in (".list", ".sources") or not file.is_file():
+            continue
+        text = file.read_text(errors="replace")
+        yield from _deb822(text) if file.suffix == ".sources" else _lines(text)
+
+
+def _lines(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Read the format of one line for each archive: `deb [option=value …] ADDRESS SUITE COMPONENT…`."""
+    for line in text.splitlines():
+        found = re.match(r"\s*deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s+([^#]+)", line)
+        if found:
+            yield found[1], [found[2]], found[3].split()
+
+
+def _deb822(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Read stanzas of `Key: values`, a line that begins with a space going on with the one before."""
+    for stanza in re.split(r"\n\s*\n", text):
+        values: dict[str, list[str]] = {}
+        key = ""
+        for line in stanza.splitlines():
+            if line.startswith("#"):
+                continue
+            if line[:1].isspace():
+                values.setdefault(key, []).extend(line.split())
+            elif ":" in line:
+                key, _, rest = line.partition(":")
+                key = key.strip().lower()
+                values[key] = rest.split()
+        if "deb" in values.get("types", []) and [v.lower() for v in values.get("enabled", [])] != ["no"]:
+            for address in values.get("uris", []):
+                yield address, values.get("suites", []), values.get("components", [])

@@ -1,0 +1,115 @@
+"""The `system` images: file systems of emulated boards, from Debian's packages; made once and cached."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+from toolchain.configuration.settings import cache_dir
+from toolchain.files import atomic
+from toolchain.files.turns import one_at_a_time
+from toolchain.images.catalogue import Image, catalogue
+from toolchain.images.debian import system_files as files
+from toolchain.images.debian.unpacking import unpacked
+from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine
+from toolchain.images.making.layer import CHANGED, add_folder, add_link, copy_packages
+from toolchain.images.registry.archive import add_file, write_archive
+
+FOLDER = "rootfs"  # in the cache
+DEBIAN = {"aarch64": "arm64", "armv7": "armhf", "armv7a": "armhf", "x86_64": "amd64"}
+GO = {"arm64": "arm64", "armhf": "arm", "amd64": "amd64"}  # what Docker calls Debian's architectures
+
+_LOCK_SECONDS = 1200.0
+
+
+def system_digest(image: Image) -> str:
+    """Return a digest of all that a `system` image is made of, save the versions of its packages."""
+    recipe = {"CHANGED": CHANGED} | {name: value for name, value in vars(files).items() if name.isupper()}
+    content = json.dumps([recipe, _annotations(image), image.system, image.tag], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def cached_name(image: Image) -> str:
+    """Return the name of an image's file in the cache."""
+    return f"{image.system}-{system_digest(image)[:16]}.tar"
+
+
+def ensure_image(engine: Engine, machine: str, progress: Callable[[str], None]) -> str:
+    """Make sure that the engine has the image of a board of that machine; return its tag.
+
+    Parameters
+    ----------
+    machine
+        A profile's architecture, such as aarch64; one of `DEBIAN`.
+    """
+    wanted = DEBIAN[machine]
+    return ensure_system(engine, next(i for i in catalogue().values() if i.system == wanted), progress)
+
+
+def ensure_system(engine: Engine, image: Image, progress: Callable[[str], None]) -> str:
+    """Make sure that the engine has a `system` image as it is made now; return its tag.
+
+    An older one of ours is removed, unless a container still uses it.
+
+    Raises
+    ------
+    MissingError
+        `mmdebstrap` is not installed.
+    ToolchainError
+        The packages cannot be fetched, or the image cannot be loaded; nothing is left of it.
+    """
+    if _is_current(engine, image):
+        return image.tag
+    file = cache_dir() / FOLDER / cached_name(image)
+    with one_at_a_time(Path(f"{file}.lock"), _LOCK_SECONDS, f"making {file}"):
+        if _is_current(engine, image):
+            return image.tag
+        if not file.exists():
+            progress(f"unpacking Debian {files.SUITE} for {image.name}, once (under a minute)")
+            build(file, image)
+        progress(f"loading {image.tag} into Docker")
+        engine.load_image(file)
+        engine.remove_superseded(image.name, image.tag)
+    return image.tag
+
+
+def _is_current(engine: Engine, image: Image) -> bool:
+    labels = engine.image_labels(image.tag) or {}
+    return labels.get(SOURCES_LABEL) == system_digest(image)
+
+
+def build(target: Path, image: Image) -> None:
+    """Write a `system` image as a docker-archive; see `ensure_system` for what can go wrong."""
+    with (
+        atomic.replacing(target) as archive,
+        tempfile.TemporaryDirectory(dir=target.parent, prefix=".rootfs.") as folder,
+    ):
+        layer = Path(folder) / "layer.tar"
+        with unpacked(files.SUITE, image.system, files.PACKAGES, Path(folder) / "log") as packages:
+            _write_layer(packages, layer)
+        labels = {**_annotations(image), SOURCES_LABEL: system_digest(image)}
+        write_archive(archive, layer, image.tag, GO[image.system], files.COMMAND, labels)
+
+
+def _annotations(image: Image) -> Mapping[str, str]:
+    return {
+        IMAGE_LABEL: image.name,
+        "org.opencontainers.image.title": image.name,
+        "org.opencontainers.image.description": image.description,
+    }
+
+
+def _write_layer(packages: IO[bytes], layer: Path) -> None:
+    with tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as target:
+        copy_packages(packages, target, files.DROPPED, {*files.FOLDERS, *files.LINKS, *files.FILES})
+        for name, (mode, owner) in files.FOLDERS.items():
+            add_folder(target, name, mode, owner)
+        for name, where in files.LINKS.items():
+            add_link(target, name, where)
+        for name, (mode, text) in files.FILES.items():
+            add_file(target, name, text.encode(), mode, changed=CHANGED)

@@ -1,0 +1,121 @@
+"""Debian's packages for any architecture, unpacked: what `mmdebstrap` writes, as one tar stream."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tarfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from toolchain.errors import MissingError, ToolchainError
+from toolchain.images.debian.mirror import debian_mirror
+from toolchain.images.making.certificates import authorities
+from toolchain.images.making.layer import CHANGED
+from toolchain.processes.interrupts import uninterrupted
+
+_SECONDS = 900.0  # 12 s here; the rest is for a slow mirror
+
+
+@contextmanager
+def unpacked(
+    suite: str, architecture: str, packages: Sequence[str], log: Path, variant: str = "extract"
+) -> Iterator[IO[bytes]]:
+    """Yield the packages with all they depend on as one tar stream.
+
+    Parameters
+    ----------
+    architecture
+        Debian's name of it.
+    log
+        The file for what the program says.
+    variant
+        `extract`: none of the packages' scripts has run; others in mmdebstrap's words.
+
+    Raises
+    ------
+    MissingError
+        `mmdebstrap` is not installed.
+    ToolchainError
+        The packages cannot be fetched, or what comes is no tar.
+    """
+    mirror = debian_mirror(suite)
+    trusted = authorities()
+    command = [
+        *("mmdebstrap", f"--variant={variant}", "--format=tar", f"--architectures={architecture}"),
+        "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
+        f"--include={','.join(packages)}",
+        '--aptopt=Acquire::Languages "none"',
+        '--aptopt=Acquire::Retries "3"',
+        *([f'--aptopt=Acquire::https::CAInfo "{trusted}"'] if trusted else []),
+        *(suite, "-", f"deb {mirror} {suite} main"),
+    ]
+    child: subprocess.Popen[bytes] | None = None
+    failed = ToolchainError("")
+
+    def overdue() -> None:
+        if child is not None:
+            _end(child)
+
+    late = threading.Timer(_SECONDS, overdue)
+    try:
+        with uninterrupted():
+            child = _started(command, log)
+        late.start()
+        assert child.stdout is not None  # noqa: S101 - PIPE above
+        try:
+            yield child.stdout
+            while child.stdout.read(1 << 16):  # padding after the end of the tar
+                pass
+        except tarfile.TarError as error:
+            failed.__cause__ = error
+        code = child.wait()
+    except BaseException:
+        if child is not None:
+            _end(child)
+        raise
+    finally:
+        late.cancel()
+        if child is not None and child.stdout:
+            child.stdout.close()
+    if code != 0 or failed.__cause__:
+        lines = log.read_text(errors="replace").strip().splitlines()
+        said = [line for line in lines if line.startswith("E:")] or lines[-1:] or ["it said nothing"]
+        raise ToolchainError(
+            f"mmdebstrap cannot unpack Debian {suite} for {architecture}: {said[0]}",
+            f"does {mirror} answer? Another mirror: set TOOLCHAIN_DEBIAN_MIRROR; "
+            "boards go without: --kind process",
+        ) from failed.__cause__
+
+
+def _started(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    try:
+        with log.open("wb") as errors:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, "SOURCE_DATE_EPOCH": str(CHANGED)},
+                start_new_session=True,
+            )
+    except FileNotFoundError as error:
+        raise MissingError(
+            "no 'mmdebstrap' on this machine: it makes the file systems of boards and images",
+            "apt-get install mmdebstrap, or `make deps`; boards without it: --kind process",
+        ) from error
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End mmdebstrap, which cleans up after itself if it is let."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if child.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(10)

@@ -1,0 +1,168 @@
+"""Makes images of the table, what they stand on first, through the engine's own builder."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from toolchain.configuration.settings import cache_dir
+from toolchain.errors import MissingError
+from toolchain.files.turns import one_at_a_time
+from toolchain.images.catalogue import Image, catalogue
+from toolchain.images.debian.bootstrap import ARCHITECTURE, SUITE, ensure_debian
+from toolchain.images.debian.mirror import debian_mirror
+from toolchain.images.debian.system import ensure_system
+from toolchain.images.engine import LABEL, Engine
+from toolchain.images.labels import labels_of
+from toolchain.images.listing import ImageState, state_of
+from toolchain.images.making import arguments, sources
+from toolchain.images.making.certificates import bundle
+from toolchain.images.making.context import Item, files_of, write_context
+from toolchain.images.making.planning import to_build
+from toolchain.images.making.streamed import follow
+from toolchain.images.making.wheels import ensure_wheels
+
+# On the stages of a Dockerfile that are not part of the image: its name.
+STAGE_LABEL = f"{LABEL}.stage"
+FOLDER = "images"  # in the cache
+_SILENT_SECONDS = 1800.0  # the engine says nothing while a step does not
+
+
+@dataclass(frozen=True)
+class Built:
+    """An image that is current now; `made`: it was not before."""
+
+    state: ImageState
+    made: bool
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {**self.state.to_json(), "made": self.made, "seconds": round(self.seconds, 1)}
+
+
+def build_images(
+    engine: Engine,
+    names: Iterable[str] = (),
+    *,
+    build_args: Mapping[str, str] | None = None,
+    no_cache: bool = False,
+    progress: Callable[[str], None],
+) -> list[Built]:
+    """Make the images that are absent or out of date; what they stand on comes first.
+
+    Parameters
+    ----------
+    names
+        The images; none: all of the table.
+    build_args
+        `ARG`s of the named images' Dockerfiles. One whose key ends in `_ARCHIVE` names a file of
+        this machine: it is put into the context, and the Dockerfile finds its path there.
+    no_cache
+        Make the named ones again, without the engine's cache of steps.
+    progress
+        Called with one line for each step.
+
+    Raises
+    ------
+    UsageError
+        No such image; no image takes a build argument; its file is not there.
+    MissingError
+        Something that images are made with is not on this machine.
+    ToolchainError
+        A step failed, or something cannot be fetched.
+    """
+    lock = cache_dir() / FOLDER / "build.lock"  # each process removes the stages of earlier builds
+    told = partial(progress, "waiting for another process that builds images")
+    with one_at_a_time(lock, _SILENT_SECONDS, f"building images ({lock})", told):
+        return _build_all(engine, tuple(names), dict(build_args or {}), no_cache, progress)
+
+
+def _build_all(
+    engine: Engine,
+    names: Iterable[str],
+    given: Mapping[str, str],
+    no_cache: bool,
+    progress: Callable[[str], None],
+) -> list[Built]:
+    plan = to_build(engine, names, given=given, no_cache=no_cache)
+    named = set(names) or set(catalogue())
+    built: list[Built] = []
+    for image, state, wanted in plan:
+        began = time.monotonic()
+        if not wanted:
+            progress(f"{image.name}: current")
+        elif image.system:
+            ensure_system(engine, image, progress)
+        else:
+            taken = arguments.declared(image) if image.name in named else set()
+            mine = {key: value for key, value in given.items() if key in taken}
+            _build(engine, image, mine, no_cache and image.name in named, progress)
+        after = state_of(engine, image) if wanted else state
+        built.append(Built(after, wanted, time.monotonic() - began))
+    for each in reversed(built):
+        if each.made:
+            engine.remove_superseded(each.state.name, each.state.tag)
+    return built
+
+
+def _build(
+    engine: Engine, image: Image, given: Mapping[str, str], no_cache: bool, progress: Callable[[str], None]
+) -> None:
+    _check_machine(engine)
+    debian = ensure_debian(engine, progress)
+    foundation = sources.foundation_name(image)
+    mirror = debian_mirror(SUITE)
+    values, files = arguments.with_files(given)
+    items = [*sources.items(image), Item("certs/ca.pem", bundle()), *files]
+    wheels = ensure_wheels(image, progress)
+    items += files_of(wheels, "wheels/") if wheels else ()
+    scratch = cache_dir() / FOLDER
+    progress(f"{image.name}: sending its files to Docker")
+    with tempfile.TemporaryDirectory(dir=scratch, prefix=".context.") as folder:
+        context = Path(folder) / "context.tar"
+        write_context(context, items, ["certs", arguments.FOLDER])
+        with context.open("rb") as file, engine.asked(f"build the image {image.name}"):
+            stream = engine.api.build(
+                fileobj=file,
+                custom_context=True,
+                decode=True,
+                tag=image.tag,
+                rm=True,
+                forcerm=True,
+                nocache=no_cache,
+                network_mode="host",
+                timeout=_SILENT_SECONDS,
+                buildargs={"DEBIAN": debian, "FOUNDATION": foundation, "MIRROR": mirror, **values},
+                labels=labels_of(engine, image, foundation),
+            )
+            used = follow(image.name, str(image.path / "Dockerfile"), stream, progress)
+    _remove_stages(engine, image, used)
+
+
+def _check_machine(engine: Engine) -> None:
+    with engine.asked("ask for its machine"):
+        machine = engine.api.version()["Arch"]
+    if machine != ARCHITECTURE:
+        raise MissingError(
+            f"the Docker daemon at {engine.where} runs on {machine}; images are made on {ARCHITECTURE}",
+            "--engine host needs no image",
+        )
+
+
+def _remove_stages(engine: Engine, image: Image, used: set[str]) -> None:
+    """Remove the stages of earlier builds: nothing but the engine's cache of steps needs them."""
+    import docker.errors
+
+    with engine.asked(f"remove old stages of {image.name}"):
+        found = engine.api.images(filters={"label": f"{STAGE_LABEL}={image.name}", "dangling": True})
+        for stage in found:
+            if stage["Id"].removeprefix("sha256:")[:12] not in used:
+                with suppress(docker.errors.APIError):  # in use, or removed by another process
+                    engine.api.remove_image(stage["Id"])

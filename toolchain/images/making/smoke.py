@@ -1,0 +1,128 @@
+"""Does an image do its job? Its smoke test, in a container like a step's, with folders of its own."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from toolchain.configuration.settings import cache_dir
+from toolchain.errors import MissingError, UsageError
+from toolchain.files.atomic import cannot_write
+from toolchain.images.catalogue import Image, docker_folder
+from toolchain.images.debian.system_files import USER_ID
+from toolchain.images.engine import Engine
+from toolchain.images.running.mounts import Mount
+from toolchain.images.running.step import Step, run_step
+
+SCRIPT = "smoke.sh"  # in an image's folder
+SHARED = "smoke"  # beside it: what several of them use
+SECONDS = 1200  # 20 s here; with a cold cache it compiles edge-rt, which takes minutes
+_LATE = 124  # as `timeout` says it
+_INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
+_KILL_AFTER = 10
+_UNAME = {"arm64": "aarch64", "armhf": "armv7l", "amd64": "x86_64"}
+
+
+@dataclass(frozen=True)
+class Tested:
+    """How an image's smoke test ended; `exit_code` is its script's."""
+
+    name: str
+    passed: bool
+    exit_code: int
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {**asdict(self), "seconds": round(self.seconds, 1)}
+
+    def __str__(self) -> str:
+        took = f"in {self.seconds:.0f} s"
+        if self.passed:
+            return f"passed {took}"
+        late = f"did not end within {SECONDS} s"
+        return late if self.exit_code == _LATE else f"failed with exit code {self.exit_code} {took}"
+
+
+def smoke_test(engine: Engine, image: Image, out: BinaryIO) -> Tested:
+    """Run an image's smoke test.
+
+    It sees a folder of its own, which is removed afterwards, and the cache of compiled runtimes;
+    it reaches no network.
+
+    Parameters
+    ----------
+    out
+        Takes what it prints, as it comes.
+
+    Raises
+    ------
+    UsageError
+        The daemon is on another machine.
+    MissingError
+        The image is not here.
+    ToolchainError
+        The container died.
+    """
+    if not engine.is_local:
+        raise UsageError(
+            f"DOCKER_HOST={engine.where}: a test's files are on this machine, and the daemon is not",
+            "unset DOCKER_HOST",
+        )
+    if engine.image_labels(image.tag) is None:
+        raise MissingError(f"the image {image.name} is not here", f"toolchain image build {image.name}")
+    scratch = cache_dir().absolute() / "images"
+    try:
+        scratch.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(scratch, error) from error
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(dir=scratch, prefix=".smoke.") as folder:
+        code = run_step(engine, _system(image) if image.system else _step(image, Path(folder)), out, out)
+    if code == _INTERRUPTED:
+        raise KeyboardInterrupt
+    return Tested(image.name, code == 0, code, time.monotonic() - began)
+
+
+def _step(image: Image, folder: Path) -> Step:
+    work = folder / "work"
+    work.mkdir()
+    # Copied: the daemon may not see where this package lies, and no test shall change it.
+    shutil.copytree(image.path, folder / "docker" / image.folder)
+    shutil.copytree(docker_folder() / SHARED, folder / "docker" / SHARED)
+    return Step(
+        image=image.tag,
+        argv=[*_limit(), "/bin/sh", str(folder / "docker" / image.folder / SCRIPT)],
+        folder=work,
+        mounts=[Mount(cache_dir().absolute(), writable=True), Mount(folder, writable=True)],
+        environment={
+            "HOME": "/tmp",  # noqa: S108
+            "PYTHONUNBUFFERED": "1",
+            "TOOLCHAIN_ENGINE": "host",
+            "TOOLCHAIN_CACHE_DIR": str(cache_dir().absolute()),
+            "TOOLCHAIN_DATA_DIR": str(folder / "data"),
+            "TOOLCHAIN_STATE_DIR": str(folder / "state"),
+        },
+    )
+
+
+def _system(image: Image) -> Step:
+    """Return the test of a board's system; as the user that it has, who need not be one of this machine."""
+    script = (docker_folder() / SHARED / "board.sh").read_text()
+    return Step(
+        image=image.tag,
+        argv=[*_limit(), "/bin/bash", "-c", script, "board.sh", _UNAME[image.system]],
+        folder=Path("/tmp"),  # noqa: S108
+        mounts=[],
+        user=(USER_ID, USER_ID),
+        groups=(),
+    )
+
+
+def _limit() -> list[str]:
+    return ["timeout", f"--kill-after={_KILL_AFTER}", str(SECONDS)]

@@ -1,0 +1,1 @@
+"""Images to and from registries and files."""

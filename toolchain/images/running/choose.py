@@ -1,0 +1,162 @@
+"""Where a step runs: in a container, or on this host; and why."""
+
+from __future__ import annotations
+
+import platform
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.images.catalogue import Image, image_named
+from toolchain.images.engine import address, checked_address, connect, is_local
+from toolchain.images.listing import is_stale
+from toolchain.images.making.sources import LOCK_LABEL
+from toolchain.images.running.inside import image_here
+
+Wanted = Literal["auto", "docker", "host"]
+_PROBE_S = 2.0
+_DOCKER_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@dataclass(frozen=True)
+class Ready:
+    """An image that steps can run in.
+
+    Attributes
+    ----------
+    id
+        Of the image itself: what its tag meant when it was looked at.
+    lock
+        sha256 of the requirements.lock that it was made from.
+    stale
+        See `ImageState`.
+    """
+
+    name: str
+    id: str
+    lock: str
+    stale: bool
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where a step runs.
+
+    Attributes
+    ----------
+    image
+        None: on this host.
+    reason
+        For people; empty where they have chosen themselves and nothing is to be said.
+    """
+
+    image: Ready | None
+    reason: str = ""
+
+
+def choose(wanted: Wanted, name: str) -> Choice:
+    """Decide where a step of a board class runs, whose image is `name`.
+
+    Parameters
+    ----------
+    wanted
+        auto: in a container if Docker answers and the image is there and current.
+
+    Raises
+    ------
+    UsageError
+        There is no such image in the table; or `docker` is wanted, and the daemon is another machine's.
+    MissingError
+        `docker` is wanted, and no daemon answers, or it has no such image.
+    """
+    if wanted == "host" or image_here() is not None:
+        return Choice(None)
+    image = image_named(name)
+    try:
+        if wanted == "auto":
+            _probe()
+        ready = _ready(image)
+    except ToolchainError as error:
+        if wanted == "docker":
+            raise
+        return on_host(error)
+    if not ready.stale:
+        return Choice(ready, f"engine: docker, image {name}" if wanted == "auto" else "")
+    outdated = f"the image {name} is out of date; `toolchain image build {name}` renews it"
+    if wanted == "auto":
+        return Choice(None, f"engine: host, since {outdated}")
+    return Choice(ready, f"warning: {outdated}")
+
+
+def on_host(error: ToolchainError) -> Choice:
+    """Return the choice of this host, since a container cannot be had."""
+    return Choice(None, f"engine: host, since {error}")
+
+
+def _probe() -> None:
+    """Find out quickly whether a daemon listens at all."""
+    parts = urlsplit(address())
+    _check_is_here()
+    try:
+        if parts.scheme == "tcp":
+            socket.create_connection((parts.hostname, parts.port), _PROBE_S).close()
+        else:
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.settimeout(_PROBE_S)
+                probe.connect(parts.path)
+                probe.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+                probe.recv(1)
+    except OSError as error:
+        raise MissingError(f"no Docker daemon answers at {address()}: {error}") from error
+
+
+def _check_is_here() -> None:
+    """Refuse a daemon of another machine; nothing is connected."""
+    if not is_local(address()):
+        raise UsageError(
+            f"DOCKER_HOST={checked_address()}: the Docker daemon is on another machine, "
+            "and a bind mount of this machine's folders cannot work there",
+            "unset DOCKER_HOST, or use --engine host",
+        )
+
+
+def _ready(image: Image) -> Ready:
+    _check_is_here()
+    with connect() as engine:
+        facts = engine.image(image.tag)
+        if facts is None:
+            raise MissingError(
+                f"there is no image {image.name} ({image.tag}) yet",
+                f"`toolchain image build {image.name}` makes it",
+            )
+        labels: Mapping[str, str] = facts["Config"]["Labels"] or {}
+        with engine.asked("ask for its facts"):
+            machine = engine.api.info()
+        _check_users(machine)
+        _check_architecture(image, facts)
+        stale = is_stale(engine, image, facts)
+    return Ready(image.name, str(facts["Id"]), labels.get(LOCK_LABEL, ""), stale)
+
+
+def _check_users(machine: Mapping[str, Any]) -> None:
+    options = ",".join(machine.get("SecurityOptions") or ())
+    for kind in ("rootless", "userns"):
+        if f"name={kind}" in options:
+            raise UsageError(
+                f"the Docker daemon at {address()} maps users ({kind}): files made in a container "
+                "would not be yours",
+                "use --engine host",
+            )
+
+
+def _check_architecture(image: Image, facts: Mapping[str, Any]) -> None:
+    machine = platform.machine()
+    if facts["Architecture"] != _DOCKER_NAMES.get(machine, machine):
+        raise MissingError(
+            f"the image {image.name} is for {facts['Architecture']}, and this machine is {machine}: "
+            "exec format error",
+            f"build it here: `toolchain image build {image.name}`",
+        )

@@ -1,0 +1,120 @@
+"""Folders of this host that a container sees, under the names they have here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.configuration.settings import cache_dir, configuration, data_dir, state_dir
+from toolchain.errors import UsageError
+from toolchain.files.atomic import cannot_write
+
+# What an image has there is needed by every program in it. Whatever lies below the second ones, too.
+_OWN = ("/", "/bin", "/etc", "/lib", "/lib64", "/opt", "/sbin", "/tmp", "/usr")  # noqa: S108
+_OWN_TREES = ("/dev", "/opt/edge-toolchain", "/opt/venv", "/proc", "/sys")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A file or folder of this host; its path is the same in the container."""
+
+    path: Path
+    writable: bool = False
+
+
+def workspace() -> Path:
+    """Return the folder of `toolchain.toml`, else the current one."""
+    file = configuration().file
+    return (file.parent if file else Path.cwd()).absolute()
+
+
+def mounts_for(reads: Iterable[Path], writes: Iterable[Path]) -> list[Mount]:
+    """Return what a step needs: the workspace, our folders, and what its command line names.
+
+    Nothing but `writes`, records and cache can be written.
+
+    Parameters
+    ----------
+    reads
+        Files; of one outside the workspace its folder is mounted, as a network's weights lie there.
+    writes
+        Folders.
+
+    Raises
+    ------
+    UsageError
+        One would hide what the container needs.
+    """
+    here = workspace()
+    mounts = [_allowed(here, False)]
+    if state_dir().exists():
+        _see(mounts, state_dir().absolute())
+    for folder in (cache_dir(), data_dir(), *writes):
+        _write(mounts, folder)
+    for file in reads:
+        plain, real = _plain(file), file.resolve()
+        for seen in dict.fromkeys((plain, real)):
+            _see(mounts, seen if _is_own(seen.parent) else seen.parent)
+    return mounts
+
+
+@contextmanager
+def present(mounts: Iterable[Mount]) -> Iterator[None]:
+    """Make the writable folders that are not there yet; those that stay empty are removed again."""
+    made: list[Path] = []
+    for mount in mounts:
+        if not mount.writable:
+            continue
+        try:
+            missing = [folder for folder in (mount.path, *mount.path.parents) if not folder.exists()]
+            mount.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(mount.path, error) from error
+        made += missing
+    try:
+        yield
+    finally:
+        for folder in sorted(made, reverse=True):
+            with suppress(OSError):  # it is used
+                folder.rmdir()
+
+
+def _see(mounts: list[Mount], path: Path) -> None:
+    if _over(mounts, path) is None:
+        mounts.append(_allowed(path, False))
+
+
+def _write(mounts: list[Mount], folder: Path) -> None:
+    plain = _plain(folder)
+    # A link in a folder that is mounted leads there as it does here.
+    path = plain if _over(mounts, plain) is None else folder.resolve()
+    outer = _over(mounts, path)
+    if outer is None or not outer.writable:
+        mounts[:] = [mount for mount in mounts if mount.path != path]  # Docker takes each path once
+        mounts.append(_allowed(path, True))
+
+
+def _over(mounts: list[Mount], path: Path) -> Mount | None:
+    """Return the mount that a path lies in."""
+    outer = [mount for mount in mounts if path.is_relative_to(mount.path)]
+    return max(outer, key=lambda mount: len(mount.path.parts), default=None)
+
+
+def _plain(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 - links stay as they were typed
+
+
+def _is_own(path: Path) -> bool:
+    return str(path) in _OWN or any(path.is_relative_to(tree) for tree in _OWN_TREES)
+
+
+def _allowed(path: Path, writable: bool) -> Mount:
+    if _is_own(path):
+        raise UsageError(
+            f"a container has a folder {path} of its own, so it cannot be handed this host's",
+            "work in another folder, or add --engine host",
+        )
+    return Mount(path, writable)

@@ -1,0 +1,52 @@
+"""Whose a step's container is: one is removed whose process was killed before it could."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from toolchain.configuration.settings import state_dir
+from toolchain.errors import ToolchainError
+from toolchain.images.engine import LABEL, Engine
+from toolchain.processes.life import Life
+
+PURPOSE = "step"  # the value of our label
+_OWNER_LABEL = f"{LABEL}.owner"
+_STATE_LABEL = f"{LABEL}.state"  # which state folder it belongs to: others' are left alone
+
+
+def owner_labels() -> dict[str, str]:
+    """Return the labels of a container that this process makes."""
+    return {LABEL: PURPOSE, _STATE_LABEL: _state(), _OWNER_LABEL: _owner()}
+
+
+def sweep(engine: Engine) -> None:
+    """Remove the containers of steps whose process was killed before it could."""
+    for container in engine.containers(PURPOSE):
+        labels = container.labels
+        if labels.get(_STATE_LABEL) == _state() and not _lives(labels.get(_OWNER_LABEL, "")):
+            with suppress(ToolchainError):  # another step does it
+                engine.remove(container.id)
+
+
+def _state() -> str:
+    return str(state_dir().absolute())
+
+
+def _owner() -> str:
+    """Return what tells this process from every other one, its number having been given anew included."""
+    life = Life.own()
+    return f"{_space()} {life.pid} {life.began}"
+
+
+def _space() -> str:
+    return str(Path("/proc/self/ns/pid").readlink())  # numbers mean nothing in another one
+
+
+def _lives(owner: str) -> bool:
+    """Whether the process that owns a container runs, as far as it can be seen from here."""
+    space, _, rest = owner.partition(" ")
+    number, _, began = rest.partition(" ")
+    if space != _space() or not number.isdecimal():
+        return True
+    return Life(int(number), began).lasts()

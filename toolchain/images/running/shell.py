@@ -1,0 +1,70 @@
+"""A shell in an image: a step's container, at the keyboard by Docker's own command line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+from toolchain.errors import MissingError
+from toolchain.images.engine import Engine
+from toolchain.images.running.owners import sweep
+from toolchain.images.running.step import Step, create
+
+_ENDS_SECONDS = 20.0
+
+
+def check_terminal() -> str:
+    """Return the path of Docker's command line.
+
+    Raises
+    ------
+    MissingError
+        It is not installed, or nobody is at the keyboard.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise MissingError(
+            "a shell needs a terminal, and standard input or output is none",
+            "for a command without one: `toolchain build … --engine docker`",
+        )
+    program = shutil.which("docker")
+    if program is None:
+        raise MissingError(
+            "no 'docker' command on this machine: the shell needs it",
+            "apt-get install docker.io, from Debian 13 on docker-cli",
+        )
+    return program
+
+
+def run_shell(engine: Engine, step: Step) -> int:
+    """Run a step that the keyboard belongs to; return its exit code. The container is gone then.
+
+    Raises
+    ------
+    MissingError
+        See `check_terminal`.
+    ToolchainError
+        The container cannot be made.
+    """
+    program = check_terminal()
+    sweep(engine)
+    container = create(engine, step, interactive=True)
+    try:
+        return _attached([program, "--host", engine.where, "start", "--attach", "--interactive", container])
+    finally:
+        engine.remove(container)
+
+
+def _attached(command: list[str]) -> int:
+    environment = {name: value for name, value in os.environ.items() if name != "DOCKER_CONTEXT"}
+    with subprocess.Popen(command, env=environment) as client:
+        try:
+            return client.wait()
+        except BaseException:
+            client.terminate()  # and not killed: it gives the terminal back its settings
+            try:
+                client.wait(_ENDS_SECONDS)
+            except subprocess.TimeoutExpired:
+                client.kill()
+            raise

@@ -1,0 +1,1 @@
+"""Libraries that must be imported in a certain way."""

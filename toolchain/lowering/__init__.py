@@ -1,0 +1,1 @@
+"""From Relax to objects: what every way of making code shares."""

@@ -1,0 +1,45 @@
+"""One function, from its recipe to an object; runs in a worker process."""
+
+from __future__ import annotations
+
+import tvm
+
+from toolchain.errors import ToolchainError
+from toolchain.files.scratch import scratch_folder
+from toolchain.foreign import first_line
+from toolchain.lowering.armv7 import form_multiply_accumulate
+from toolchain.lowering.comparisons import with_bounds_kept
+from toolchain.lowering.in_memory import object_of
+from toolchain.lowering.kernels.lowering import lowered
+from toolchain.lowering.kernels.packing import unpacked
+from toolchain.lowering.vectors import target_of_code
+
+
+def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
+    """Return the object of a function, an ELF file.
+
+    Parameters
+    ----------
+    recipe
+        From `packed`.
+    target
+        As its own text.
+    symbol
+        What the function is called.
+
+    Raises
+    ------
+    ToolchainError
+        TVM cannot compile it.
+    """
+    try:
+        built_for = tvm.target.Target(target)
+        func = unpacked(recipe).function().with_attr("global_symbol", symbol)
+        module = with_bounds_kept(tvm.IRModule({symbol: func}), built_for)
+        best = target_of_code(module, built_for)
+        code = tvm.get_global_func("target.build.llvm")(lowered(module, best), best)
+        with scratch_folder() as folder:
+            made = form_multiply_accumulate(tvm.runtime.Executable(code), folder)
+            return object_of(made.mod)
+    except (ValueError, TypeError, RuntimeError) as error:  # TVM's own are RuntimeErrors
+        raise ToolchainError(f"TVM cannot compile the network: {first_line(error)}") from error

@@ -1,0 +1,103 @@
+"""A network's functions as names and recipes, and the objects that they become."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import tvm
+from tvm import tirx
+
+from toolchain import tvm_compat
+from toolchain.lowering.export import export_objects
+from toolchain.lowering.kernels.compilers import Compilers
+from toolchain.lowering.kernels.entries import entry_library
+from toolchain.lowering.kernels.packing import packed
+from toolchain.lowering.kernels.recipe import Recipe, Scheduled
+from toolchain.lowering.kernels.store import ObjectStore
+
+_RECIPE = "toolchain.recipe"
+_DIGITS = 32
+
+
+class Kernels:
+    """The functions of one network, on their way to objects.
+
+    Parameters
+    ----------
+    compilers
+        Begin with a function as soon as it is known that it was not kept.
+    progress
+        Told how many functions are there of all.
+    """
+
+    def __init__(
+        self,
+        target: tvm.target.Target,
+        compilers: Compilers,
+        store: ObjectStore,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._target, self._compilers, self._store, self._progress = target, compilers, store, progress
+        self._made: dict[str, bytes | None] = {}  # by symbol; None: it is being compiled
+
+    def stand_in(self, recipe: Recipe) -> tirx.PrimFunc:
+        """Return an empty function that stands for what a recipe makes; equal recipes give equal ones."""
+        data = packed(recipe)
+        digest = hashlib.sha256(str(self._target).encode() + b"\0" + data).hexdigest()
+        symbol = f"kernel_{digest[:_DIGITS]}"
+        if symbol not in self._made:
+            self._made[symbol] = self._store.get(symbol)
+            if self._made[symbol] is None:
+                self._compilers.submit(symbol, data)
+        params = [tirx.Var("_", "handle") for _ in range(recipe.arity)]
+        return tirx.PrimFunc(params, tirx.Evaluate(0)).with_attr(_RECIPE, symbol)
+
+    def export(self, lowered: tvm.IRModule, folder: Path) -> tuple[Path, ...]:
+        """Write the objects of a network into `folder`.
+
+        Parameters
+        ----------
+        lowered
+            The network, ready for TVM's virtual machine.
+
+        Returns
+        -------
+        tuple
+            `lib0.o` with the functions that the network calls, the objects they go on to in the order of
+            their names, and `devc.o` with program and constants.
+        """
+        symbols = self._symbols(lowered)
+        library = entry_library(symbols, self._target, folder)
+        first, *others = export_objects(tvm_compat.link_executable(lowered, self._target, library), folder)
+        self._finish()
+        files = []
+        for number, symbol in enumerate(dict.fromkeys(symbols.values())):
+            files.append(folder / f"kernel{number}.o")
+            files[-1].write_bytes(self._made[symbol] or b"")
+        return (first, *files, *others)
+
+    def _symbols(self, lowered: tvm.IRModule) -> dict[str, str]:
+        """Return which symbol each function of the network is computed by."""
+        found = {}
+        for variable, func in lowered.functions.items():
+            if not isinstance(func, tirx.PrimFunc):
+                continue
+            if func.attrs is None or _RECIPE not in func.attrs:
+                func = self.stand_in(Scheduled(func.without_attr("global_symbol")))
+            found[str(variable.name_hint)] = str(func.attrs[_RECIPE])
+        return dict(sorted(found.items()))
+
+    def _finish(self) -> None:
+        """Wait until every function is there."""
+        self._say()
+        for symbol, data in self._compilers.results():
+            self._made[symbol] = data
+            self._store.put(symbol, data)
+            self._say()
+        self._store.prune()
+
+    def _say(self) -> None:
+        done = sum(data is not None for data in self._made.values())
+        self._progress(f"compiling {done}/{len(self._made)} functions")

@@ -1,0 +1,54 @@
+"""The arguments of a function that is run by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+class Layout(Protocol):
+    """How a value lies in memory."""
+
+    def pack(self, value: Array) -> Array:
+        """Return a value of the network's shape as it lies in memory."""
+
+    def unpack(self, value: Array, logical: Sequence[int]) -> Array:
+        """Return what lies in memory in the network's shape."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument.
+
+    Attributes
+    ----------
+    shape
+        As the network has it.
+    layout
+        How it lies in memory; None: as it is.
+    value
+        Of a constant, as it lies in memory; None: whatever the network computes.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: Layout | None = None
+    value: Array | None = None
+
+    def sample(self, random: np.random.Generator) -> Array:
+        """Return the constant, or random numbers (zeros for integers), as they lie in memory."""
+        if self.value is not None:
+            return self.value
+        if not self.dtype.startswith("float"):
+            return np.zeros(self.shape, self.dtype)
+        logical: np.ndarray[Any, Any] = random.standard_normal(self.shape).astype(self.dtype)
+        return logical if self.layout is None else self.layout.pack(logical)
+
+    def logical(self, value: Array) -> Array:
+        """Return what lies in memory in the network's shape."""
+        return value if self.layout is None else self.layout.unpack(value, self.shape)

@@ -1,0 +1,51 @@
+"""Operators that are imported otherwise than TVM does, in Relax: what ONNX itself cannot say as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.ir.expr import GenericConst
+
+from toolchain.models.importing.arithmetic import ARITHMETIC
+from toolchain.models.recurrent.convert import CELLS
+from toolchain.tvm_compat import Converter
+
+
+def _pairwise(operator: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Converter:
+    """Two operands at a time, so that they are fused; TVM stacks all of them and reduces the stack."""
+    return lambda inputs, _attributes: reduce(operator, inputs)
+
+
+def _mean(inputs: list[relax.Expr], _attributes: dict[str, Any]) -> relax.Expr:
+    count = relax.const(len(inputs), inputs[0].ty.dtype)
+    return relax.op.divide(reduce(relax.op.add, inputs), count)
+
+
+def _picked(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
+    """Indices count from the end too; one that is outside picks the nearest, and TVM would read there."""
+    data, indices = inputs
+    axis = attributes.get("axis", 0) % len(data.ty.shape)
+    dtype, extent = str(indices.ty.dtype), int(data.ty.shape[axis])
+    if isinstance(indices, GenericConst):
+        stored = indices.value.numpy()
+        indices = relax.const(np.where(stored < 0, stored + extent, stored).astype(dtype), dtype)
+    else:
+        below = relax.op.less(indices, relax.const(0, dtype))
+        indices = relax.op.where(below, relax.op.add(indices, relax.const(extent, dtype)), indices)
+    return relax.op.take(data, indices, axis, mode="clip")
+
+
+CONVERTERS: dict[str, Converter] = {
+    **ARITHMETIC,
+    **CELLS,
+    "Gather": _picked,
+    "Max": _pairwise(relax.op.maximum),
+    "Mean": _mean,
+    "Min": _pairwise(relax.op.minimum),
+    "Sum": _pairwise(relax.op.add),
+}
+"""By operator; each takes the inputs and the attributes, and returns a Relax expression."""

@@ -1,0 +1,150 @@
+"""From an ONNX graph to a Relax module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import onnx
+from onnx import checker, numpy_helper
+
+from toolchain.errors import UsageError
+from toolchain.foreign import first_line, printable
+from toolchain.models.preparing.batch_norms import fold_batch_norms
+from toolchain.models.preparing.padding import with_explicit_pads
+from toolchain.models.preparing.resizing import with_new_resizes
+from toolchain.models.preparing.shapes import dtype_of
+from toolchain.models.rewrites import RULES, operator_of
+from toolchain.models.spec import TensorSpec
+from toolchain.models.walk import all_nodes, all_tensors, input_values, opset_of
+
+if TYPE_CHECKING:
+    import tvm
+
+DOMAINS = frozenset({"", "ai.onnx", "com.microsoft"})
+"""Operator domains that the importer's table speaks about; it looks at names alone."""
+
+CONTROL = frozenset({"If", "Loop", "Scan"})
+"""Written flat where that can be; folding says why where it cannot."""
+
+HINT_ONE = "check the shapes with `toolchain model inspect`, or export the network without this node"
+
+
+def unsupported_operators(model: onnx.ModelProto, *, inside: bool = False) -> dict[str, list[onnx.NodeProto]]:
+    """Return the nodes that cannot be imported, by operator, in model order.
+
+    Parameters
+    ----------
+    inside
+        Also those in the graphs of `If`, `Loop` and `Scan`, which may never be needed.
+    """
+    from toolchain import tvm_compat
+    from toolchain.models.importing.converters import CONVERTERS
+
+    opset = opset_of(model)
+    found: dict[str, list[onnx.NodeProto]] = {}
+    for node in all_nodes(model.graph) if inside else model.graph.node:
+        converted = node.domain in DOMAINS and (
+            node.op_type in CONTROL
+            or node.op_type in CONVERTERS
+            or tvm_compat.onnx_converts(node.op_type, opset)
+        )
+        if converted or operator_of(node) in RULES:
+            continue
+        operator = node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
+        found.setdefault(operator, []).append(node)
+    return found
+
+
+def check_valid(model: onnx.ModelProto, origin: str) -> None:
+    """Refuse a model that breaks ONNX's rules.
+
+    Raises
+    ------
+    UsageError
+        With the first rule broken.
+    """
+    for kind, values in (("inputs", model.graph.input), ("outputs", model.graph.output)):
+        names = [value.name for value in values]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise UsageError(
+                f"{origin}: two of its {kind} are called {printable(repr(twice[0]))}", "export it again"
+            )
+    for tensor in all_tensors(model.graph):
+        try:
+            numpy_helper.to_array(tensor)
+        except Exception as error:  # ValueError, KeyError and others
+            raise UsageError(
+                f"{origin}: tensor {tensor.name!r} is broken: {first_line(error)}", "export it again"
+            ) from error
+    outputs = list(model.graph.output)
+    try:
+        # Of a tensor that the graph was cut at the type is not known yet.
+        del model.graph.output[:]
+        model.graph.output.extend(value for value in outputs if value.HasField("type"))
+        checker.check_model(model)
+    except Exception as error:  # ValidationError; UnicodeDecodeError where names are broken
+        raise UsageError(
+            f"{origin}: not a valid ONNX graph: {first_line(error)}", "export it again"
+        ) from error
+    finally:
+        del model.graph.output[:]
+        model.graph.output.extend(outputs)
+
+
+def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
+    """Import a static, checked model to Relax; the i-th parameter of `main` is the i-th true input.
+
+    Batch norms are folded into the convolutions before them; old ways to resize are brought up to date.
+
+    Raises
+    ------
+    UsageError
+        An operator is used in a way that cannot be imported; names the node.
+    """
+    from toolchain import tvm_compat
+    from toolchain.models.importing.converters import CONVERTERS
+
+    readable = with_explicit_pads(with_new_resizes(model, origin))
+    try:
+        return tvm_compat.import_onnx(fold_batch_norms(readable).graph, opset_of(model), CONVERTERS)
+    except tvm_compat.NodeImportError as error:
+        raise UsageError(
+            f"{origin}: unsupported use of {error.operator} (node {error.node!r}): {first_line(error)}",
+            HINT_ONE,
+        ) from error
+    except Exception as error:  # whatever else TVM throws at a graph that onnx itself accepts
+        raise UsageError(f"{origin}: cannot be imported: {first_line(error)}", HINT_ONE) from error
+
+
+def input_specs(model: onnx.ModelProto) -> tuple[TensorSpec, ...]:
+    """Return the true inputs of a static model, in model order."""
+    return tuple(
+        TensorSpec(
+            value.name, tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim), dtype_of(value)
+        )
+        for value in input_values(model.graph)
+    )
+
+
+def output_specs(model: onnx.ModelProto, module: tvm.ir.IRModule, origin: str) -> tuple[TensorSpec, ...]:
+    """Return the outputs in model order, with the shapes that Relax deduced.
+
+    Raises
+    ------
+    UsageError
+        The shape of an output depends on the data.
+    """
+    from tvm import relax, tirx
+
+    returned = module["main"].ret_ty
+    types = list(returned.fields) if isinstance(returned, relax.TupleType) else [returned]
+    specs = []
+    for value, type_ in zip(model.graph.output, types, strict=True):
+        shape = getattr(type_, "shape", None)
+        if shape is None or not all(isinstance(extent, tirx.IntImm) for extent in shape):
+            raise UsageError(
+                f"{origin}: the shape of output {value.name!r} depends on the data",
+                "export the network without this output, or with a fixed shape",
+            )
+        specs.append(TensorSpec(value.name, tuple(int(extent) for extent in shape), str(type_.dtype)))
+    return tuple(specs)

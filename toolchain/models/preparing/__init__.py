@@ -1,0 +1,1 @@
+"""From a file's graph to the one that was asked for."""

@@ -1,0 +1,119 @@
+"""Inputs that are really parameters: `--input-value` makes constants of them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from toolchain.errors import UsageError
+from toolchain.models.arrays import read_array
+from toolchain.models.options import ARRAY_FILE, ModelOptions, format_shape
+from toolchain.models.preparing.shapes import Shape, dtype_of, sized, wanted_shape
+from toolchain.models.walk import input_values
+
+Array = np.ndarray[Any, Any]
+
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def frozen_inputs(model: onnx.ModelProto, options: ModelOptions, origin: str) -> dict[str, Array]:
+    """Return the values of the inputs that the options make constants.
+
+    Parameters
+    ----------
+    model
+        As it came; all its inputs may be named.
+
+    Raises
+    ------
+    UsageError
+        A name is no input, all inputs are named, or a value does not fit its input.
+    """
+    inputs = {value.name: value for value in input_values(model.graph)}
+    for name, text in options.input_values.items():
+        if name not in inputs:
+            raise UsageError(
+                f"--input-value {name}={text}: {origin} has no input {name!r}",
+                "its inputs are: " + ", ".join(inputs),
+            )
+    if inputs and inputs.keys() <= options.input_values.keys():
+        raise UsageError(
+            f"{origin}: --input-value makes constants of all inputs ({', '.join(inputs)}): nothing is left "
+            "to compute",
+            "leave out the one that changes from run to run",
+        )
+    return {name: _value(inputs[name], text, options, origin) for name, text in options.input_values.items()}
+
+
+def _value(value: onnx.ValueInfoProto, text: str, options: ModelOptions, origin: str) -> Array:
+    said = f"--input-value {value.name}={text}"
+    shape = wanted_shape(value, options, origin)
+    dtype = dtype_of(value)
+    if dtype in ("?", "string"):
+        raise UsageError(f"{said}: {origin}: this input is no tensor of numbers", "leave it out")
+    if text.endswith(ARRAY_FILE):
+        array = read_array(Path(text), said)
+        if array.dtype.name != dtype:
+            raise UsageError(
+                f"{said}: dtype {array.dtype.name} where {dtype} is expected",
+                f"save it as numpy.{dtype}: array.astype({dtype!r})",
+            )
+        if shape is not None and not _fits(array.shape, shape):
+            raise UsageError(
+                f"{said}: shape {list(array.shape)} where {format_shape(value.name, shape)} is expected",
+                "save an array of that shape, or choose open dimensions with --shape",
+            )
+        return array
+    numbers = np.array([_number(word.strip(), np.dtype(dtype), said) for word in text.split(",")], dtype)
+    return _shaped(numbers, shape, value.name, said)
+
+
+def _fits(given: tuple[int, ...], wanted: Shape) -> bool:
+    return len(given) == len(wanted) and all(
+        isinstance(extent, str) or extent == got for extent, got in zip(wanted, given, strict=True)
+    )
+
+
+def _number(word: str, dtype: np.dtype[Any], said: str) -> bool | int | float:
+    """Read one number that the type can hold; nothing is rounded to a whole number."""
+    try:
+        if dtype.kind == "b":
+            return _TRUTHS[word.lower()]
+        if dtype.kind not in "iu":
+            return float(word)
+        number = int(word)
+    except (ValueError, KeyError) as error:
+        raise UsageError(
+            f"{said}: {word!r} is no {dtype.name}", "numbers with commas between them, or a .npy file"
+        ) from error
+    limits = np.iinfo(dtype)
+    if not limits.min <= number <= limits.max:
+        raise UsageError(f"{said}: {number} is no {dtype.name}: these go from {limits.min} to {limits.max}")
+    return number
+
+
+def _shaped(numbers: Array, shape: Shape | None, name: str, said: str) -> Array:
+    """Return the numbers in the input's shape; one fills it, an open dimension takes what is there."""
+    if shape is None:
+        return numbers.reshape(()) if numbers.size == 1 else numbers
+    known = math.prod(extent for extent in shape if isinstance(extent, int))
+    unknown = [extent for extent in shape if isinstance(extent, str)]
+    if not unknown and numbers.size == known:
+        return numbers.reshape(sized(shape))
+    if not unknown and numbers.size == 1:
+        return np.full(sized(shape), numbers[0])
+    if unknown and numbers.size == known:  # so every open one is 1
+        return numbers.reshape([extent if isinstance(extent, int) else 1 for extent in shape])
+    if len(unknown) == 1 and numbers.size % known == 0:
+        return numbers.reshape([extent if isinstance(extent, int) else -1 for extent in shape])
+    count = f"{numbers.size} number{'s' if numbers.size > 1 else ''}"
+    raise UsageError(
+        f"{said}: {count} for an input of the shape {format_shape(name, shape)}",
+        "give as many as it holds, or one for all of them"
+        + (f", and its shape: --shape {format_shape(name, ['D' if isinstance(e, str) else e for e in shape])}"
+           if unknown else ""),
+    )  # fmt: skip

@@ -1,0 +1,118 @@
+"""Brings a graph into the subset of ONNX that importer and reference both understand."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_converter
+
+from toolchain.errors import UsageError
+from toolchain.foreign import first_line
+from toolchain.models.preparing.batchwise import steps_first
+from toolchain.models.reading.expansion import check_expansion
+from toolchain.models.walk import all_nodes, opset_of
+
+OLDEST_OPSET = 7
+"""onnxruntime runs operator set 7 and newer (its documentation, "Compatibility")."""
+
+NEWEST_OPSET = defs.onnx_opset_version()
+"""Newer ones onnx itself does not know. onnxruntime loads up to `opsets.NEWEST`."""
+
+WRITTEN_OPSET = 17
+"""Of what is written in place of other domains' operators, in a file that has none of the standard's."""
+
+SHORT_CONSTANTS = {
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_float": np.float32,
+    "value_floats": np.float32,
+}
+"""Attributes of `Constant` that TVM's importer does not read, and the tensor's type they stand for."""
+
+
+def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
+    """Return a copy of `model` without functions of its own and old operators, constants as tensors.
+
+    Raises
+    ------
+    UsageError
+        onnx cannot do it, or nobody knows the operator set yet.
+    """
+    _check_opset(model, origin)
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    try:
+        if copy.functions:
+            check_expansion(copy, origin)
+            copy = inliner.inline_local_functions(copy)
+        if not any(each.domain in ("", "ai.onnx") for each in copy.opset_import):
+            copy.opset_import.append(helper.make_opsetid("", WRITTEN_OPSET))
+        if opset_of(copy) < OLDEST_OPSET:
+            _list_stored(copy.graph)
+            _slopes_by_channel(copy)
+            copy = version_converter.convert_version(copy, OLDEST_OPSET)
+    except UsageError:
+        raise
+    except Exception as error:  # their C++ side has no error class of its own
+        raise UsageError(
+            f"{origin} cannot be brought to operator set {OLDEST_OPSET}: {first_line(error)}",
+            "export it again, with a newer operator set and without functions",
+        ) from error
+    for node in all_nodes(copy.graph):
+        if node.op_type == "Constant":
+            spell_out(node)
+    steps_first(copy)
+    return copy
+
+
+def _check_opset(model: onnx.ModelProto, origin: str) -> None:
+    versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
+    if len(versions) != 1 and any(node.domain in ("", "ai.onnx") for node in model.graph.node):
+        told = (
+            "no operator set"
+            if not versions
+            else f"more than one operator set ({', '.join(map(str, versions))})"
+        )
+        raise UsageError(f"{origin} declares {told}, so that its operators mean nothing", "export it again")
+    if versions and not 1 <= versions[0] <= NEWEST_OPSET:
+        raise UsageError(
+            f"{origin} has operators of set {versions[0]}; known are 1 to {NEWEST_OPSET}",
+            f"export it again with an older one: opset_version={NEWEST_OPSET - 6} in torch.onnx.export, "
+            f"--opset {NEWEST_OPSET - 6} of tf2onnx",
+        )
+
+
+def _list_stored(graph: onnx.GraphProto) -> None:
+    """Declare the stored tensors as inputs too, as old files do and onnx's converter needs it."""
+    there = {value.name for value in graph.input}
+    for tensor in graph.initializer:
+        if tensor.name not in there:
+            graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+
+
+def _slopes_by_channel(model: onnx.ModelProto) -> None:
+    """Give stored slopes of `PRelu` the shape that set 7 wants: before, one for each channel was told by [C].
+
+    onnx's converter leaves them as they are, which then means the last axis.
+    """
+    slopes = {tensor.name: tensor for tensor in model.graph.initializer}
+    known = shape_inference.infer_shapes(model).graph
+    values = (*known.input, *known.value_info, *known.output)
+    ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
+    for node in model.graph.node:
+        slope = slopes.get(node.input[1]) if node.op_type == "PRelu" else None
+        if slope is not None and len(slope.dims) == 1 and slope.dims[0] > 1:
+            shape = [*slope.dims, *[1] * (ranks.get(node.input[0], 2) - 2)]
+            slope.dims[:] = shape
+            for value in model.graph.input:
+                if value.name == slope.name:
+                    value.CopyFrom(helper.make_tensor_value_info(slope.name, slope.data_type, shape))
+
+
+def spell_out(constant: onnx.NodeProto) -> None:
+    """Write the value of a `Constant` as a tensor, whichever attribute gives it."""
+    for attribute in constant.attribute:
+        if attribute.name in SHORT_CONSTANTS:
+            values = np.asarray(helper.get_attribute_value(attribute), SHORT_CONSTANTS[attribute.name])
+            tensor = numpy_helper.from_array(values, constant.output[0])
+            attribute.CopyFrom(helper.make_attribute("value", tensor))

@@ -1,0 +1,55 @@
+"""From a file's graph to the one that was asked for: its shapes, its constants, its part."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import onnx
+
+from toolchain.models.options import ModelOptions
+from toolchain.models.preparing.cutting import cut
+from toolchain.models.preparing.freeze import Array, frozen_inputs
+from toolchain.models.preparing.modernise import modernised
+from toolchain.models.preparing.shapes import check_options, specialise
+from toolchain.models.reading.source import Source
+
+
+class Prepared(NamedTuple):
+    """A graph in three views, whose nodes are those of the file: nothing is folded or rewritten.
+
+    Attributes
+    ----------
+    source
+        With the outputs that were asked for, its inputs as the file declares them.
+    static
+        The same with the shapes that were asked for.
+    frozen
+        Values of the inputs that become constants; both graphs have them as inputs.
+    """
+
+    source: onnx.ModelProto
+    static: onnx.ModelProto
+    frozen: dict[str, Array]
+
+
+def prepared(found: Source, options: ModelOptions, *, partly: bool = False) -> Prepared:
+    """Return the graph with the shapes, the outputs and the constant inputs of `options`.
+
+    Parameters
+    ----------
+    partly
+        Leave open what the options don't say, instead of refusing.
+
+    Raises
+    ------
+    UsageError
+        An option does not fit the file, or a dimension stays open.
+    """
+    whole = modernised(found.proto, found.origin)
+    check_options(whole, options, found.origin)
+    frozen = frozen_inputs(whole, options, found.origin)
+    part = cut(whole, options.outputs, found.origin)
+    shapes = {name: array.shape for name, array in frozen.items()}
+    model = specialise(part, options, found.origin, frozen=shapes, partly=partly)
+    read = {value.name for value in model.graph.input}
+    return Prepared(part, model, {name: array for name, array in frozen.items() if name in read})

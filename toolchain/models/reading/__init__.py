@@ -1,0 +1,1 @@
+"""Sources, as graphs with their weights inside."""

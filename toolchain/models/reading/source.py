@@ -1,0 +1,158 @@
+"""Finds what the user named: a zoo network or an `.onnx` file, as a graph with its weights inside."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from toolchain.errors import UsageError
+from toolchain.files.plain import read_plain
+from toolchain.foreign import shortened
+from toolchain.models.exporting import FOREIGN, SAVED_MODEL, foreign
+from toolchain.models.options import ModelOptions, format_shape
+from toolchain.models.reading.external import read_external_data
+from toolchain.models.walk import all_names, all_tensors
+from toolchain.models.zoo import ZOO, ZooNetwork
+from toolchain.models.zoo.graph import GraphBuilder
+
+ZOO_PREFIX = "zoo:"
+MOST_ELEMENTS = 2**40
+"""Of a stored tensor."""
+
+LARGEST = 2**31 - 1
+"""Bytes of one protobuf message at most (protobuf's own limit)."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A graph as it came.
+
+    Attributes
+    ----------
+    name
+        Short name: the zoo's, or the file's without its ending.
+    origin
+        `zoo:NAME` or the file's absolute path.
+    proto
+        The graph, its weights inside.
+    sha256
+        Of the file and its external data, or of the zoo's graph.
+    """
+
+    name: str
+    origin: str
+    proto: onnx.ModelProto
+    sha256: str
+
+
+def read_source(source: str, options: ModelOptions) -> Source:
+    """Read `zoo:NAME`, a bare zoo name or an `.onnx` path.
+
+    Raises
+    ------
+    UsageError
+        No such network; the file is missing, unreadable, no ONNX, truncated or lacks external data. Of
+        another framework's file, how to make an ONNX file of it.
+    """
+    if source.startswith(ZOO_PREFIX):
+        return _from_zoo(source.removeprefix(ZOO_PREFIX), options)
+    path = Path(source)
+    if source in ZOO and not _exists(path):
+        return _from_zoo(source, options)
+    if path.suffix not in (".onnx", *FOREIGN) and not _exists(path):
+        raise _unknown(source)
+    try:
+        return _from_file(path)
+    except UsageError as error:
+        if path.suffix in FOREIGN and _exists(path):
+            raise foreign(path) from error
+        raise
+
+
+def _unknown(name: str) -> UsageError:
+    known = ", ".join(ZOO_PREFIX + network for network in ZOO)
+    return UsageError(f"unknown model {name!r}", f"use one of {known}, or the path of an .onnx file")
+
+
+def _from_zoo(name: str, options: ModelOptions) -> Source:
+    if name not in ZOO:
+        raise _unknown(ZOO_PREFIX + name)
+    network = ZOO[name]
+    net = GraphBuilder(name, _zoo_shape(network, options), options.weights_seed)
+    proto = net.finish(network.define(net))
+    digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()
+    return Source(name, ZOO_PREFIX + name, proto, digest)
+
+
+def _zoo_shape(network: ZooNetwork, options: ModelOptions) -> tuple[int, ...]:
+    batch, channels, *spatial = network.shape
+    shape = options.shapes.get(GraphBuilder.data, (options.batch or batch, channels, *spatial))
+    if len(shape) != len(network.shape) or shape[1] != channels:
+        axes = ",".join("THW"[-len(spatial) :])
+        raise UsageError(
+            f"--shape {format_shape(GraphBuilder.data, shape)}: {network.name} takes N,{channels},{axes}",
+            f"for example --shape {format_shape(GraphBuilder.data, (1, channels, *spatial))}",
+        )
+    return shape
+
+
+def _from_file(path: Path) -> Source:
+    data = _read(path)
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except Exception as error:  # protobuf's DecodeError, whose home differs between its implementations
+        raise UsageError(
+            f"{path}: not an ONNX file, or a truncated one", "export or download it again"
+        ) from error
+    if not proto.ir_version or not proto.graph.node:
+        raise UsageError(f"{path}: not an ONNX file: it holds no graph", "export or download it again")
+    if not all(isinstance(name, str) for name in all_names(proto.graph)):
+        raise UsageError(f"{path}: not an ONNX file: it holds broken names", "export or download it again")
+    for tensor in all_tensors(proto.graph):
+        if abs(math.prod(tensor.dims)) > MOST_ELEMENTS:
+            raise UsageError(
+                f"{path}: tensor {shortened(repr(tensor.name))} is broken: no file holds what its "
+                f"{len(tensor.dims)} dimensions speak of",
+                "export it again",
+            )
+    digest = hashlib.sha256(data)
+    for location, content in read_external_data(proto, path):
+        digest.update(location.encode() + b"\0" + hashlib.sha256(content).digest())
+    return Source(path.stem, str(path.resolve()), proto, digest.hexdigest())
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError:  # Path.exists lets some through: a name too long, a folder that can't be searched
+        return False
+    return True
+
+
+def _read(path: Path) -> bytes:
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            if _exists(path / SAVED_MODEL):
+                raise foreign(path / SAVED_MODEL)
+            raise UsageError(f"{path} is a folder, not an .onnx file", f"name a file in it: {path}/FILE.onnx")
+        if stat.S_ISREG(status.st_mode) and status.st_size == 0:
+            raise UsageError(f"{path} is empty, not an ONNX file", "export or download it again")
+        if status.st_size > LARGEST:
+            raise UsageError(
+                f"{path} has {status.st_size} bytes; a protobuf file ends at 2 GiB",
+                "export it with external data",
+            )
+        return read_plain(path)
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {path}", "check the path") from error
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", "check the path and its permissions"
+        ) from error

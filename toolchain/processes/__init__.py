@@ -1,0 +1,1 @@
+"""Processes of ours: given up, told apart, not interrupted."""
