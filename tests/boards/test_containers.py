@@ -25,7 +25,7 @@ from toolchain.profiles import load_profile
 pytestmark = pytest.mark.slow
 
 LISTENING = "0A"  # a state in /proc/net/tcp
-START = "from toolchain.boards import emulated; emulated.start('rk3399', 'container', name='box')"
+START = "from toolchain.boards.emulation import emulated; emulated.start('rk3399', 'container', name='box')"
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,7 @@ def test_ctrl_c_while_starting_leaves_nothing(
     qemu.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
     qemu.chmod(0o755)
     monkeypatch.setenv("TOOLCHAIN_QEMU_AARCH64", str(qemu))
-    code = "from toolchain.boards import emulated; emulated.start('rk3399', 'process')"
+    code = "from toolchain.boards.emulation import emulated; emulated.start('rk3399', 'process')"
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as owner:
         deadline = time.monotonic() + 300  # it may have to compile the runtime
         while not (tmp_path / "pid").exists():
@@ -109,7 +109,8 @@ def test_ctrl_c_while_starting_leaves_nothing(
 @pytest.mark.slow
 def test_of_two_that_start_the_same_board_one_gets_it(state: Path) -> None:
     code = (
-        "import sys; from toolchain.boards import emulated; from toolchain.errors import UsageError\n"
+        "import sys; from toolchain.boards.emulation import emulated\n"
+        "from toolchain.errors import UsageError\n"
         "try: emulated.start('rk3399', 'process')\n"
         "except UsageError as error: print(error); sys.exit(2)\n"
     )
@@ -127,7 +128,8 @@ def test_of_two_that_start_the_same_board_one_gets_it(state: Path) -> None:
 def test_a_killed_start_leaves_a_board_that_works_or_none(state: Path) -> None:
     ensure_runtime("aarch64")
     code = (
-        "from toolchain.boards import emulated; print('go', flush=True); emulated.start('rk3399', 'process')"
+        "from toolchain.boards.emulation import emulated; print('go', flush=True)\n"
+        "emulated.start('rk3399', 'process')"
     )
     seen = set()
     for wait_s in (0.0, 0.02, 0.05, 0.1, 0.15, 0.3):

@@ -97,7 +97,8 @@ def test_ctrl_c_ends_a_test(engine: Engine, script: Path, tmp_path: Path) -> Non
     script.write_text("echo begun; exec sleep 600\n")
     code = (
         "import sys; from pathlib import Path\n"
-        "from toolchain.images import catalogue, smoke\n"
+        "from toolchain.images import catalogue\n"
+        "from toolchain.images.making import smoke\n"
         "from toolchain.images.engine import connect\n"
         f"catalogue.docker_folder = smoke.docker_folder = lambda: Path({str(tmp_path / 'docker')!r})\n"
         f"image = catalogue.Image(name={IMAGE.name!r}, description='x', folder='mine')\n"
