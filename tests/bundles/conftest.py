@@ -24,6 +24,7 @@ def manifest() -> Manifest:
             mattr=("+neon",),
             definition={"kind": "llvm", "mtriple": "aarch64-unknown-linux-gnu", "num-cores": 2},
         ),
+        device="cpu",
         requires=("asimd",),
         arch="aarch64",
         board_class="rk3399",

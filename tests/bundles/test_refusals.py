@@ -164,7 +164,7 @@ def changing(**changes):
 
 
 def test_a_newer_schema_asks_for_an_upgrade(bundle):
-    error = refusal(bundle, rebuilt(bundle, manifest=changing(schema_version=2, anything="new")))
+    error = refusal(bundle, rebuilt(bundle, manifest=changing(schema_version=3, anything="new")))
     assert isinstance(error, UsageError) and "newer toolchain" in error.message and "upgrade" in error.hint
 
 
@@ -209,6 +209,18 @@ def more(kind: str, count: int):
         (changing(schema_version=0), "schema_version"),
         (changing(schema_version=None), "schema_version"),
         (changing(surprise=1), "surprise"),
+        (changing(device=""), "device"),
+        (changing(device="OpenCL"), "device"),
+        (changing(device="opencl:a b"), "device"),
+        (changing(device="opencl:x\x1b[31m"), "device"),
+        (changing(device=["cpu"]), "device"),
+        (changing(runtime={"devices": ["opencl"]}), "device is cpu, but runtime.devices is ['opencl']"),
+        (changing(device="x:y", runtime={"devices": ["opencl", "--output=/x"]}), "runtime.devices.1"),
+        (changing(device="x:y", runtime={"devices": ["opencl"] * 17}), "runtime.devices"),
+        (changing(runtime={"functions": ["edge.vta.run,x"]}), "runtime.functions.0"),
+        (changing(runtime={"functions": ["x"] * 257}), "runtime.functions"),
+        (changing(runtime={"memory": 1}), "runtime.memory"),
+        (changing(runtime=None), "runtime"),
         (changing(threads=0), "threads"),
         (changing(threads=2**40), "threads"),
         (changing(tolerance=float("nan")), "tolerance"),

@@ -11,7 +11,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from toolchain.bundles import Manifest, read_bundle, write_bundle
+from toolchain.bundles import Manifest, RuntimeNeeds, read_bundle, write_bundle
 from toolchain.errors import ToolchainError, UsageError
 
 
@@ -79,6 +79,15 @@ def test_one_for_android(write, manifest, tmp_path):
     assert b'"glibc": null' in found.to_json()
 
 
+def test_what_it_asks_of_the_runtime_comes_back(write, manifest, tmp_path):
+    assert manifest.runtime.device == "cpu"
+    needs = RuntimeNeeds(devices=("vta",), functions=("edge.vta.run",))
+    for device, runtime, used in (("vta:1x16x16", needs, "vta"), ("toy", RuntimeNeeds(), "cpu")):
+        other = manifest.model_copy(update={"device": device, "runtime": runtime})
+        found = read_bundle(write(tmp_path / "other", manifest=other)).manifest
+        assert (found.device, found.runtime, found.runtime.device) == (device, runtime, used)
+
+
 def test_objects_instead_of_a_library(write, manifest, tmp_path):
     path = write(tmp_path / "t", manifest=manifest.model_copy(update={"format": "tar"}), library=b"objects")
     assert read_bundle(path).library == b"objects"
@@ -126,6 +135,7 @@ def test_a_manifest_that_contradicts_itself(manifest):
     values = manifest.model_dump()
     for change in (
         {"arch": "x86_64"},
+        {"device": "cpu", "runtime": {"devices": ["opencl"]}},
         {"model": values["model"] | {"softmax_outputs": ("other",)}},
         {"model": values["model"] | {"source_name": "/home/me/tiny.onnx"}},
         {"inputs": values["inputs"][:1] * 2},

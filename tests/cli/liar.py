@@ -124,6 +124,7 @@ def tiny_bundle(path: Path) -> Path:
         tool_version="0.1.0",
         model=ModelFacts(name="tiny", source_name="tiny.onnx", sha256="ab" * 32),
         target=TargetFacts(triple=host.triple, mcpu="generic", definition={}),
+        device="cpu",
         requires=(FEATURE,),
         arch=host.arch,
         board_class=host.name,

@@ -122,6 +122,7 @@ def evil_bundle(path: Path) -> None:
         tool_version=EVIL,
         model=ModelFacts(name=EVIL, source_name=EVIL, sha256="ab" * 32),
         target=TargetFacts(triple="x86_64-unknown-linux-gnu", mcpu=EVIL, definition={"kind": EVIL}),
+        device="cpu",
         requires=(EVIL,),
         arch="x86_64",
         board_class="x86_64",

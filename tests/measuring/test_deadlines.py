@@ -33,6 +33,14 @@ def test_more_work_and_emulation_get_more_time(flops: float, runs: int, extra: f
     assert deadline(flops, load_profile("x86_64"), emulated=False, runs=runs, extra_s=extra).seconds <= native
 
 
+@given(st.floats(1, 1e12), st.booleans())
+def test_a_device_that_nobody_timed_gets_as_long_as_anything(flops: float, emulated: bool) -> None:
+    found = deadline(flops, RK3399, emulated=emulated, device="opencl:mali-t860")
+    slowest = deadline(flops, load_profile("pynq"), emulated=True)
+    assert found.seconds == slowest.seconds
+    assert found.reason.endswith(f"on opencl:mali-t860 of an {'emulated ' * emulated}aarch64 board")
+
+
 def test_the_reason_says_what_was_counted() -> None:
     assert deadline(1.14e9, RK3399, emulated=True, runs=4).reason == (
         "for 4 x 1.1 GFLOP on an emulated aarch64 board"

@@ -52,6 +52,7 @@ def manifest_of(
             mattr=made_for.features,
             definition=definition,
         ),
+        device="cpu",
         requires=made_for.requires,
         arch=target.profile.arch,
         board_class=target.profile.name,

@@ -1,6 +1,6 @@
 """Bundles: the deployable file, a library with what is needed to check it; see docs/bundle-format.md."""
 
-from toolchain.bundles.manifest import Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
+from toolchain.bundles.manifest import Manifest, ModelFacts, RuntimeNeeds, TargetFacts, TaskFacts, Tensor
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.bundles.write import write_bundle
 
@@ -8,6 +8,7 @@ __all__ = [
     "Bundle",
     "Manifest",
     "ModelFacts",
+    "RuntimeNeeds",
     "TargetFacts",
     "TaskFacts",
     "Tensor",

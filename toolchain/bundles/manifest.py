@@ -11,7 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, mo
 
 from toolchain.answers import Several
 
-SCHEMA_VERSION: Literal[1] = 1
+SCHEMA_VERSION: Literal[2] = 2
+CPU = "cpu"
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # fmt: off
@@ -54,6 +55,22 @@ class TargetFacts(_Strict):
     mcpu: str
     mattr: Several[str] = ()
     definition: dict[str, JsonValue] = Field(description="TVM's target, as its dictionary")
+
+
+class RuntimeNeeds(_Strict):
+    """What the program that runs the library must offer besides what every edge-rt does."""
+
+    devices: Several[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]] = Field(
+        (), max_length=16, description="kinds that `edge-rt info` must list; the network runs on the first"
+    )
+    functions: Several[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$")]] = Field(
+        (), max_length=256, description="packed functions that the library calls"
+    )
+
+    @property
+    def device(self) -> str:
+        """What edge-rt is told to run the network on."""
+        return self.devices[0] if self.devices else CPU
 
 
 class Tensor(_Strict):
@@ -106,10 +123,15 @@ class File(_Strict):
 class Manifest(_Strict):
     """Everything a bundle says about itself. No date, folder or host: equal inputs, equal bytes."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     tool_version: str
     model: ModelFacts
     target: TargetFacts
+    device: str = Field(
+        pattern=r"^[a-z][a-z0-9_]{0,31}(:[!-~]{1,200})?$",
+        description="what it was compiled for: `cpu`, or such as `opencl:NAME`",
+    )
+    runtime: RuntimeNeeds = RuntimeNeeds()
     requires: Several[str] = Field((), description="CPU features, in Linux's words, that the code uses")
     arch: str
     board_class: str
@@ -145,6 +167,8 @@ class Manifest(_Strict):
             raise ValueError(f"arch is {self.arch}, but target.triple is {self.target.triple}")
         if (self.glibc is None) != self.android:
             raise ValueError(f"glibc is {self.glibc}, but target.triple is {self.target.triple}")
+        if self.device == CPU and self.runtime.devices:
+            raise ValueError(f"device is {CPU}, but runtime.devices is {list(self.runtime.devices)}")
         return self
 
     @property

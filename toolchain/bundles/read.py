@@ -19,6 +19,7 @@ from pydantic_core import from_json
 
 from toolchain.bundles import layout
 from toolchain.bundles.manifest import SCHEMA_VERSION, Manifest, Tensor
+from toolchain.bundles.migration import migrated
 from toolchain.bundles.reader import Reader
 from toolchain.bundles.tensors import decode
 from toolchain.errors import UsageError
@@ -98,17 +99,20 @@ def _manifest(reader: Reader, text: bytes) -> Manifest:
         values = from_json(text)
     except ValueError as error:
         raise reader.refused(f"{layout.MANIFEST} is not JSON: {error}") from error
-    version = values.get("schema_version") if isinstance(values, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
+    said = values.get("schema_version") if isinstance(values, dict) else None
+    version: int | None = said if type(said) is int else None
+    if version is not None and version > SCHEMA_VERSION:
         raise UsageError(
             f"bundle {reader.path} was made by a newer toolchain: its schema_version is {version}, "
             f"this one reads up to {SCHEMA_VERSION}",
             "upgrade with: pip install --upgrade edge-toolchain",
         )
     try:
-        manifest = Manifest.model_validate(values)
+        manifest = Manifest.model_validate(values if version is None else migrated(values, version))
     except ValidationError as error:
         raise reader.refused(f"{layout.MANIFEST}: {_explain(error)}") from error
+    except ValueError as error:
+        raise reader.refused(f"{layout.MANIFEST}: {error}") from error
     if set(manifest.files) != set(manifest.members()):
         differing = sorted(set(manifest.files) ^ set(manifest.members()))
         raise reader.refused(f"{layout.MANIFEST}: files and tensors differ in {', '.join(differing)}")

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from toolchain.bundles import layout
 from toolchain.errors import CheckError, UsageError
 
-REBUILD = "build or copy it again"
+REBUILD = "copy it again, or build it anew: `toolchain build MODEL --board BOARD -o DIR`"
 
 
 class Reader:

@@ -147,6 +147,7 @@ def bench_bundle(
         bundle.manifest.model.flops,
         board.profile,
         emulated=board.emulated,
+        device=bundle.manifest.device,
         runs=warmup + number * sure + (_PROFILE_RUNS if profile else 0),
         extra_s=(wait or 0.0) + (budget or 0.0) + 2 * sure * min_repeat_ms / 1000,
         timeout=timeout,

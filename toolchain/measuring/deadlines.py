@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolchain.bundles.manifest import CPU
 from toolchain.errors import UsageError
 from toolchain.profiles import Profile
 
@@ -13,10 +14,12 @@ from toolchain.profiles import Profile
 # each); boards are found at their lowest clock, 408 MHz on an RK3399, hosts share their cores. On
 # armv7 a fused multiply-add is two instructions and registers are few: fifteen cycles at 333 MHz.
 _FLOPS_PER_S = {"x86_64": 3e8, "aarch64": 8e7, "armv7a": 4e7}
-_SLOWEST = min(_FLOPS_PER_S.values())
 # qemu-user computes each float of a vector in software. Measured: an untuned MobileNet, 1.1 GFLOP, takes
 # 5 s with two threads on two busy cores of a server; a tenth of that rate leaves room for slower hosts.
 _EMULATED = 2e7
+# What an architecture or a device that nobody timed does at least: what is slowest here. A simulator may
+# stand for a device.
+_SLOWEST = min(_EMULATED, *_FLOPS_PER_S.values())
 _START_S = 30.0  # to start the program and load the library on a busy machine
 _FLOPS_UNKNOWN = 20e9  # the largest network that such boards sensibly run
 _LONGEST_S = 14 * 86400.0  # the system's waits know no more than 24 days; a bundle may say any FLOPs
@@ -35,6 +38,7 @@ def deadline(
     profile: Profile,
     *,
     emulated: bool,
+    device: str = CPU,
     runs: int = 1,
     extra_s: float = 0.0,
     timeout: float | None = None,
@@ -47,6 +51,8 @@ def deadline(
         Floating-point operations of one inference; 0 when not known.
     profile, emulated
         What the board is.
+    device
+        What computes, as the bundle says; other devices than CPUs have no speed of their own here yet.
     runs
         Inferences that are made in any case.
     extra_s
@@ -64,10 +70,13 @@ def deadline(
             raise UsageError(f"--timeout {timeout:g}: not a time", "give a number of seconds above 0")
         return Deadline(min(timeout, _LONGEST_S), "given by --timeout")
     rate = _EMULATED if emulated else _FLOPS_PER_S.get(profile.arch, _SLOWEST)
+    if device != CPU:
+        rate = _SLOWEST
     work = flops or _FLOPS_UNKNOWN
     seconds = _START_S + extra_s + runs * work / rate
     kind = "emulated " if emulated else ""
+    where = f"an {kind}{profile.arch} board"
     return Deadline(
         round(min(seconds, _LONGEST_S), 1),
-        f"for {runs} x {work / 1e9:.1f} GFLOP on an {kind}{profile.arch} board",
+        f"for {runs} x {work / 1e9:.1f} GFLOP on {where if device == CPU else f'{device} of {where}'}",
     )

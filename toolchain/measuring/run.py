@@ -58,6 +58,7 @@ def run_bundle(
         bundle.manifest.model.flops,
         board.profile,
         emulated=board.emulated,
+        device=bundle.manifest.device,
         extra_s=wait or 0.0,
         timeout=timeout,
     )

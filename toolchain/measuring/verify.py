@@ -81,7 +81,12 @@ def verify_bundle(
     manifest = bundle.manifest
     placed = place(bundle, board, threads, cluster, spin_us)
     limit = deadline(
-        manifest.model.flops, board.profile, emulated=board.emulated, extra_s=wait or 0.0, timeout=timeout
+        manifest.model.flops,
+        board.profile,
+        emulated=board.emulated,
+        device=manifest.device,
+        extra_s=wait or 0.0,
+        timeout=timeout,
     )
     outputs = fetched_outputs(placed, bundle.sample, limit, wait)
     comparison = compare(
