@@ -20,7 +20,8 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from toolchain.backends.packed.algorithms.policy import default_choice  # noqa: E402
-from toolchain.backends.packed.core import Core, core_of  # noqa: E402
+from toolchain.backends.packed.machine import Machine  # noqa: E402
+from toolchain.backends.packed.machines import machine_of  # noqa: E402
 from toolchain.backends.packed.recognise.convolution import Convolution  # noqa: E402
 from toolchain.backends.packed.recognise.read import UnreadableError, read  # noqa: E402
 from toolchain.backends.packed.recognise.work import recognise  # noqa: E402
@@ -49,19 +50,19 @@ def shape_of(name: str, full: bool) -> tuple[int, ...]:
 def error(model: Model, winograd: bool) -> tuple[float, Counter[str]]:
     """Return the largest error of any output, and how many convolutions got which algorithm."""
     made_for = target_for(load_profile("x86_64"))
-    core = core_of(made_for)
+    machine = machine_of(made_for)
     fused = fuse(model.module, made_for.target, model.options.layout)
     tasks = extract_tasks(fused)
-    scheduled, _decisions = pack(fused, tasks, lambda _workload: None, core, winograd)
-    machine = relax.VirtualMachine(compile_fused(scheduled, made_for.target), tvm.cpu())
+    scheduled, _decisions = pack(fused, tasks, lambda _workload: None, machine, winograd)
+    vm = relax.VirtualMachine(compile_fused(scheduled, made_for.target), tvm.cpu())
     inputs = sample_inputs(model, 0)
-    result = machine["main"](*(tvm.runtime.tensor(value) for value in inputs.values()))
+    result = vm["main"](*(tvm.runtime.tensor(value) for value in inputs.values()))
     outputs = [result] if hasattr(result, "numpy") else list(result)
     found = 0.0
     for (name, reference), output in zip(reference_outputs(model, inputs).items(), outputs, strict=True):
         report = output_error(name, output.numpy(), reference, TOLERANCE, name in model.softmax_outputs)
         found = max(found, np.inf if report.max_rel_error is None else report.max_rel_error)
-    return found, _algorithms(tasks, core, winograd)
+    return found, _algorithms(tasks, machine, winograd)
 
 
 def main(arguments: list[str]) -> None:
@@ -82,14 +83,14 @@ def main(arguments: list[str]) -> None:
         )
 
 
-def _algorithms(tasks: list[Task], core: Core, winograd: bool) -> Counter[str]:
+def _algorithms(tasks: list[Task], machine: Machine, winograd: bool) -> Counter[str]:
     counts: Counter[str] = Counter()
     for task in tasks:
         try:
             work = recognise(read(task.func))
         except UnreadableError:
             continue
-        choice = default_choice(work, core, winograd) if isinstance(work, Convolution) else None
+        choice = default_choice(work, machine, winograd) if isinstance(work, Convolution) else None
         if choice is not None:
             name = choice.algorithm
             if name == "winograd":

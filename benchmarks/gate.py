@@ -22,7 +22,7 @@ import tvm
 
 from benchmarks.runtime import start
 from toolchain import runtime
-from toolchain.backends.packed.core import core_of
+from toolchain.backends.packed.machines import machine_of
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -72,7 +72,7 @@ def candidate(folder: Path) -> Callable[[int], dict[str, float]]:
     board, how = local_board(), TuneOptions()
     model = load_model(NETWORK, ModelOptions())
     target, tasks = plan(model, board, replace(how, heaviest=1))
-    chosen = ChoiceSearch(tasks[0], core_of(target), use_winograd=True).default()
+    chosen = ChoiceSearch(tasks[0], machine_of(target), use_winograd=True).default()
     text = tvm.ir.save_json(chosen.module)
 
     def ms(port: int) -> dict[str, float]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.arm.counting import Block, count
 from benchmarks.arm.failure import run
-from toolchain.backends.packed.core import core_of
+from toolchain.backends.packed.machines import machine_of
 from toolchain.boards.emulation.qemu import user_modes
 from toolchain.building.apply import pack
 from toolchain.bundles.read import read_bundle
@@ -69,7 +69,7 @@ def _whole(model: str, profile: Profile, cores: str, folder: Path, options: Mode
     target = target_for(profile, cores, dtype=options.dtype)
     fused = fuse(load_model(model, options).module, target.target, options.layout)
     made, _decisions = pack(
-        fused, extract_tasks(fused), lambda _workload: None, core_of(target), options.uses_winograd
+        fused, extract_tasks(fused), lambda _workload: None, machine_of(target), options.uses_winograd
     )
     return export_objects(compile_fused(made, target.target), folder)
 

@@ -45,7 +45,7 @@ class Layer:
 
 def functions(source: str, batch: int | None = None) -> dict[str, Function]:
     """Return the fused functions of a network, as `toolchain build` makes them without records."""
-    from toolchain.backends.packed.core import core_of
+    from toolchain.backends.packed.machines import machine_of
     from toolchain.building.apply import pack
     from toolchain.host import host_profile
     from toolchain.lowering.pipeline import fuse
@@ -56,7 +56,7 @@ def functions(source: str, batch: int | None = None) -> dict[str, Function]:
 
     target = target_for(host_profile())
     fused = fuse(load_model(source, ModelOptions(batch=batch)).module, target.target)
-    _, decisions = pack(fused, extract_tasks(fused), lambda _: None, core_of(target), winograd=True)
+    _, decisions = pack(fused, extract_tasks(fused), lambda _: None, machine_of(target), winograd=True)
     return {
         name: Function(task.flops, label(task.name, task.shapes), decision.rule, task.shapes)
         for decision in decisions

@@ -11,9 +11,9 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, shape_inference
 
-from tests.backends.packed.computed import CORES, computed, error, loaded
+from tests.backends.packed.computed import MACHINES, computed, error, loaded
 from tests.models.graphs import graph_of, tensor_info
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import build
 from toolchain.errors import ToolchainError, UsageError
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 SHAPE = (1, 20, 12, 12)
 CHANNELS = SHAPE[1]
 SAME = [1] * 4
-WIDE, NARROW = CORES[0], CORES[2]
+WIDE, NARROW = MACHINES[0], MACHINES[2]
 
 
 def op(kind: str, *inputs: str, to: str = "m", **attributes: Any) -> onnx.NodeProto:
@@ -63,10 +63,10 @@ def reference(model: onnx.ModelProto, inputs: dict[str, Array]) -> Array:
 
 
 def both(
-    model: onnx.ModelProto, inputs: dict[str, Array], core: Core = WIDE, winograd: bool = False
+    model: onnx.ModelProto, inputs: dict[str, Array], machine: Machine = WIDE, winograd: bool = False
 ) -> tuple[Array, Array]:
     """Return our output and onnxruntime's."""
-    return computed(loaded(model), inputs, core, winograd)["m"], reference(model, inputs)
+    return computed(loaded(model), inputs, machine, winograd)["m"], reference(model, inputs)
 
 
 def same(found: Array, expected: Array) -> bool:
@@ -111,12 +111,12 @@ WEIGHTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("core", [WIDE, NARROW], ids=lambda core: f"{core.lanes} lanes")
-def test_nan_and_infinity_go_where_they_go_in_onnxruntime(core: Core) -> None:
+@pytest.mark.parametrize("machine", [WIDE, NARROW], ids=lambda machine: f"{machine.lanes} lanes")
+def test_nan_and_infinity_go_where_they_go_in_onnxruntime(machine: Machine) -> None:
     wrong = []
     for name, nodes in KEPT.items():
         used = {key: value for key, value in WEIGHTS.items() if any(key in node.input for node in nodes)}
-        if not same(*both(network(nodes, used), {"x": with_accidents()}, core)):
+        if not same(*both(network(nodes, used), {"x": with_accidents()}, machine)):
             wrong.append(name)
     assert not wrong
 

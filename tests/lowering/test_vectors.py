@@ -7,7 +7,7 @@ import tvm
 
 from tests.backends.packed.computed import loaded
 from tests.backends.packed.drawn import Conv, Network, Pointwise, Window, merged
-from toolchain.backends.packed.core import core_of
+from toolchain.backends.packed.machines import machine_of
 from toolchain.building.apply import pack, schedule
 from toolchain.lowering.pipeline import compile_fused, fuse
 from toolchain.lowering.tasks import extract_tasks
@@ -30,7 +30,7 @@ def by_rows(fused: tvm.IRModule) -> tvm.IRModule:
 
 
 def generated(fused: tvm.IRModule) -> tvm.IRModule:
-    return pack(fused, extract_tasks(fused), lambda _workload: None, core_of(RK3399), True)[0]
+    return pack(fused, extract_tasks(fused), lambda _workload: None, machine_of(RK3399), True)[0]
 
 
 def code(module: tvm.IRModule) -> tvm.runtime.Module:

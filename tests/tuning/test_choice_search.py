@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.building.network import written
+from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import GENERAL, Choice
-from toolchain.backends.packed.core import Core
 from toolchain.backends.tensorir.traces import function_json
 from toolchain.errors import ToolchainError
 from toolchain.lowering.tasks import Task, tasks_for
@@ -25,7 +25,7 @@ from toolchain.tuning.candidate import Candidate
 from toolchain.tuning.choice_search import ChoiceSearch
 from toolchain.tuning.result import TunedTask
 
-CORE = Core(4, 16, "broadcast", 2)
+MACHINE = machines.SSE.of(2)
 PROVENANCE = Provenance("run-1", "local", "f00d", "0.27", "0.1.14", "0.1.0")
 
 
@@ -72,7 +72,7 @@ def proposed(search: ChoiceSearch, trials: int) -> list[str]:
 
 
 def test_what_was_measured_is_not_proposed_again(stem: Task, store: RecordStore) -> None:
-    search = ChoiceSearch(stem, CORE, use_winograd=True)
+    search = ChoiceSearch(stem, MACHINE, use_winograd=True)
     default = search.default()
     assert (default.kind, json.loads(default.payload)["algorithm"]) == (CPU, "direct")
     size = search.size
@@ -92,21 +92,21 @@ def test_what_was_measured_is_not_proposed_again(stem: Task, store: RecordStore)
 
 
 def test_without_winograd_it_is_another_search(stem: Task) -> None:
-    own, whole = (ChoiceSearch(stem, CORE, use_winograd=each).default() for each in (False, True))
+    own, whole = (ChoiceSearch(stem, MACHINE, use_winograd=each).default() for each in (False, True))
     assert (own.kind, own.payload) == (CPU_DIRECT, whole.payload)
     assert own.digest != whole.digest  # what one has measured is still to be measured for the other
 
 
 def test_what_the_general_rule_computes_has_nothing_to_try(tasks: list[Task]) -> None:
     pool = next(task for task in tasks if task.name.endswith("max_pool2d"))
-    search = ChoiceSearch(pool, CORE, use_winograd=True)
+    search = ChoiceSearch(pool, MACHINE, use_winograd=True)
     assert search.default().payload == GENERAL.to_json()
     assert search.size == 0
     assert proposed(search, 8) == []
 
 
 def test_a_record_gives_the_same_code_as_its_candidate(stem: Task) -> None:
-    search = ChoiceSearch(stem, CORE, use_winograd=True)
+    search = ChoiceSearch(stem, MACHINE, use_winograd=True)
     search.default()
     with search.batches(1, 1) as batches:
         (candidate,) = next(batches)
@@ -116,7 +116,7 @@ def test_a_record_gives_the_same_code_as_its_candidate(stem: Task) -> None:
 
 
 def test_a_record_of_the_general_rule_is_taken(stem: Task) -> None:
-    search = ChoiceSearch(stem, CORE, use_winograd=True)
+    search = ChoiceSearch(stem, MACHINE, use_winograd=True)
     default = search.default()
     found = search.recorded(recorded(stem, default, payload=GENERAL.to_json()), "")
     assert found.module["main"].script() != default.module["main"].script()
@@ -137,13 +137,13 @@ def test_a_record_of_the_general_rule_is_taken(stem: Task) -> None:
     ],
 )
 def test_a_record_that_is_none_of_the_task_is_refused(stem: Task, payload: str) -> None:
-    search = ChoiceSearch(stem, CORE, use_winograd=True)
+    search = ChoiceSearch(stem, MACHINE, use_winograd=True)
     with pytest.raises(ToolchainError, match="choice"):
         search.recorded(recorded(stem, search.default(), payload=payload), "")
 
 
 def test_a_run_says_what_won(stem: Task) -> None:
-    search = ChoiceSearch(stem, CORE, use_winograd=True)
+    search = ChoiceSearch(stem, MACHINE, use_winograd=True)
     default = recorded(stem, search.default())
     with search.batches(1, 1) as batches:
         (candidate,) = next(batches)

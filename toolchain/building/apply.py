@@ -10,7 +10,7 @@ from tvm import tirx
 
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.policy import default_choice, recorded_choice
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.rewrite import ROWS, Render, generated, rewrite
 from toolchain.backends.packed.recognise.work import Work
 from toolchain.backends.tensorir.traces import schedule_from
@@ -84,7 +84,7 @@ def pack(
     fused: tvm.IRModule,
     tasks: list[Task],
     find: Callable[[str], Hit | None],
-    core: Core,
+    machine: Machine,
     winograd: bool,
     render: Render = generated,
 ) -> tuple[tvm.IRModule, list[Decision]]:
@@ -110,7 +110,7 @@ def pack(
     improved: set[str] = set()
 
     def choose(name: str | None, work: Work) -> Choice | None:
-        default = default_choice(work, core, winograd)
+        default = default_choice(work, machine, winograd)
         if name is None:
             return default
         workload = workload_of[name]
@@ -118,7 +118,7 @@ def pack(
         if hit is None:
             return default
         try:
-            choice = recorded_choice(hit.record.payload, work, core, winograd)
+            choice = recorded_choice(hit.record.payload, work, machine, winograd)
         except ToolchainError as error:
             warnings[workload], hits[workload] = str(error), None
             return default
@@ -126,7 +126,7 @@ def pack(
             improved.add(workload)
         return choice
 
-    made = rewrite(fused, core, choose, lambda name: default_schedule(fused[name]), render)
+    made = rewrite(fused, machine, choose, lambda name: default_schedule(fused[name]), render)
     decisions = [
         Decision(
             task,

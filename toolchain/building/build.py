@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from toolchain.backends.packed.core import core_of
+from toolchain.backends.packed.machines import machine_of
 from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.building.apply import Decision, pack, schedule
 from toolchain.building.manifest import manifest_of
@@ -192,8 +192,8 @@ def compile_network(
         find = _finder(store, made_for, target.record_class, kinds_for(model), options.shipped)
         kernels = Kernels(made_for.target, compilers, kept, progress)
         if model.options.packed:
-            core, winograd = core_of(made_for), model.options.uses_winograd
-            scheduled, decisions = pack(fused, tasks, find, core, winograd, kernels.stand_in)
+            machine, winograd = machine_of(made_for), model.options.uses_winograd
+            scheduled, decisions = pack(fused, tasks, find, machine, winograd, kernels.stand_in)
         else:
             scheduled, decisions = schedule(fused, tasks, find)
         if not decisions:

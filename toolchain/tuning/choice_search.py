@@ -10,7 +10,7 @@ import tvm
 
 from toolchain.backends.packed.algorithms.choice import GENERAL, Choice, choice_from
 from toolchain.backends.packed.algorithms.policy import candidates, default_choice, recorded_choice
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.rewrite import Made
 from toolchain.backends.packed.recognise.work import Work
@@ -29,8 +29,8 @@ class ChoiceSearch:
     A task that the general rule computes has none but its default.
     """
 
-    def __init__(self, task: Task, core: Core, use_winograd: bool) -> None:
-        self.task, self.core, self.use_winograd = task, core, use_winograd
+    def __init__(self, task: Task, machine: Machine, use_winograd: bool) -> None:
+        self.task, self.machine, self.use_winograd = task, machine, use_winograd
         self.kind = generated_kind(use_winograd)
         self.measured: set[str] = set()
         self.space: list[Choice] = []
@@ -45,7 +45,7 @@ class ChoiceSearch:
             chosen = found or GENERAL
             self.space = [
                 choice
-                for choice in candidates(work, self.core)
+                for choice in candidates(work, self.machine)
                 if choice != chosen and (self.use_winograd or choice.algorithm != "winograd")
             ]
             return found
@@ -56,7 +56,7 @@ class ChoiceSearch:
     def recorded(self, record: Record, function: str) -> Candidate:
         """Return what a record says."""
         del function  # a choice needs no names of the function it was measured for
-        made = self._made(lambda work: recorded_choice(record.payload, work, self.core, self.use_winograd))
+        made = self._made(lambda work: recorded_choice(record.payload, work, self.machine, self.use_winograd))
         return self._as(choice_from(record.payload), made)
 
     @property
@@ -99,10 +99,10 @@ class ChoiceSearch:
         return alone(
             func,
             self.task.call,
-            self.core,
+            self.machine,
             lambda name, work: self._default(work) if name is None else choose(work),
             lambda _name: default_schedule(func),
         )
 
     def _default(self, work: Work) -> Choice | None:
-        return default_choice(work, self.core, self.use_winograd)
+        return default_choice(work, self.machine, self.use_winograd)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 
 from toolchain import __version__
-from toolchain.backends.packed.core import core_of
+from toolchain.backends.packed.machines import machine_of
 from toolchain.boards.board import Board
 from toolchain.building.build import kinds_for, record_key
 from toolchain.errors import ToolchainError, UsageError
@@ -103,8 +103,8 @@ def tune(
 def _searches(model: Model, target: BoardTarget, seed: int) -> Callable[[int, Task], Search]:
     """Return what makes the search for a task, given its place."""
     if model.options.packed:
-        core, winograd = core_of(target), model.options.uses_winograd
-        return lambda _place, task: ChoiceSearch(task, core, winograd)
+        machine, winograd = machine_of(target), model.options.uses_winograd
+        return lambda _place, task: ChoiceSearch(task, machine, winograd)
     learned = cost_model()  # one for all tasks: what it learns of one helps with the next
     return lambda place, task: TraceSearch(task, target.target, learned, seed + place)
 

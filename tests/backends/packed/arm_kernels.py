@@ -12,8 +12,8 @@ from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.direct import direct
 from toolchain.backends.packed.algorithms.generators import GENERATORS
 from toolchain.backends.packed.algorithms.policy import default_choice
-from toolchain.backends.packed.core import core_of
 from toolchain.backends.packed.layout import Layout, dense_layout
+from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.recognise.convolution import convolution
 from toolchain.backends.packed.recognise.read import read
 from toolchain.lowering.export import export_objects
@@ -26,27 +26,27 @@ CHANNELS = 16
 def default(board: str, layer: Layer, folder: Path) -> Path:
     """Return the object of a layer as a network without records has it, direct or depthwise."""
     target = target_for(load_profile(board))
-    core = core_of(target)
+    machine = machine_of(target)
     found, conv = layer.read()
-    choice = default_choice(conv, core, use_winograd=False)
+    choice = default_choice(conv, machine, use_winograd=False)
     assert choice is not None
     generator = GENERATORS[choice.algorithm]
-    plain = dense_layout(core.lanes, 4)
-    inputs = Layout(core.lanes if conv.ci >= core.lanes else 1, conv.pads)
-    func = generator.function(found, conv, choice, [inputs, None, plain, plain, plain], core)
+    plain = dense_layout(machine.lanes, 4)
+    inputs = Layout(machine.lanes if conv.ci >= machine.lanes else 1, conv.pads)
+    func = generator.function(found, conv, choice, [inputs, None, plain, plain, plain], machine)
     return _object(func, target, folder)
 
 
 def compiled(board: str, choice: Choice, size: int, folder: Path) -> Path:
     """Return the object of a 3x3 convolution of a square of `size` for a board class's first cluster."""
     target = target_for(load_profile(board))
-    core = core_of(target)
+    machine = machine_of(target)
     layer = Fused("conv", channels=CHANNELS, outputs=CHANNELS, size=size)
     found = read(layer.function())
     conv = convolution(found)
     assert conv is not None
-    layouts = [Layout(core.lanes, (1, 1, 1, 1)), None, dense_layout(core.lanes, 4)]
-    return _object(direct(found, conv, choice, layouts, core), target, folder)
+    layouts = [Layout(machine.lanes, (1, 1, 1, 1)), None, dense_layout(machine.lanes, 4)]
+    return _object(direct(found, conv, choice, layouts, machine), target, folder)
 
 
 def _object(func: tvm.tirx.PrimFunc, target: BoardTarget, folder: Path) -> Path:

@@ -12,7 +12,8 @@ import tvm
 from tvm import relax
 
 from tests.backends.packed.drawn import Drawn, merged
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed import machines
+from toolchain.backends.packed.machine import Machine
 from toolchain.building.apply import pack
 from toolchain.lowering.pipeline import compile_fused, fuse
 from toolchain.lowering.tasks import extract_tasks
@@ -25,21 +26,21 @@ from toolchain.targets.target import target_for
 Arrays = dict[str, "np.ndarray"]
 
 # What this host can run, whatever core the code is generated for.
-CORES = (
-    Core(16, 32, "broadcast", 2),
-    Core(8, 16, "broadcast", 2),
-    Core(4, 32, "lanes", 2),
-    Core(4, 16, "lanes", 2),
+MACHINES = (
+    machines.AVX512.of(2),
+    machines.AVX2.of(2),
+    machines.AARCH64.of(2),
+    machines.ARMV7.of(2),
 )
 
 
-def named(core: Core) -> str:
+def named(machine: Machine) -> str:
     """Return how tests of several cores tell them apart."""
-    return f"{core.lanes} lanes, {core.registers} registers"
+    return machine.isa
 
 
 # Those of float16: the host's LLVM makes float32 of it where the CPU has no such arithmetic.
-HALF_CORES = (Core(32, 32, "broadcast", 2, "float16"), Core(8, 32, "lanes", 2, "float16"))
+HALF_MACHINES = (machines.AVX512.of(2, "float16"), machines.AARCH64.of(2, "float16"))
 
 
 def loaded(model: onnx.ModelProto, dtype: str = "float32") -> Model:
@@ -50,25 +51,25 @@ def loaded(model: onnx.ModelProto, dtype: str = "float32") -> Model:
         return load_model(str(path), ModelOptions(dtype=dtype))
 
 
-def computed(model: Model, inputs: Arrays, core: Core, winograd: bool = True) -> Arrays:
+def computed(model: Model, inputs: Arrays, machine: Machine, winograd: bool = True) -> Arrays:
     """Return the outputs of code generated for a core, compiled for any x86-64 and run here."""
     target = target_for(load_profile("x86_64")).target
     fused = fuse(model.module, target)
-    scheduled, _decisions = pack(fused, extract_tasks(fused), lambda _workload: None, core, winograd)
-    machine = relax.VirtualMachine(compile_fused(scheduled, target), tvm.cpu())
-    found = machine["main"](*[tvm.runtime.tensor(inputs[spec.name]) for spec in model.inputs])
+    scheduled, _decisions = pack(fused, extract_tasks(fused), lambda _workload: None, machine, winograd)
+    vm = relax.VirtualMachine(compile_fused(scheduled, target), tvm.cpu())
+    found = vm["main"](*[tvm.runtime.tensor(inputs[spec.name]) for spec in model.inputs])
     outputs = [found] if len(model.outputs) == 1 and not isinstance(found, tvm.ir.Array) else list(found)
     return {spec.name: output.numpy() for spec, output in zip(model.outputs, outputs, strict=True)}
 
 
-def wrong(networks: Sequence[Drawn], core: Core, winograd: bool = True) -> list[str]:
+def wrong(networks: Sequence[Drawn], machine: Machine, winograd: bool = True) -> list[str]:
     """Return the networks whose output is not onnxruntime's, and by how much; compiled as one."""
-    model = loaded(merged(networks), core.dtype)
+    model = loaded(merged(networks), machine.dtype)
     inputs = sample_inputs(model)
     expected = reference_outputs(model, inputs)
-    found = computed(model, inputs, core, winograd)
+    found = computed(model, inputs, machine, winograd)
     errors = [(network, error(found[f"out{i}"], expected[f"out{i}"])) for i, network in enumerate(networks)]
-    return [f"{network!r}: {off:.1e}" for network, off in errors if not off < TOLERANCE[core.dtype]]
+    return [f"{network!r}: {off:.1e}" for network, off in errors if not off < TOLERANCE[machine.dtype]]
 
 
 # Below the manifest's: float32 in another order of summation, and winograd's rounding; of float16 the half.

@@ -17,10 +17,11 @@ import tvm
 
 from tests.backends.packed.contractions import CASES
 from tests.backends.packed.single import Case, Layer, ready
+from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.tile import depthwise_tile, direct_tile
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.general.recurrent import pack_weight, recurrent
+from toolchain.backends.packed.machine import Machine
 from toolchain.models.recurrent.activations import activations
 from toolchain.models.recurrent.definition import define
 from toolchain.models.recurrent.spec import Recurrence
@@ -31,8 +32,8 @@ PLAIN = {
 }
 
 # Vectors as long as a cache line: whatever lies packed ends where a page can end.
-CORE = Core(16, 32, "broadcast", 2)
-ARM = Core(4, 32, "lanes", 2)  # reads pieces of rows of plain values
+MACHINE = machines.AVX512.of(2)
+ARM = machines.AARCH64.of(2)  # reads pieces of rows of plain values
 
 LAYERS = (
     Layer(512, 32, (7, 7)),  # passes
@@ -57,12 +58,12 @@ WINOGRADS = (
 )
 
 
-def cases(layers: Sequence[Layer], core: Core) -> list[Case]:
+def cases(layers: Sequence[Layer], machine: Machine) -> list[Case]:
     """Return the layers with and without zeros around the output."""
     found = []
     for layer in layers:
         _read, conv = layer.read()
-        choice = (depthwise_tile if conv.depthwise else direct_tile)(conv, core)
+        choice = (depthwise_tile if conv.depthwise else direct_tile)(conv, machine)
         found += [Case(layer, choice), Case(layer, choice, halo=1)]
     return found
 
@@ -101,9 +102,9 @@ def run(function: Callable[..., None], arguments: Sequence[np.ndarray], at_end: 
 def convolutions() -> None:
     """Run direct and depthwise convolutions, and winograd's."""
     flat = Case(LAYERS[0], Choice("direct", 2, 14, flat=True, depth=2))
-    wide = ready([*cases(LAYERS, CORE), flat], CORE)
+    wide = ready([*cases(LAYERS, MACHINE), flat], MACHINE)
     arm = ready([*cases(LAYERS[2:3], ARM), *WINOGRADS], ARM)
-    for each in [*wide, *ready(WINOGRADS, CORE), *arm]:
+    for each in [*wide, *ready(WINOGRADS, MACHINE), *arm]:
         for at_end in (True, False):
             error = each.error(run(each.run, each.arguments, at_end))
             assert error < (2e-5 if each.case in WINOGRADS else 1e-5), (each.case, error)
@@ -112,12 +113,12 @@ def convolutions() -> None:
 def products() -> None:
     """Run products of matrices and transposed convolutions."""
     for case in CASES:
-        for core in case.cores:
-            function, arguments, expected = case.made(core)
+        for machine in case.cores:
+            function, arguments, expected = case.made(machine)
             library = tvm.compile(tvm.IRModule({"main": function}), target="llvm")
             for at_end in (True, False):
-                found = case.plain(run(library["main"], arguments, at_end), core)
-                np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=f"{case} {core}")
+                found = case.plain(run(library["main"], arguments, at_end), machine)
+                np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=f"{case} {machine}")
 
 
 RECURRENCES = (
@@ -141,13 +142,15 @@ def recurrences() -> None:
         tensors = [tvm.runtime.tensor(array) for array in given]
         defined["main"](*tensors)
         expected = [tensor.numpy() for tensor in tensors[len(inputs) :]]
-        for core in (CORE, ARM):
-            made = recurrent(of, core, constant=True)
+        for machine in (MACHINE, ARM):
+            made = recurrent(of, machine, constant=True)
             library = tvm.compile(tvm.IRModule({"main": made}), target="llvm")
-            packed = {**inputs, "r": pack_weight(inputs["r"], of, core)}
+            packed = {**inputs, "r": pack_weight(inputs["r"], of, machine)}
             for at_end in (True, False):
                 found = run(library["main"], [*packed.values(), *map(np.zeros_like, expected)], at_end)
-                np.testing.assert_allclose(found, expected[-1], rtol=1e-4, atol=1e-5, err_msg=f"{of} {core}")
+                np.testing.assert_allclose(
+                    found, expected[-1], rtol=1e-4, atol=1e-5, err_msg=f"{of} {machine}"
+                )
 
 
 if __name__ == "__main__":

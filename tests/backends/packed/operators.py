@@ -22,7 +22,7 @@ from tvm import relax
 
 from tests.backends.packed.networks import CASES, Case
 from toolchain.backends.packed.algorithms.policy import default_choice
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machines import AVX2, AVX512, SSE
 from toolchain.backends.packed.network.rewrite import IN_PLACE, rewrite
 from toolchain.lowering.pipeline import compile_fused, fuse
 from toolchain.lowering.rows import default_schedule
@@ -30,7 +30,7 @@ from toolchain.models.importing.importer import import_module
 from toolchain.models.preparing.modernise import modernised
 from toolchain.models.preparing.shapes import inferred
 
-REGISTERS = {16: 32, 8: 16, 4: 16}
+MACHINES = {machine.lanes: machine for machine in (AVX512, AVX2, SSE)}
 ALIGNMENT = 64  # of what TVM's functions accept, in bytes
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -93,15 +93,15 @@ def run(case: Case, lanes: int, *, packed: bool) -> dict[str, Any]:
     """Return what became of a network and how right it is."""
     model = inferred(modernised(case.model(packed=packed), case.name), case.name)
     target = tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
-    core = Core(lanes, REGISTERS[lanes], "broadcast", 2)
+    machine = MACHINES[lanes].of(2)
     fused = fuse(import_module(model, case.name), target, "NCHW")
     made = rewrite(
         fused,
-        core,
-        lambda _name, work: default_choice(work, core, False),
+        machine,
+        lambda _name, work: default_choice(work, machine, False),
         lambda name: default_schedule(fused[name]),
     )
-    machine = relax.VirtualMachine(compile_fused(made.module, target), tvm.cpu())
+    vm = relax.VirtualMachine(compile_fused(made.module, target), tvm.cpu())
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(
@@ -110,8 +110,8 @@ def run(case: Case, lanes: int, *, packed: bool) -> dict[str, Any]:
     random = np.random.default_rng(0)
     inputs = {each.name: random.normal(size=each.shape).astype("f4") for each in session.get_inputs()}
     check = Check(parts=IN_PLACE in made.rules.values())
-    machine.set_instrument(check)
-    found = machine["main"](*(tvm.runtime.tensor(value) for value in inputs.values()))
+    vm.set_instrument(check)
+    found = vm["main"](*(tvm.runtime.tensor(value) for value in inputs.values()))
     found = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
     error = 0.0
     for own, other in zip(found, session.run(None, inputs), strict=True):

@@ -12,8 +12,8 @@ from tvm import te, topi
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.generators import GENERATORS
 from toolchain.backends.packed.algorithms.tile import candidates
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.layout import Array, Layout, dense_layout
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution, convolution
 from toolchain.backends.packed.recognise.read import Read, read, shape_of
 from toolchain.profiles import load_profile
@@ -87,11 +87,11 @@ class Case:
     halo: int = 0
 
 
-def spread(layers: Sequence[Layer], core: Core) -> list[Case]:
+def spread(layers: Sequence[Layer], machine: Machine) -> list[Case]:
     """Return layers with the first, the middle and the last of their choices, or about so."""
     cases = []
     for layer in layers:
-        choices = candidates(layer.read()[1], core)
+        choices = candidates(layer.read()[1], machine)
         cases += [Case(layer, choice, halo=i % 2) for i, choice in enumerate(choices[:: len(choices) // 2])]
     return cases
 
@@ -114,9 +114,9 @@ class Ready:
         return float(np.abs(found - self.expected).max() / np.abs(self.expected).max())
 
 
-def ready(cases: Sequence[Case], core: Core) -> list[Ready]:
+def ready(cases: Sequence[Case], machine: Machine) -> list[Ready]:
     """Compile cases, all as one module, for any x86-64."""
-    made = [function(case, core) for case in cases]
+    made = [function(case, machine) for case in cases]
     module = tvm.IRModule(
         {f"f{i}": func.with_attr("global_symbol", f"f{i}") for i, (func, *_) in enumerate(made)}
     )
@@ -127,10 +127,10 @@ def ready(cases: Sequence[Case], core: Core) -> list[Ready]:
     ]
 
 
-def wrong(cases: Sequence[Case], core: Core) -> list[str]:
+def wrong(cases: Sequence[Case], machine: Machine) -> list[str]:
     """Return the cases that compute something else than numpy, and by how much."""
     found = []
-    for each in ready(cases, core):
+    for each in ready(cases, machine):
         tensors = [tvm.runtime.tensor(argument) for argument in each.arguments]
         each.run(*tensors)
         error = each.error(tensors[-1].numpy())
@@ -139,18 +139,18 @@ def wrong(cases: Sequence[Case], core: Core) -> list[str]:
     return found
 
 
-def function(case: Case, core: Core) -> tuple[tvm.tirx.PrimFunc, list[Array], Array, Layout]:
+def function(case: Case, machine: Machine) -> tuple[tvm.tirx.PrimFunc, list[Array], Array, Layout]:
     random = np.random.default_rng(0)
     found, conv = case.layer.read()
     values = [random.standard_normal(shape_of(param)).astype("float32") for param in found.params]
-    vector = core.lanes if conv.ci >= core.lanes else 1
-    plain = dense_layout(core.lanes, 4)
+    vector = machine.lanes if conv.ci >= machine.lanes else 1
+    plain = dense_layout(machine.lanes, 4)
     output = replace(plain, halo=(case.halo,) * 4)
     generator = GENERATORS[case.choice.algorithm]
     assert generator.halo is not None
     layouts = [Layout(vector, generator.halo(conv, case.choice)), None, plain, plain, output]
-    weight = generator.weight(values[1], conv, case.choice, core, vector)
-    func = generator.function(found, conv, case.choice, layouts, core)
+    weight = generator.weight(values[1], conv, case.choice, machine, vector)
+    func = generator.function(found, conv, case.choice, layouts, machine)
     packed = [
         weight if layout is None else layout.pack(value)
         for value, layout in zip(values, layouts, strict=True)

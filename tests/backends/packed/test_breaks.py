@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tvm import te, tirx
 from tvm.sym import Analyzer
 
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed import machines
 from toolchain.backends.packed.general.general import general
 from toolchain.backends.packed.recognise.breaks import breaks
 from toolchain.backends.packed.recognise.expressions import bind, calls
@@ -77,7 +77,7 @@ def test_no_vector_of_a_pad_has_a_condition(pad: int, wide: int) -> None:
         return tirx.if_then_else(i < pad, pad - i, after)
 
     y = te.compute((12, wide + 2 * pad), lambda row, i: x[row, mirrored(i)], name="y")
-    made = general(read(te.create_prim_func([x, y])), [None, None], Core(4, 32, "lanes", 2))
+    made = general(read(te.create_prim_func([x, y])), [None, None], machines.AARCH64.of(2))
     stores: list[tirx.BufferStore] = []
     tvm_ffi.structural_walk(made.body, [(tirx.BufferStore, stores.append)])
     assert stores

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from tests.backends.packed.unbuffered import conv3x3
+from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms import direct, winograd
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.cost import Cost, cost, rates
+from toolchain.backends.packed.algorithms.cost import Cost, cost
 from toolchain.backends.packed.algorithms.tile import direct_tile
 from toolchain.backends.packed.algorithms.winograd_tile import winograd_tile
-from toolchain.backends.packed.core import Core
 
-AVX512 = Core(16, 32, "broadcast", 1)
+AVX512 = machines.AVX512.of(1)
 CONV = conv3x3(64, 64, 56)
 
 
@@ -43,11 +42,6 @@ def test_pieces_that_leave_a_core_idle_cost_more() -> None:
     two = replace(AVX512, threads=2)
     whole, halves = (cost(Choice("winograd", 2, 14, rows, (4, 4)), CONV, two).seconds for rows in (14, 7))
     assert whole > 1.5 * halves
-
-
-def test_what_no_register_holds_is_no_class() -> None:
-    with pytest.raises(KeyError):
-        rates(replace(AVX512, lanes=32))
 
 
 def test_time_wins_and_bytes_win_ties() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.backends.packed.computed import CORES, named
+from tests.backends.packed.computed import MACHINES, named
 from tests.backends.packed.single import Layer, spread, wrong
 from toolchain.backends.packed.algorithms.depthwise import pack_weight
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 
 LAYERS = (
     Layer(24, 24, (12, 13), groups=24),
@@ -18,9 +18,9 @@ LAYERS = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("core", CORES, ids=named)
-def test_choices_compute_what_numpy_does(core: Core) -> None:
-    assert not wrong(spread(LAYERS, core), core)
+@pytest.mark.parametrize("machine", MACHINES, ids=named)
+def test_choices_compute_what_numpy_does(machine: Machine) -> None:
+    assert not wrong(spread(LAYERS, machine), machine)
 
 
 def test_channels_that_do_not_exist_weigh_nothing() -> None:

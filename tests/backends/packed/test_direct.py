@@ -9,13 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.backends.packed.computed import CORES, named
+from tests.backends.packed.computed import MACHINES, named
 from tests.backends.packed.single import Case, Layer, spread, wrong
+from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.direct import pack_weight, weight_shape
 from toolchain.backends.packed.algorithms.taps import halo
 from toolchain.backends.packed.algorithms.tile import direct_tile
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 
 DILATED = (
     Layer(32, 32, (9, 11), pad=4, dilation=4),
@@ -38,26 +39,26 @@ LAYERS = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("core", CORES, ids=named)
-def test_choices_compute_what_numpy_does(core: Core) -> None:
-    assert not wrong(spread(LAYERS, core), core)
+@pytest.mark.parametrize("machine", MACHINES, ids=named)
+def test_choices_compute_what_numpy_does(machine: Machine) -> None:
+    assert not wrong(spread(LAYERS, machine), machine)
 
 
 def test_sums_of_several_passes_wait_in_the_output() -> None:
-    core, layer = CORES[0], Layer(64, 32, (5, 7))
-    choice = direct_tile(layer.read()[1], core)
+    machine, layer = MACHINES[0], Layer(64, 32, (5, 7))
+    choice = direct_tile(layer.read()[1], machine)
     cases = [Case(layer, replace(choice, depth=depth), halo=1) for depth in (0, 1, 2)]
-    assert not wrong(cases, core)
+    assert not wrong(cases, machine)
 
 
 def test_passes_over_single_channels() -> None:
     layer = Layer(3, 8, (5, 9))
-    assert not wrong([Case(layer, Choice("direct", 2, 4, depth=1))], Core(4, 32, "lanes", 1))
+    assert not wrong([Case(layer, Choice("direct", 2, 4, depth=1))], machines.AARCH64.of(1))
 
 
 def test_a_tile_of_whole_rows() -> None:
     layer = Layer(16, 32, (7, 4), stride=1)
-    assert not wrong([Case(layer, Choice("direct", 2, 12, flat=True), halo=1)], CORES[0])
+    assert not wrong([Case(layer, Choice("direct", 2, 12, flat=True), halo=1)], MACHINES[0])
 
 
 def test_taps_that_meet_padding_alone_cost_no_weights_and_no_halo() -> None:
@@ -72,9 +73,16 @@ def test_taps_that_meet_padding_alone_cost_no_weights_and_no_halo() -> None:
 
 
 def test_groups_that_fill_no_last_block_are_no_dense_convolution() -> None:
-    core = CORES[0]
+    machine = MACHINES[0]
     _read, conv = Layer(440, 440, (7, 7), groups=55).read()
-    assert weight_shape(conv, direct_tile(conv, core), core.lanes, core.lanes) == (28, 1, 3, 3, 16, 16)
+    assert weight_shape(conv, direct_tile(conv, machine), machine.lanes, machine.lanes) == (
+        28,
+        1,
+        3,
+        3,
+        16,
+        16,
+    )
 
 
 def test_groups_are_packed_block_diagonally() -> None:

@@ -19,7 +19,7 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from benchmarks.arm.loops import hot_loops
-from tests.backends.packed.computed import CORES, computed, error, loaded
+from tests.backends.packed.computed import MACHINES, computed, error, loaded
 from toolchain.backends.packed.loops.elementary import exp_to_one
 from toolchain.backends.packed.loops.emit import build
 from toolchain.lowering.export import export_objects
@@ -198,7 +198,7 @@ def test_activations_are_onnxruntimes() -> None:
     onnx.checker.check_graph(graph)
     fed = {"x": 6 * sample_inputs(model)["x"]}
     expected = reference_outputs(model, fed)
-    value = computed(model, fed, CORES[0])
+    value = computed(model, fed, MACHINES[0])
     assert {name: error(value[name], expected[name]) < 2e-6 for name in expected} == dict.fromkeys(
         expected, True
     )

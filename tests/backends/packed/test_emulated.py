@@ -23,8 +23,9 @@ from tests.backends.packed.networks import CASES as NETWORKS
 from tests.backends.packed.single import Case, Layer, function
 from tests.backends.packed.test_properties import FOUND
 from tests.e2e.test_pads import padded
-from toolchain.backends.packed.core import Core, core_of
 from toolchain.backends.packed.loops.emit import build
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.machines import machine_of
 from toolchain.building.apply import pack
 from toolchain.lowering.pipeline import compile_fused, fuse
 from toolchain.lowering.tasks import extract_tasks
@@ -42,24 +43,24 @@ SOME_NETWORKS = {
 }
 
 
-def core_for(board: str) -> Core:
-    return core_of(target_for(load_profile(board)))
+def machine_for(board: str) -> Machine:
+    return machine_of(target_for(load_profile(board)))
 
 
 def check_single(
     board: str, products: Sequence[Product | Turned], layers: Sequence[Case], folder: Path
 ) -> None:
     """Run products and convolutions, whose outputs are known."""
-    core = core_for(board)
-    made = [(case, *case.made(core)) for case in products]
-    convolved = [(case, *function(case, core)) for case in layers]
+    machine = machine_for(board)
+    made = [(case, *case.made(machine)) for case in products]
+    convolved = [(case, *function(case, machine)) for case in layers]
     calls = [Called(str(case), func, arguments) for case, func, arguments, _expected in made]
     calls += [Called(str(case), func, arguments) for case, func, arguments, *_rest in convolved]
     found = run(calls, load_profile(board), folder)
     for (case, _func, _arguments, expected), outputs in zip(made, found, strict=False):
         for output in outputs:
             np.testing.assert_allclose(
-                case.plain(output, core), expected, rtol=1e-4, atol=1e-5, err_msg=str(case)
+                case.plain(output, machine), expected, rtol=1e-4, atol=1e-5, err_msg=str(case)
             )
     for (case, _func, _packed, expected, layout), outputs in zip(convolved, found[len(made) :], strict=True):
         for output in outputs:
@@ -68,13 +69,13 @@ def check_single(
             assert np.abs(plain - expected).max() < 2e-5 * np.abs(expected).max(), case
 
 
-def calls_of(network: onnx.ModelProto, core: Core) -> list[Called]:
+def calls_of(network: onnx.ModelProto, machine: Machine) -> list[Called]:
     """Return every call of a generated function in a network, made on this host, with what came out."""
     model = loaded(network)
     target = target_for(load_profile("x86_64")).target
     fused = fuse(model.module, target)
-    scheduled, _decisions = pack(fused, extract_tasks(fused), lambda _workload: None, core, True)
-    machine = relax.VirtualMachine(compile_fused(scheduled, target), tvm.cpu())
+    scheduled, _decisions = pack(fused, extract_tasks(fused), lambda _workload: None, machine, True)
+    vm = relax.VirtualMachine(compile_fused(scheduled, target), tvm.cpu())
     functions = {str(var.name_hint): func for var, func in scheduled.functions.items()}
     found: list[Called] = []
 
@@ -86,9 +87,9 @@ def calls_of(network: onnx.ModelProto, core: Core) -> list[Called]:
                 found.append(Called(name, func, arrays, written(func)))
         return 0
 
-    machine.set_instrument(note)
+    vm.set_instrument(note)
     inputs = sample_inputs(model)
-    machine["main"](*[tvm.runtime.tensor(inputs[spec.name]) for spec in model.inputs])
+    vm["main"](*[tvm.runtime.tensor(inputs[spec.name]) for spec in model.inputs])
     return found
 
 
@@ -109,7 +110,7 @@ def written(func: tirx.PrimFunc) -> int:
 
 def check_networks(board: str, networks: Sequence[onnx.ModelProto], folder: Path) -> None:
     """Run the functions of networks on what they were called with here, and compare what they wrote."""
-    calls = [call for network in networks for call in calls_of(network, core_for(board))]
+    calls = [call for network in networks for call in calls_of(network, machine_for(board))]
     assert len(calls) >= len(networks)
     poisoned = [
         replace(call, arguments=[*call.arguments[: -call.outputs], *map(poison, due(call))]) for call in calls
@@ -133,7 +134,7 @@ def poison(output: np.ndarray) -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize("board", ["rk3399", pytest.param("pynq", marks=pytest.mark.full)])
 def test_one_of_each_kind(board: str, tmp_path: Path) -> None:
-    layers = [*cases(SOME_LAYERS, core_for(board)), WINOGRADS[0]]
+    layers = [*cases(SOME_LAYERS, machine_for(board)), WINOGRADS[0]]
     check_single(board, SOME_PRODUCTS, layers, tmp_path)
     some = [each.model(packed=True) for each in NETWORKS if each.name in SOME_NETWORKS[board]]
     (tmp_path / "networks").mkdir()
@@ -143,7 +144,7 @@ def test_one_of_each_kind(board: str, tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("board", BOARDS)
 def test_every_single_function(board: str, tmp_path: Path) -> None:
-    check_single(board, CASES, [*cases(LAYERS, core_for(board)), *WINOGRADS], tmp_path)
+    check_single(board, CASES, [*cases(LAYERS, machine_for(board)), *WINOGRADS], tmp_path)
 
 
 @pytest.mark.full

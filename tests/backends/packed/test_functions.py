@@ -6,14 +6,14 @@ import tvm
 import tvm_ffi
 from tvm import relax, te, tirx, topi
 
+from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.policy import default_choice
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.functions import Functions, called, variables
 from toolchain.backends.packed.recognise.work import Work
 
-CORE = Core(8, 16, "broadcast", 2)
+MACHINE = machines.AVX2.of(2)
 
 
 def attention() -> tirx.PrimFunc:
@@ -30,7 +30,7 @@ SHAPES = ((2, 5, 8), (2, 7, 8), (2, 7, 8))
 def test_a_function_is_read_once_and_an_unreadable_one_is_none() -> None:
     empty = te.placeholder((0, 4), name="x")
     func = te.create_prim_func([empty, te.compute((0, 4), lambda i, j: empty[i, j])])
-    functions = Functions(tvm.IRModule({"attention": attention(), "empty": func}), CORE)
+    functions = Functions(tvm.IRModule({"attention": attention(), "empty": func}), MACHINE)
     found = functions["attention"]
     assert found is not None
     assert found is functions["attention"]
@@ -46,7 +46,7 @@ def test_one_that_stores_elsewhere_than_at_its_axes_is_none() -> None:
         return tirx.BufferStore(store.buffer, store.value, [7 - store.indices[0]])
 
     other = tvm_ffi.structural_mutate(func, [(tirx.BufferStore, turned)])
-    functions = Functions(tvm.IRModule({"straight": func, "turned": other}), CORE)
+    functions = Functions(tvm.IRModule({"straight": func, "turned": other}), MACHINE)
     assert functions["straight"] is not None
     assert functions["turned"] is None
 
@@ -56,7 +56,7 @@ def test_only_the_first_contraction_has_the_functions_name() -> None:
 
     def choose(name: str | None, work: Work) -> Choice | None:
         names.append(name)
-        return default_choice(work, CORE, use_winograd=False)
+        return default_choice(work, MACHINE, use_winograd=False)
 
     inputs = [relax.Var(f"x{at}", relax.TensorType(shape, "float32")) for at, shape in enumerate(SHAPES)]
     builder = relax.BlockBuilder()
@@ -65,7 +65,7 @@ def test_only_the_first_contraction_has_the_functions_name() -> None:
         result = relax.call_tir(name, inputs, relax.TensorType((2, 5, 8), "float32"))
         builder.emit_func_output(builder.emit(result))
     call = builder.finalize()["main"].body.blocks[0].bindings[0].value
-    made = alone(attention(), call, CORE, choose, lambda _name: attention())
+    made = alone(attention(), call, MACHINE, choose, lambda _name: attention())
     assert names == ["attention", None]
     assert [parameter.shape for parameter in made.parameters] == [(2, 5, 8), (2, 7, 8), (2, 5, 7)]
 
@@ -83,7 +83,7 @@ def test_a_function_of_two_outputs_stands_alone_too() -> None:
         name = builder.add_func(func, "both")
         builder.emit_func_output(builder.emit(relax.call_tir(name, [given], [ty, ty])))
     call = builder.finalize()["main"].body.blocks[0].bindings[0].value
-    made = alone(func, call, CORE, lambda _name, _work: None, lambda _name: func)
+    made = alone(func, call, MACHINE, lambda _name, _work: None, lambda _name: func)
     assert [parameter.shape for parameter in made.parameters] == [(4, 8)] * 3
 
 

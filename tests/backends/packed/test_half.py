@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.backends.packed.computed import HALF_CORES, wrong
+from tests.backends.packed.computed import HALF_MACHINES, wrong
 from tests.backends.packed.drawn import (
     Branches,
     Conv,
@@ -19,7 +19,7 @@ from tests.backends.packed.drawn import (
     Transposed,
     Window,
 )
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 
 SAME = Window((3,) * 3, pads=((1, 1),) * 3)
 STEP = Window((3,) * 3, (2,) * 3, pads=((1, 1),) * 3)
@@ -40,10 +40,10 @@ NETWORKS: tuple[Drawn, ...] = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("core", "networks"),
+    ("machine", "networks"),
     # LLVM takes its time over float16 for a CPU without it: of Arm's form two will do.
-    [(HALF_CORES[0], NETWORKS), (HALF_CORES[1], NETWORKS[2:4])],
-    ids=lambda value: value.form if isinstance(value, Core) else "",
+    [(HALF_MACHINES[0], NETWORKS), (HALF_MACHINES[1], NETWORKS[2:4])],
+    ids=lambda value: value.isa if isinstance(value, Machine) else "",
 )
-def test_networks_compute_what_onnxruntime_does(core: Core, networks: tuple[Drawn, ...]) -> None:
-    assert not wrong(networks, core)
+def test_networks_compute_what_onnxruntime_does(machine: Machine, networks: tuple[Drawn, ...]) -> None:
+    assert not wrong(networks, machine)

@@ -18,7 +18,7 @@ from tests.backends.packed.drawn import Conv, Excite, Gemm, Head, MatMul, Networ
 from toolchain.backends.packed.algorithms import dense, dense_tile
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.policy import candidates, legal
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import substitute
 from toolchain.backends.packed.recognise.matmul import Matmul, matmul
 from toolchain.backends.packed.recognise.read import read
@@ -90,23 +90,23 @@ def test_no_product_is_seen_where_there_is_none() -> None:
     assert summed((3, 6), (3, 6), (3, 6), lambda a, _b, k, m, n: a[m, k] * a[m, n]) is None
 
 
-@pytest.mark.parametrize("core", [WIDE, AVX2, A72, A9])
+@pytest.mark.parametrize("machine", [WIDE, AVX2, A72, A9])
 @pytest.mark.parametrize("rows", [1, 3, 8, 197])
 @pytest.mark.parametrize("columns", [1, 20, 100, 208])
-def test_candidates_are_legal_and_fit_the_registers(core: Core, rows: int, columns: int) -> None:
+def test_candidates_are_legal_and_fit_the_registers(machine: Machine, rows: int, columns: int) -> None:
     work = recognise(read(Product(rows, 6, columns).function()))
     assert work is not None
-    found = candidates(work, core)
-    assert found[0] == dense_tile.dense_tile(work, core)
-    assert all(legal(choice, work, core) for choice in found)
-    assert all(choice.blocks * choice.columns < core.registers for choice in found)
+    found = candidates(work, machine)
+    assert found[0] == dense_tile.dense_tile(work, machine)
+    assert all(legal(choice, work, machine) for choice in found)
+    assert all(choice.blocks * choice.columns < machine.registers for choice in found)
     for other in (
         Choice("direct"),
         Choice("dense", 30),
         Choice("dense", 1, rows + 1),
         Choice("dense", flat=True),
     ):
-        assert not legal(other, work, core)
+        assert not legal(other, work, machine)
 
 
 @pytest.mark.slow
@@ -126,8 +126,8 @@ def test_every_candidate_computes_the_product() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("core", [WIDE, A72], ids=["16 lanes", "4 lanes"])
-def test_networks_with_products_compute_what_onnxruntime_does(core: Core) -> None:
+@pytest.mark.parametrize("machine", [WIDE, A72], ids=["16 lanes", "4 lanes"])
+def test_networks_with_products_compute_what_onnxruntime_does(machine: Machine) -> None:
     whole = Window((5, 5, 5))
     networks = [
         Gemm(3, 37, 21, (False, True), addend="row", then="Relu"),
@@ -145,7 +145,7 @@ def test_networks_with_products_compute_what_onnxruntime_does(core: Core) -> Non
         Network((1, 3, 8, 16), (Conv(20, Window((3, 3, 3), (8, 8, 8))), Pointwise("softmax"))),
         Network((1, 16, 4, 4), (Head(20),)),
     ]
-    assert not wrong(networks, core)
+    assert not wrong(networks, machine)
 
 
 @pytest.mark.slow

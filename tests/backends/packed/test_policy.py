@@ -7,35 +7,36 @@ from dataclasses import replace
 import pytest
 
 from tests.backends.packed.unbuffered import conv3x3
+from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import GENERAL, Choice
 from toolchain.backends.packed.algorithms.cost import cost
 from toolchain.backends.packed.algorithms.policy import candidates, default_choice, legal, recorded_choice
 from toolchain.backends.packed.algorithms.winograd_tile import error
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.errors import ToolchainError
 
-AVX512 = Core(16, 32, "broadcast", 1)
-AVX2 = Core(8, 16, "broadcast", 2)
-AARCH64 = Core(4, 32, "lanes", 2)
-ARMV7 = Core(4, 16, "lanes", 2)
-CORES = [AVX512, AVX2, AARCH64, ARMV7, Core(4, 16, "broadcast", 4)]
+AVX512 = machines.AVX512.of(1)
+AVX2 = machines.AVX2.of(2)
+AARCH64 = machines.AARCH64.of(2)
+ARMV7 = machines.ARMV7.of(2)
+MACHINES = [AVX512, AVX2, AARCH64, ARMV7, machines.SSE.of(4)]
 LAYERS = [conv3x3(64, 64, 56), conv3x3(128, 128, 28), conv3x3(256, 256, 14), conv3x3(48, 40, 17, batch=3)]
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("conv", LAYERS)
-def test_winograd_is_chosen_where_images_are_large_enough(conv: Convolution, core: Core) -> None:
-    choice = default_choice(conv, core, True)
+def test_winograd_is_chosen_where_images_are_large_enough(conv: Convolution, machine: Machine) -> None:
+    choice = default_choice(conv, machine, True)
     assert choice is not None
     assert choice.algorithm == "winograd"
-    assert legal(choice, conv, core)
+    assert legal(choice, conv, machine)
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("conv", LAYERS)
-def test_winograd_off_is_never_winograd(conv: Convolution, core: Core) -> None:
-    choice = default_choice(conv, core, False)
+def test_winograd_off_is_never_winograd(conv: Convolution, machine: Machine) -> None:
+    choice = default_choice(conv, machine, False)
     assert choice is not None
     assert choice.algorithm == "direct"
 
@@ -61,20 +62,22 @@ def test_other_convolutions_are_not_winograds(changed: dict[str, object]) -> Non
 
 
 def test_a_7x7_layer_of_512_channels_is_not_given_the_largest_weights() -> None:
-    for core in (AVX512, AVX2, AARCH64, ARMV7):
+    for machine in (AVX512, AVX2, AARCH64, ARMV7):
         conv = conv3x3(512, 512, 7)
-        choice, direct = default_choice(conv, core, True), default_choice(conv, core, False)
+        choice, direct = default_choice(conv, machine, True), default_choice(conv, machine, False)
         assert choice is not None and direct is not None
-        assert cost(choice, conv, core).weights <= 2 * cost(direct, conv, core).weights
+        assert cost(choice, conv, machine).weights <= 2 * cost(direct, conv, machine).weights
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("conv", [*LAYERS, conv3x3(512, 512, 7)])
-def test_candidates_begin_with_the_default_and_are_legal_and_different(conv: Convolution, core: Core) -> None:
-    found = candidates(conv, core)
-    assert found[0] == default_choice(conv, core, True)
+def test_candidates_begin_with_the_default_and_are_legal_and_different(
+    conv: Convolution, machine: Machine
+) -> None:
+    found = candidates(conv, machine)
+    assert found[0] == default_choice(conv, machine, True)
     assert len(set(found)) == len(found)
-    assert all(legal(choice, conv, core) for choice in found)
+    assert all(legal(choice, conv, machine) for choice in found)
     assert {choice.algorithm for choice in found} == {"direct", "winograd"}
     assert all(error(conv, choice.tile) <= 1e-5 for choice in found if choice.tile)
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.backends.packed.computed import CORES, named, wrong
+from tests.backends.packed.computed import MACHINES, named, wrong
 from tests.backends.packed.drawn import Branches, Conv, Drawn, Network, Pointwise, Pool, Window
 from tests.backends.packed.strategies import ALL
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 
 NETWORKS = 8  # of one example: TVM and LLVM take their time per module
 EXAMPLES = os.environ.get("PROPERTY_EXAMPLES")
@@ -42,7 +42,7 @@ FOUND: tuple[Drawn, ...] = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("core", CORES, ids=named)
+@pytest.mark.parametrize("machine", MACHINES, ids=named)
 @settings(
     max_examples=int(EXAMPLES or 4),
     derandomize=EXAMPLES is None,
@@ -53,12 +53,12 @@ FOUND: tuple[Drawn, ...] = (
 )
 @given(st.lists(ALL, min_size=NETWORKS, max_size=NETWORKS, unique=True), st.booleans())
 def test_random_networks_compute_what_onnxruntime_does(
-    core: Core, networks: list[Drawn], winograd: bool
+    machine: Machine, networks: list[Drawn], winograd: bool
 ) -> None:
-    assert not wrong(networks, core, winograd)
+    assert not wrong(networks, machine, winograd)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("core", CORES, ids=named)
-def test_what_was_found_stays_right(core: Core) -> None:
-    assert not wrong(FOUND, core)
+@pytest.mark.parametrize("machine", MACHINES, ids=named)
+def test_what_was_found_stays_right(machine: Machine) -> None:
+    assert not wrong(FOUND, machine)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.building.measured import add, check_outputs
-from toolchain.backends.packed.core import core_of
+from toolchain.backends.packed.machines import machine_of
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
@@ -23,7 +23,7 @@ from toolchain.tuning.choice_search import ChoiceSearch
 
 def search(task: Task) -> ChoiceSearch:
     """Return the space of a task on this host, its default known."""
-    found = ChoiceSearch(task, core_of(target_for(find_target("local").profile)), use_winograd=True)
+    found = ChoiceSearch(task, machine_of(target_for(find_target("local").profile)), use_winograd=True)
     found.default()
     return found
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import tirx
 
-from tests.backends.packed.computed import CORES, HALF_CORES, computed, error, loaded, named
+from tests.backends.packed.computed import HALF_MACHINES, MACHINES, computed, error, loaded, named
 from tests.models.recurrent.cases import GATES, Case, table, together
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.general.recurrent import recurrence_of, recurrent
+from toolchain.backends.packed.machine import Machine
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.recurrent.spec import Recurrence
 
@@ -31,12 +31,12 @@ def recurrence(case: Case) -> Recurrence:
     return next(of for of in found if of is not None)
 
 
-def wrong(cases: list[Case], core: Core, tolerance: float = 1e-5) -> list[str]:
+def wrong(cases: list[Case], machine: Machine, tolerance: float = 1e-5) -> list[str]:
     """Return the cases whose outputs are not onnxruntime's, and by how much."""
-    model = loaded(together(cases), core.dtype)
+    model = loaded(together(cases), machine.dtype)
     inputs = sample_inputs(model)
     expected = reference_outputs(model, inputs)
-    found = computed(model, inputs, core)
+    found = computed(model, inputs, machine)
     off = {name: error(found[name], expected[name]) for name in expected}
     return [
         f"{case} {name}: {value:.1e}"
@@ -47,17 +47,17 @@ def wrong(cases: list[Case], core: Core, tolerance: float = 1e-5) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("core", CORES, ids=named)
-def test_options(core: Core) -> None:
+@pytest.mark.parametrize("machine", MACHINES, ids=named)
+def test_options(machine: Machine) -> None:
     """Options, of other cells and directions on each core."""
-    assert wrong(table()[CORES.index(core) :: 22], core) == []
+    assert wrong(table()[MACHINES.index(machine) :: 22], machine) == []
 
 
 @pytest.mark.slow
 @pytest.mark.full
-@pytest.mark.parametrize("core", CORES, ids=named)
-def test_every_option_on_every_core(core: Core) -> None:
-    assert wrong(table(), core) == []
+@pytest.mark.parametrize("machine", MACHINES, ids=named)
+def test_every_option_on_every_core(machine: Machine) -> None:
+    assert wrong(table(), machine) == []
 
 
 @pytest.mark.slow
@@ -84,22 +84,22 @@ def cases(draw: st.DrawFn) -> Case:
 
 @pytest.mark.slow
 @settings(max_examples=1, deadline=None)
-@given(st.lists(cases(), min_size=4, max_size=4), st.sampled_from(CORES))
-def test_any_shape(drawn: list[Case], core: Core) -> None:
-    assert wrong(drawn, core) == []
+@given(st.lists(cases(), min_size=4, max_size=4), st.sampled_from(MACHINES))
+def test_any_shape(drawn: list[Case], machine: Machine) -> None:
+    assert wrong(drawn, machine) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", ["LSTM", "GRU"])
 def test_several_cores_share_a_step_of_many_units(cell: str) -> None:
     case = Case(cell, steps=3, batch=1, hidden=520)
-    made = recurrent(recurrence(case), CORES[0], constant=True)
+    made = recurrent(recurrence(case), MACHINES[0], constant=True)
     assert made.body.kind == tirx.ForKind.SERIAL  # not the one piece, its steps' groups are parallel
-    assert wrong([case], CORES[0]) == []
+    assert wrong([case], MACHINES[0]) == []
 
 
 def test_products_of_float16_leave_the_states_in_float32() -> None:
-    assert wrong([Case("LSTM", hidden=20), Case("GRU")], HALF_CORES[0], 5e-3) == []
+    assert wrong([Case("LSTM", hidden=20), Case("GRU")], HALF_MACHINES[0], 5e-3) == []
 
 
 def test_a_program_can_go_on_where_it_stopped() -> None:
@@ -107,7 +107,7 @@ def test_a_program_can_go_on_where_it_stopped() -> None:
     whole = Case("LSTM", steps=6, hidden=20)
     model = loaded(together([whole]))
     inputs = sample_inputs(model)
-    expected = computed(model, inputs, CORES[0])
+    expected = computed(model, inputs, MACHINES[0])
     half = together([replace(whole, steps=3)])
     del half.graph.initializer[:]  # its weights are drawn from its steps too
     half.graph.initializer.extend(together([whole]).graph.initializer)
@@ -115,7 +115,7 @@ def test_a_program_can_go_on_where_it_stopped() -> None:
     y, states = [], inputs
     for start in (0, 3):
         given = {**states, "n0_x": inputs["n0_x"][start : start + 3]}
-        found = computed(part, given, CORES[0])
+        found = computed(part, given, MACHINES[0])
         y.append(found["n0_y"])
         states = {"n0_h0": found["n0_h"], "n0_c0": found["n0_c"]}
     np.testing.assert_allclose(np.concatenate(y), expected["n0_y"], rtol=1e-5, atol=1e-6)
@@ -128,7 +128,7 @@ def test_lengths_that_are_inputs_are_kept_within_the_steps() -> None:
     inputs = {**sample_inputs(model), "n0_lengths": LENGTHS}
     kept = np.array([3, 1, 4, 1], np.int32)  # onnxruntime wants them within, and none empty
     expected = reference_outputs(model, {**inputs, "n0_lengths": kept})
-    found = computed(model, inputs, CORES[0])
+    found = computed(model, inputs, MACHINES[0])
     for name, batch_axis in (("n0_y", 2), ("n0_h", 1)):
         rows = [np.moveaxis(each[name], batch_axis, 0) for each in (found, expected)]
         np.testing.assert_allclose(rows[0][[0, 2, 3]], rows[1][[0, 2, 3]], rtol=1e-5, atol=1e-6)

@@ -12,9 +12,9 @@ import tvm_ffi
 from scipy import special
 from tvm import te, tirx, topi
 
-from tests.backends.packed.computed import CORES, named
-from toolchain.backends.packed.core import Core
+from tests.backends.packed.computed import MACHINES, named
 from toolchain.backends.packed.general.general import general
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import read
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
@@ -54,10 +54,10 @@ WHAT: dict[str, tuple[Callable[[te.Tensor], te.Tensor], Callable[[Array], Array]
 SHAPES = ((9, 3), (8, 16), (3, 5, 37), (1, 1000), (12, 130), (2, 4, 9, 64))
 
 
-def function(name: str, shape: Sequence[int], core: Core) -> tirx.PrimFunc:
+def function(name: str, shape: Sequence[int], machine: Machine) -> tirx.PrimFunc:
     x = te.placeholder(tuple(shape), name="x")
     found = read(te.create_prim_func([x, WHAT[name][0](x)]))
-    return general(found, [None] * len(found.params), core)
+    return general(found, [None] * len(found.params), machine)
 
 
 def loops(func: tirx.PrimFunc, kind: tirx.ForKind) -> int:
@@ -75,7 +75,7 @@ def allocated(func: tirx.PrimFunc) -> int:
 
 @pytest.mark.parametrize("name", ["softmax", "log softmax", "norm"])
 def test_a_row_goes_through_all_stages_at_once(name: str) -> None:
-    func = function(name, (12, 197, 197), CORES[1])
+    func = function(name, (12, 197, 197), MACHINES[1])
     assert loops(func, tirx.ForKind.PARALLEL) == 1
     assert allocated(func) <= 197
 
@@ -83,15 +83,18 @@ def test_a_row_goes_through_all_stages_at_once(name: str) -> None:
 def test_rows_that_do_not_lie_in_memory_are_left_to_the_general_rule() -> None:
     x = te.placeholder((16, 20, 120), name="x")
     found = read(te.create_prim_func([x, topi.nn.softmax(x, 1)]))
-    assert loops(general(found, [None, None], CORES[1]), tirx.ForKind.PARALLEL) > 1
+    assert loops(general(found, [None, None], MACHINES[1]), tirx.ForKind.PARALLEL) > 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("core", CORES, ids=named)
-def test_any_length_of_rows(core: Core) -> None:
+@pytest.mark.parametrize("machine", MACHINES, ids=named)
+def test_any_length_of_rows(machine: Machine) -> None:
     cases = [(name, shape) for name in WHAT for shape in SHAPES]
     module = tvm.IRModule(
-        {f"f{i}": function(*case, core).with_attr("global_symbol", f"f{i}") for i, case in enumerate(cases)}
+        {
+            f"f{i}": function(*case, machine).with_attr("global_symbol", f"f{i}")
+            for i, case in enumerate(cases)
+        }
     )
     library = tvm.compile(module, target_for(load_profile("x86_64")).target)
     random = np.random.default_rng(0)
@@ -105,7 +108,7 @@ def test_any_length_of_rows(core: Core) -> None:
 
 def test_masked_numbers_count_nothing() -> None:
     library = tvm.compile(
-        tvm.IRModule({"f": function("softmax", (4, 40), CORES[1]).with_attr("global_symbol", "f")}),
+        tvm.IRModule({"f": function("softmax", (4, 40), MACHINES[1]).with_attr("global_symbol", "f")}),
         target_for(load_profile("x86_64")).target,
     )
     x = np.linspace(-3, 3, 160, dtype="f4").reshape(4, 40)

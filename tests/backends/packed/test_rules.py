@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import tirx
 
 from toolchain.backends.packed.algorithms.policy import default_choice
-from toolchain.backends.packed.core import core_of
+from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.network.rewrite import ROWS, rewrite
 from toolchain.lowering.pipeline import fuse
 from toolchain.lowering.rows import default_schedule
@@ -54,11 +54,11 @@ def test_functions_of_the_zoo(name: str) -> None:
     model = load_model(f"zoo:{name}", ModelOptions())
     target = target_for(load_profile("x86_64"))
     fused = fuse(model.module, target.target)
-    core = core_of(target)
+    machine = machine_of(target)
     made = rewrite(
         fused,
-        core,
-        lambda _name, work: default_choice(work, core, True),
+        machine,
+        lambda _name, work: default_choice(work, machine, True),
         lambda name: default_schedule(fused[name]),
     )
     listed = {rule: list(made.rules.values()).count(rule) for rule in set(made.rules.values())}

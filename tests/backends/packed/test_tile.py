@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.backends.packed.computed import CORES
+from tests.backends.packed.computed import MACHINES
+from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.tile import (
     candidates,
@@ -20,10 +21,10 @@ from toolchain.backends.packed.algorithms.tile import (
     merged,
     widest,
 )
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
-AVX512, AVX2, A64, ARMV7 = CORES
+AVX512, AVX2, A64, ARMV7 = MACHINES
 NONE: Any = None  # buffers, of which tiles know nothing
 
 
@@ -47,22 +48,22 @@ CONVS = st.builds(
 )
 
 
-@given(CONVS, st.sampled_from(CORES))
-def test_the_default_comes_first_and_every_candidate_is_legal(work: Convolution, core: Core) -> None:
-    default = (depthwise_tile if work.depthwise else direct_tile)(work, core)
-    found = candidates(work, core)
+@given(CONVS, st.sampled_from(MACHINES))
+def test_the_default_comes_first_and_every_candidate_is_legal(work: Convolution, machine: Machine) -> None:
+    default = (depthwise_tile if work.depthwise else direct_tile)(work, machine)
+    found = candidates(work, machine)
     assert found[0] == default
     assert len(set(found)) == len(found)
     for choice in found:
-        assert legal(choice, work, core)
-        assert choice.blocks * choice.columns + choice.blocks + 1 <= core.registers
+        assert legal(choice, work, machine)
+        assert choice.blocks * choice.columns + choice.blocks + 1 <= machine.registers
 
 
-@given(CONVS, st.sampled_from(CORES))
-def test_groups_computed_together_are_all_groups_or_fill_vectors(work: Convolution, core: Core) -> None:
-    groups, ci, co = merged(work, core.lanes)
+@given(CONVS, st.sampled_from(MACHINES))
+def test_groups_computed_together_are_all_groups_or_fill_vectors(work: Convolution, machine: Machine) -> None:
+    groups, ci, co = merged(work, machine.lanes)
     assert (groups * ci, groups * co) == (work.ci, work.co)
-    assert groups == 1 or ci % core.lanes == co % core.lanes == 0
+    assert groups == 1 or ci % machine.lanes == co % machine.lanes == 0
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_a_choice_that_is_wrong_for_a_layer_is_not_legal(choice: Choice) -> None
 
 def test_tiles_that_were_measured_to_be_the_best() -> None:
     layer = conv(64, 64, 56, 56)
-    assert [(t.blocks, t.columns) for t in (direct_tile(layer, core) for core in CORES)] == [
+    assert [(t.blocks, t.columns) for t in (direct_tile(layer, machine) for machine in MACHINES)] == [
         (2, 14),
         (2, 6),
         (2, 9),
@@ -99,30 +100,30 @@ def test_tiles_that_were_measured_to_be_the_best() -> None:
 
 
 def test_large_weights_go_by_passes_that_fit_the_first_cache_where_code_fetches_them() -> None:
-    for core in CORES:
-        choice = direct_tile(conv(512, 512, 7, 7), core)
-        assert bool(choice.depth) == core.fetches == (core != A64)
-        assert choice.depth * 9 * core.lanes**2 * choice.blocks * 4 <= 18 << 10
-        assert direct_tile(conv(16, 16, 7, 7), core).depth == 0
+    for machine in MACHINES:
+        choice = direct_tile(conv(512, 512, 7, 7), machine)
+        assert bool(choice.depth) == machine.prefetches == (machine != A64)
+        assert choice.depth * 9 * machine.lanes**2 * choice.blocks * 4 <= 18 << 10
+        assert direct_tile(conv(16, 16, 7, 7), machine).depth == 0
 
 
 def test_rows_without_taps_are_cut_anywhere_where_divisions_are_cheap() -> None:
     choice = direct_tile(conv(512, 512, 14, 14, kernel=1), A64)
     assert (choice.columns, choice.flat) == (10, True)
-    for core in (AVX512, ARMV7):
-        assert not direct_tile(conv(512, 512, 14, 14, kernel=1), core).flat
-    assert direct_tile(conv(512, 512, 14, 14, kernel=1), replace(A64, doubled=True)).columns == 9
+    for machine in (AVX512, ARMV7):
+        assert not direct_tile(conv(512, 512, 14, 14, kernel=1), machine).flat
+    assert direct_tile(conv(512, 512, 14, 14, kernel=1), machines.AARCH64_IN_ORDER).columns == 9
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_every_thread_gets_several_pieces(threads: int) -> None:
-    core = replace(AVX512, threads=threads)
+    machine = replace(AVX512, threads=threads)
     for layer in (
         conv(64, 64, 56, 56),
         conv(256, 256, 14, 14),
         conv(3, 32, 112, 112),
         conv(256, 256, 28, 28),
     ):
-        choice = direct_tile(layer, core)
+        choice = direct_tile(layer, machine)
         pieces = prod(layer.out[:-1]) // choice.rows * (layer.co // 16 // choice.blocks)
         assert pieces >= 4 * threads

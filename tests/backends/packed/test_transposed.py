@@ -19,8 +19,8 @@ from toolchain.backends.packed.algorithms import interleaved
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.interleaved_tile import interleaved_tile
 from toolchain.backends.packed.algorithms.policy import candidates, legal
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import read
 from toolchain.backends.packed.recognise.transposed import Transposed, transposed
 from toolchain.backends.packed.recognise.work import recognise
@@ -86,16 +86,16 @@ def test_phases_meet_every_output_and_tap_once(
     assert sorted(met) == sorted(wanted)
 
 
-@pytest.mark.parametrize("core", [WIDE, AVX2, A72], ids=["16", "8", "4"])
+@pytest.mark.parametrize("machine", [WIDE, AVX2, A72], ids=["16", "8", "4"])
 @pytest.mark.parametrize("case", TURNED[:3], ids=str)
-def test_candidates_are_legal(case: Turned, core: Core) -> None:
+def test_candidates_are_legal(case: Turned, machine: Machine) -> None:
     work = recognise(read(case.function()))
     assert work is not None
-    found = candidates(work, core)
-    assert found[0] == interleaved_tile(work, core)
-    assert all(legal(choice, work, core) for choice in found)
+    found = candidates(work, machine)
+    assert found[0] == interleaved_tile(work, machine)
+    assert all(legal(choice, work, machine) for choice in found)
     for other in (Choice("direct"), Choice("interleaved", 7), Choice("interleaved", rows=2)):
-        assert not legal(other, work, core)
+        assert not legal(other, work, machine)
 
 
 @pytest.mark.slow
@@ -119,8 +119,8 @@ def test_every_candidate_computes_the_transposed_convolution() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("core", [WIDE, A72], ids=["16 lanes", "4 lanes"])
-def test_networks_compute_what_onnxruntime_does(core: Core) -> None:
+@pytest.mark.parametrize("machine", [WIDE, A72], ids=["16 lanes", "4 lanes"])
+def test_networks_compute_what_onnxruntime_does(machine: Machine) -> None:
     def window(kernel: int, stride: int, pad: int, dilation: int = 1) -> Window:
         return Window((kernel,) * 3, (stride,) * 3, (dilation,) * 3, ((pad, pad),) * 3)
 
@@ -135,4 +135,4 @@ def test_networks_compute_what_onnxruntime_does(core: Core) -> None:
             ((1, 3, 6, 7), Layer(16, window(3, 2, 1), groups=2)),
         )
     ]
-    assert not wrong(networks, core)
+    assert not wrong(networks, machine)

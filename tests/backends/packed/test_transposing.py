@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.backends.packed.computed import CORES, HALF_CORES, named
-from toolchain.backends.packed.core import Core
+from tests.backends.packed.computed import HALF_MACHINES, MACHINES, named
 from toolchain.backends.packed.general.convert import copy_function
 from toolchain.backends.packed.general.transposing import applies
 from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.machine import Machine
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
@@ -39,27 +39,27 @@ CASES = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "core",
+    "machine",
     [
-        *CORES[1:],
-        pytest.param(CORES[0], marks=pytest.mark.full),
-        pytest.param(HALF_CORES[0], marks=pytest.mark.full),
+        *MACHINES[1:],
+        pytest.param(MACHINES[0], marks=pytest.mark.full),
+        pytest.param(HALF_MACHINES[0], marks=pytest.mark.full),
     ],
     ids=named,
 )
-def test_there_and_back(core: Core) -> None:
+def test_there_and_back(machine: Machine) -> None:
     functions = {}
     for i, case in enumerate(CASES):
-        layout = Layout(core.lanes, case.halo)
+        layout = Layout(machine.lanes, case.halo)
         for kind, way in (("pack", (None, layout)), ("unpack", (layout, None))):
             name = f"{kind}{i}"
-            func = copy_function(case.shape, core.dtype, *way, core)
+            func = copy_function(case.shape, machine.dtype, *way, machine)
             functions[name] = func.with_attr("global_symbol", name)
     library = tvm.compile(tvm.IRModule(functions), target_for(load_profile("x86_64")).target)
     random = np.random.default_rng(0)
     for i, case in enumerate(CASES):
-        layout = Layout(core.lanes, case.halo)
-        x = random.standard_normal(case.shape).astype(core.dtype)
+        layout = Layout(machine.lanes, case.halo)
+        x = random.standard_normal(case.shape).astype(machine.dtype)
         packed = layout.pack(x)
         out = tvm.runtime.tensor(np.full_like(packed, np.nan))
         library[f"pack{i}"](tvm.runtime.tensor(x), out)

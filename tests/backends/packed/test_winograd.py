@@ -15,21 +15,22 @@ from tvm import tirx
 from tvm.relax.frontend.onnx import from_onnx
 
 from tests.models.graphs import graph_of, tensor_info
+from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms import winograd
 from toolchain.backends.packed.algorithms.choice import Choice, Order
 from toolchain.backends.packed.algorithms.transforms import applied, matrices, points, sizes, summed
 from toolchain.backends.packed.algorithms.winograd_tile import legal
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.layout import Array, Layout, dense_layout
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution, convolution
 from toolchain.backends.packed.recognise.read import Read, read, shape_of
 from toolchain.lowering.pipeline import fuse
 
 TARGET = tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})
-AVX512 = Core(16, 32, "broadcast", 1)
-AVX2 = Core(8, 16, "broadcast", 2)
-AARCH64 = Core(4, 32, "lanes", 2)
-ARMV7 = Core(4, 16, "lanes", 2)
+AVX512 = machines.AVX512.of(1)
+AVX2 = machines.AVX2.of(2)
+AARCH64 = machines.AARCH64.of(2)
+ARMV7 = machines.ARMV7.of(2)
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Layer:
     then: str = ""
     kernel: tuple[int, int] = (3, 3)
 
-    def run(self, choice: Choice, core: Core, out_halo: tuple[int, ...] = (0, 0, 0, 0)) -> float:
+    def run(self, choice: Choice, machine: Machine, out_halo: tuple[int, ...] = (0, 0, 0, 0)) -> float:
         """Return the largest error against double precision, by the largest output."""
         random = np.random.default_rng(self.ci * 1000 + self.co)
         top, left, bottom, right = self.pads
@@ -58,9 +59,9 @@ class Layer:
         }
         floats = {name: value.astype("f4") for name, value in values.items()}
         read_of, conv = self._read(floats)
-        assert legal(choice, conv, core)
-        around = Layout(core.lanes, winograd.halo(conv, choice.tile))
-        layout = Layout(core.lanes, out_halo)
+        assert legal(choice, conv, machine)
+        around = Layout(machine.lanes, winograd.halo(conv, choice.tile))
+        layout = Layout(machine.lanes, out_halo)
         layouts: list[Layout | None] = []
         arguments: list[Array] = []
         for param in read_of.params:
@@ -70,16 +71,16 @@ class Layer:
                 arguments.append(around.pack(floats["x"]))
             elif param.same_as(conv.weight):
                 layouts.append(None)
-                arguments.append(winograd.pack_weight(floats["w"], conv, choice, core.lanes))
+                arguments.append(winograd.pack_weight(floats["w"], conv, choice, machine.lanes))
             elif param.same_as(read_of.output):
                 layouts.append(layout)
                 arguments.append(np.full(layout.shape(shape), np.nan, "f4"))
             else:
-                dense = dense_layout(core.lanes, len(shape))
+                dense = dense_layout(machine.lanes, len(shape))
                 layouts.append(dense)
                 value = floats["b"] if shape[0] == 1 and shape[2:] == (1, 1) else floats["r"]
                 arguments.append(dense.pack(value.reshape(shape)))
-        made = winograd.winograd(read_of, conv, choice, layouts, core)
+        made = winograd.winograd(read_of, conv, choice, layouts, machine)
         library = tvm.compile(tvm.IRModule({"main": made.with_attr("global_symbol", "main")}), TARGET)
         tensors = [tvm.runtime.tensor(each) for each in arguments]
         library["main"](*tensors)
@@ -197,11 +198,11 @@ QUICK = 2  # of them are enough while one works
 
 
 @pytest.mark.parametrize(
-    ("layer", "choice", "core"),
+    ("layer", "choice", "machine"),
     [*CASES[:QUICK], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[QUICK:])],
 )
-def test_the_sums_are_right(layer: Layer, choice: Choice, core: Core) -> None:
-    assert layer.run(choice, core, (0, 1, 2, 0)) < bound(layer, choice)
+def test_the_sums_are_right(layer: Layer, choice: Choice, machine: Machine) -> None:
+    assert layer.run(choice, machine, (0, 1, 2, 0)) < bound(layer, choice)
 
 
 KERNELS = [

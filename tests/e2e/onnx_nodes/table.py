@@ -68,7 +68,7 @@ def _plain(reason: str) -> str:
 
 def rules_of(cases: Sequence[Case]) -> list[str]:
     """Return what the code of cases is made by, the first that can be loaded."""
-    from toolchain.backends.packed.core import core_of
+    from toolchain.backends.packed.machines import machine_of
     from toolchain.boards.inventory.lookup import find_target
     from toolchain.building.apply import pack
     from toolchain.lowering.pipeline import fuse
@@ -84,7 +84,7 @@ def rules_of(cases: Sequence[Case]) -> list[str]:
             onnx.save(case.model, path)
             try:
                 fused = fuse(load_model(str(path), ModelOptions()).module, made_for.target)
-                _, decisions = pack(fused, extract_tasks(fused), lambda _: None, core_of(made_for), True)
+                _, decisions = pack(fused, extract_tasks(fused), lambda _: None, machine_of(made_for), True)
             except Exception:  # noqa: S112 - the next one may do
                 continue
             if decisions:

@@ -9,10 +9,10 @@ from tvm import te
 
 from tests.backends.packed.computed import loaded
 from tests.backends.packed.drawn import Conv, Network, Pointwise, Window, merged
-from tests.lowering.kernels.test_packing import CORE, computed, convolution, function
+from tests.lowering.kernels.test_packing import MACHINE, computed, convolution, function
 from toolchain import tvm_compat
-from toolchain.backends.packed.core import core_of
 from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.network.recipe import Computed
 from toolchain.backends.packed.recognise.read import read
 from toolchain.building.apply import pack
@@ -33,7 +33,7 @@ def flattened() -> Computed:
     """Return what brings a packed value into a row: its indices are remainders of quotients of remainders."""
     x = te.placeholder((1, 16, 10, 10), "float32", name="x")
     y = te.compute((1, 1600), lambda n, i: x[n, i // 100, i % 100 // 10, i % 10] + 1.0)
-    return Computed(read(te.create_prim_func([x, y])), (Layout(8, (0, 0, 0, 0)), None), CORE)
+    return Computed(read(te.create_prim_func([x, y])), (Layout(8, (0, 0, 0, 0)), None), MACHINE)
 
 
 def test_llvm_makes_no_vectors_of_generated_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def test_the_passes_that_are_left_out_change_nothing(board: str) -> None:
     same = Window((3,) * 3, pads=((1, 1),) * 3)
     network = loaded(merged([Network((1, 20, 7, 24), (Conv(24, same), Pointwise("silu"), Conv(9, same)))]))
     fused = fuse(network.module, made.target)
-    scheduled, _decisions = pack(fused, extract_tasks(fused), lambda _workload: None, core_of(made), True)
+    scheduled, _decisions = pack(fused, extract_tasks(fused), lambda _workload: None, machine_of(made), True)
     functions = [each for each in scheduled.functions.values() if isinstance(each, tvm.tirx.PrimFunc)]
     for func in (*functions, convolution().function(), flattened().function()):
         module = tvm.IRModule({"kernel": func.with_attr("global_symbol", "kernel")})

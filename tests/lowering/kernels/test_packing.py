@@ -8,8 +8,8 @@ import numpy as np
 import tvm_ffi
 from tvm import te, tirx
 
+from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.policy import default_choice
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.network.recipe import Computed, Moved
 from toolchain.backends.packed.recognise.read import read
@@ -17,7 +17,7 @@ from toolchain.backends.packed.recognise.work import recognise
 from toolchain.lowering.kernels.packing import packed, unpacked
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 
-CORE = Core(8, 16, "broadcast", 2)
+MACHINE = machines.AVX2.of(2)
 
 
 def function(x: str = "x", factor: float = 2.0) -> tirx.PrimFunc:
@@ -28,7 +28,7 @@ def function(x: str = "x", factor: float = 2.0) -> tirx.PrimFunc:
 
 def computed(*arguments: object) -> Computed:
     layout = Layout(8, (1, 1, 1, 1))
-    return Computed(read(function(*arguments)), (layout, None), CORE)
+    return Computed(read(function(*arguments)), (layout, None), MACHINE)
 
 
 def convolution() -> Computed:
@@ -40,10 +40,10 @@ def convolution() -> Computed:
     found = read(te.create_prim_func([x, weight, y]))
     work = recognise(found)
     assert work is not None
-    choice = default_choice(work, CORE, True)
+    choice = default_choice(work, MACHINE, True)
     assert choice is not None
     halo = Layout(8, (1, 1, 1, 1))
-    return Computed(found, (halo, None, replace(halo, halo=(0, 0, 0, 0))), CORE, choice, work)
+    return Computed(found, (halo, None, replace(halo, halo=(0, 0, 0, 0))), MACHINE, choice, work)
 
 
 def same(one: tirx.PrimFunc, other: tirx.PrimFunc) -> bool:
@@ -61,9 +61,9 @@ def test_all_that_decides_about_the_code_counts() -> None:
         computed("x", 3.0),
         replace(recipe, layouts=(None, None)),
         replace(recipe, layouts=(Layout(8, (0, 0, 0, 0)), None)),
-        replace(recipe, core=replace(CORE, threads=4)),
-        Moved((1, 16, 6, 6), "float32", None, Layout(8, (1, 1, 1, 1)), CORE),
-        Moved((1, 16, 6, 6), "float16", None, Layout(8, (1, 1, 1, 1)), CORE),
+        replace(recipe, machine=replace(MACHINE, threads=4)),
+        Moved((1, 16, 6, 6), "float32", None, Layout(8, (1, 1, 1, 1)), MACHINE),
+        Moved((1, 16, 6, 6), "float16", None, Layout(8, (1, 1, 1, 1)), MACHINE),
         convolution(),
         replace(convolution(), choice=replace(convolution().choice, rows=3)),
     ]
@@ -72,7 +72,7 @@ def test_all_that_decides_about_the_code_counts() -> None:
 
 
 def test_the_function_is_the_same_when_it_is_made_elsewhere() -> None:
-    moved = Moved((1, 16, 6, 6), "float32", None, Layout(8, (1, 1, 1, 1)), CORE)
+    moved = Moved((1, 16, 6, 6), "float32", None, Layout(8, (1, 1, 1, 1)), MACHINE)
     for recipe in (computed(), convolution(), moved, Scheduled(function())):
         there = unpacked(packed(recipe))
         assert same(there.function(), recipe.function())

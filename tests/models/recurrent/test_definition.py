@@ -12,7 +12,7 @@ from onnx.backend.test.case.node import gru, lstm, rnn
 from onnx.backend.test.case.test_case import TestCase
 from onnx.compose import add_prefix
 
-from tests.backends.packed.computed import CORES, computed
+from tests.backends.packed.computed import MACHINES, computed
 from tests.backends.packed.computed import loaded as loaded_here
 from tests.models.recurrent.cases import Case, table, together
 from tests.models.rewrites.judge import assert_same, loaded
@@ -52,7 +52,7 @@ def test_the_cases_of_the_standard(standard: list[TestCase]) -> None:
         inputs |= zip((value.name for value in graph.input), given, strict=True)
         expected |= zip((value.name for value in graph.output), wanted, strict=True)
     merged.graph.name = "standard"
-    found = computed(loaded_here(merged), inputs, CORES[0])
+    found = computed(loaded_here(merged), inputs, MACHINES[0])
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
 

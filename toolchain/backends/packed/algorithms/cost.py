@@ -16,7 +16,7 @@ from math import prod
 
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.transforms import points, summed
-from toolchain.backends.packed.core import Core, Form
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 _FLOAT = 4
@@ -27,45 +27,6 @@ _HELD, _SPILLED = 36, 3
 # lead to is on average 1.6 % slower than the fastest.
 _EXPOSED, _EXPOSED_OF_PASSES = 0.4, 0.2  # of the shorter of computing and reading
 _CLOSE = 1.1  # of estimates this near each other the one with fewer bytes of weights wins
-
-
-@dataclass(frozen=True)
-class Rates:
-    """What one core does in a second, inside a network.
-
-    Attributes
-    ----------
-    flops
-        Floating-point operations of products in registers.
-    values
-        Values that winograd's transforms write or read.
-    stream
-        Bytes of weights that lie in no cache, read while products are summed up.
-    cache
-        Bytes of the second-level cache.
-    again
-        So much faster comes what it had to give up, from the cache behind it if there is one.
-    """
-
-    flops: float
-    values: float
-    stream: float
-    cache: int
-    again: float = 1.0
-
-
-# x86: measured on a Sapphire Rapids core at 2.6 GHz whose memory gives 16 GB/s, by the layers of ResNet-18
-# in the network (FMA peak 249 GFLOP/s, half of it with AVX2). Of these numbers only their proportions
-# matter. ARM: a model, for nothing was run on silicon. aarch64: Cortex-A72 at 1.8 GHz, one vector of four
-# FMAs a cycle at 95 %, four instructions per transformed vector, an rk3399's memory. armv7: Cortex-A9 at
-# 650 MHz, two cycles per vector at 85 %, a Zynq's memory.
-_RATES: dict[tuple[Form, int, int], Rates] = {
-    ("broadcast", 16, 32): Rates(200e9, 9e9, 16e9, 2 << 20, 1.8),
-    ("broadcast", 8, 16): Rates(105e9, 7e9, 16e9, 2 << 20, 1.8),
-    ("broadcast", 4, 16): Rates(40e9, 3e9, 16e9, 1 << 20, 1.8),
-    ("lanes", 4, 32): Rates(13.7e9, 1.8e9, 4e9, 1 << 20),
-    ("lanes", 4, 16): Rates(2.2e9, 0.4e9, 0.6e9, 512 << 10),
-}
 
 
 @dataclass(frozen=True)
@@ -84,31 +45,30 @@ class Cost:
         return self.seconds * _CLOSE < other.seconds
 
 
-def rates(core: Core) -> Rates:
-    """Return the rates of a core of this kind."""
-    return _RATES[core.form, core.lanes, core.registers]
-
-
-def cost(choice: Choice, conv: Convolution, core: Core) -> Cost:
+def cost(choice: Choice, conv: Convolution, machine: Machine) -> Cost:
     """Return what a convolution without groups costs, computed by `direct` or `winograd`."""
-    return _winograd(choice, conv, core) if choice.algorithm == "winograd" else _direct(choice, conv, core)
+    return (
+        _winograd(choice, conv, machine) if choice.algorithm == "winograd" else _direct(choice, conv, machine)
+    )
 
 
-def _direct(choice: Choice, conv: Convolution, core: Core) -> Cost:
-    rate = rates(core)
-    ci, co = _padded(conv.ci, core.lanes), _padded(conv.co, core.lanes * choice.blocks)
+def _direct(choice: Choice, conv: Convolution, machine: Machine) -> Cost:
+    rate = machine.rates
+    ci, co = _padded(conv.ci, machine.lanes), _padded(conv.co, machine.lanes * choice.blocks)
     products = conv.batch * prod(conv.out) * prod(conv.kernel) * ci * co
     weights = prod(conv.kernel) * ci * co * _FLOAT
     reads = conv.batch * max(1, prod(conv.out[:-1]) // choice.rows) if choice.order == "rows" else 1
-    traffic = weights * (1 + (reads - 1) * _missed(weights, rate) / rate.again)
+    traffic = weights * (1 + (reads - 1) * _missed(weights, machine) / rate.again)
     exposed = _EXPOSED_OF_PASSES if choice.depth else _EXPOSED
-    return Cost(_seconds(2 * products / rate.flops, traffic / rate.stream, exposed) / core.threads, weights)
+    return Cost(
+        _seconds(2 * products / rate.flops, traffic / rate.stream, exposed) / machine.threads, weights
+    )
 
 
-def _winograd(choice: Choice, conv: Convolution, core: Core) -> Cost:
-    rate, taps = rates(core), summed(conv.kernel, choice.tile)
-    ci, co = _padded(conv.ci, core.lanes), _padded(conv.co, core.lanes * choice.blocks)
-    groups = co // (core.lanes * choice.blocks)
+def _winograd(choice: Choice, conv: Convolution, machine: Machine) -> Cost:
+    rate, taps = machine.rates, summed(conv.kernel, choice.tile)
+    ci, co = _padded(conv.ci, machine.lanes), _padded(conv.co, machine.lanes * choice.blocks)
+    groups = co // (machine.lanes * choice.blocks)
     high, wide = (-(-out // m) for out, m in zip(conv.out, choice.tile, strict=True))
     count = prod(points(conv.kernel, choice.tile))
     weights = count * ci * taps * co * _FLOAT
@@ -119,22 +79,22 @@ def _winograd(choice: Choice, conv: Convolution, core: Core) -> Cost:
         rows, reads, pieces = conv.batch * high, 1, groups
     # Values of one channel that are transformed at once; taps that are summed up reach into further rows.
     inputs, outputs = (rows + taps - 1) * wide * count, rows * wide * count
-    held = (inputs * ci + outputs * choice.blocks * core.lanes) * _FLOAT
+    held = (inputs * ci + outputs * choice.blocks * machine.lanes) * _FLOAT
     # What the cache does not hold is read again: weights by each piece, inputs by each group.
-    again = inputs * ci * _FLOAT * (groups - 1) * reads * _missed(held, rate)
-    traffic = weights * (1 + (reads - 1) * _missed(weights, rate) / rate.again) + again / rate.again
+    again = inputs * ci * _FLOAT * (groups - 1) * reads * _missed(held, machine)
+    traffic = weights * (1 + (reads - 1) * _missed(weights, machine) / rate.again) + again / rate.again
     spilled = _SPILLED if count > _HELD else 1
     transforms = reads * (inputs * ci + outputs * co) * spilled / rate.values
     products = conv.batch * high * wide * count * ci * taps * co
     seconds = _seconds(2 * products / rate.flops + transforms, traffic / rate.stream, _EXPOSED)
-    shares = min(pieces, core.threads)
+    shares = min(pieces, machine.threads)
     idle = -(-pieces // shares) * shares / pieces  # the last round of pieces may not occupy every core
     return Cost(seconds * idle / shares, weights)
 
 
-def _missed(size: float, rate: Rates) -> float:
+def _missed(size: float, machine: Machine) -> float:
     """Return which share of so many bytes is no longer in the cache when it is read again."""
-    return min(1.0, max(0.0, (size - rate.cache / 2) / rate.cache))
+    return min(1.0, max(0.0, (size - machine.cache / 2) / machine.cache))
 
 
 def _seconds(computing: float, reading: float, exposed: float) -> float:

@@ -16,11 +16,11 @@ from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.loops.emit import Layouts, build, grid, pieces, places, tiles, when
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch
 from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import bind, epilogue, inlined, substitute
 from toolchain.backends.packed.recognise.matmul import Matmul, Operand
 from toolchain.backends.packed.recognise.read import Expr, Read, shape_of
@@ -46,7 +46,7 @@ def pack_weight(weight: Array, work: Matmul, choice: Choice, lanes: int) -> Arra
     return np.ascontiguousarray(padded.reshape(batch, inner, groups, wide).transpose(0, 2, 1, 3))
 
 
-def dense(read: Read, work: Matmul, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
+def dense(read: Read, work: Matmul, choice: Choice, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
     """Return the function of a product of matrices, epilogue included.
 
     Parameters
@@ -56,13 +56,13 @@ def dense(read: Read, work: Matmul, choice: Choice, layouts: Layouts, core: Core
     """
     if any(layouts):
         raise ValueError(f"{work.y.name}: a product works on plain values")
-    return build(lambda: _Dense(read, work, choice, core).emit())
+    return build(lambda: _Dense(read, work, choice, machine).emit())
 
 
 class _Dense:
-    def __init__(self, read: Read, work: Matmul, choice: Choice, core: Core) -> None:
-        self.read, self.work, self.choice, self.core = read, work, choice, core
-        self.lanes, self.wide = core.lanes, core.lanes * choice.blocks
+    def __init__(self, read: Read, work: Matmul, choice: Choice, machine: Machine) -> None:
+        self.read, self.work, self.choice, self.machine = read, work, choice, machine
+        self.lanes, self.wide = machine.lanes, machine.lanes * choice.blocks
         self.rows, self.columns, self.inner = work.rows.extent, work.columns.extent, work.inner.extent
         self.groups = -(-self.columns // self.wide)
         self.analyzer = Analyzer()
@@ -71,7 +71,7 @@ class _Dense:
         self.arguments = []
         for param in read.params:
             packed = work.weight is not None and param.same_as(work.weight)
-            shape = weight_shape(work, choice, core.lanes) if packed else shape_of(param)
+            shape = weight_shape(work, choice, machine.lanes) if packed else shape_of(param)
             self.arguments.append(ir.arg(param.name, ir.buffer(shape, str(param.dtype))))
 
     def emit(self) -> None:
@@ -192,7 +192,7 @@ class _Dense:
         def add(row: Expr, x: Expr, k: Expr) -> None:
             sums.add(row, lambda place, lane: x * right(k, place * lanes + bind(analyzer, lane, lanes)))
 
-        if self.core.form == "lanes":
+        if self.machine.operand == "lane":
             for start, count, width in tiles(self.inner, lanes):
                 inputs = ir.alloc_buffer((size * width,), self.dtype)
                 with sums.loops([count], width, analyzer) as (block,):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolchain.backends.packed.algorithms.choice import Choice, Order
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.matmul import Matmul
 
 _PIECES = 16  # parallel pieces from which on the rows need not be cut: four for each of four cores
@@ -14,54 +14,54 @@ _CHAINS = 8
 _LOADS = 0.1  # what a load adds to a multiply-add's time: measured, 1 x 14 takes a tenth longer than 2 x 14
 
 
-def dense_tile(work: Matmul, core: Core) -> Choice:
+def dense_tile(work: Matmul, machine: Machine) -> Choice:
     """Return how a product is computed."""
-    vectors = -(-work.columns.extent // core.lanes)
+    vectors = -(-work.columns.extent // machine.lanes)
 
     def cost(blocks: int) -> float:
         """Vectors computed, those of the padding too, by what one of them takes."""
-        rows = min(work.rows.extent, _limit(core, blocks))
+        rows = min(work.rows.extent, _limit(machine, blocks))
         sums = blocks * rows
         waiting = max(1, _CHAINS / sums)
         return -(-vectors // blocks) * blocks * waiting * (1 + _LOADS * (blocks + rows) / sums)
 
     blocks = min(range(1, min(4, vectors) + 1), key=cost)
-    return _choice(work, core, blocks, _limit(core, blocks), "channels")
+    return _choice(work, machine, blocks, _limit(machine, blocks), "channels")
 
 
-def candidates(work: Matmul, core: Core) -> list[Choice]:
+def candidates(work: Matmul, machine: Machine) -> list[Choice]:
     """Return the ways to compute a product, the default first."""
-    found = [dense_tile(work, core)]
+    found = [dense_tile(work, machine)]
     orders: tuple[Order, ...] = ("channels", "rows")
     for blocks in (4, 3, 2, 1):
-        for limit in (_limit(core, blocks), _limit(core, blocks) - 2):
-            found += [_choice(work, core, blocks, limit, order) for order in orders if limit > 0]
-    return [choice for choice in dict.fromkeys(found) if legal(choice, work, core)]
+        for limit in (_limit(machine, blocks), _limit(machine, blocks) - 2):
+            found += [_choice(work, machine, blocks, limit, order) for order in orders if limit > 0]
+    return [choice for choice in dict.fromkeys(found) if legal(choice, work, machine)]
 
 
-def legal(choice: Choice, work: Matmul, core: Core) -> bool:
+def legal(choice: Choice, work: Matmul, machine: Machine) -> bool:
     """Whether a choice computes a product."""
     return (
         choice == Choice("dense", choice.blocks, choice.columns, choice.rows, order=choice.order)
-        and 1 <= choice.blocks <= -(-work.columns.extent // core.lanes)
-        and 1 <= choice.columns <= min(work.rows.extent, _limit(core, choice.blocks))
-        and choice.blocks * (choice.columns + 1) < core.registers
+        and 1 <= choice.blocks <= -(-work.columns.extent // machine.lanes)
+        and 1 <= choice.columns <= min(work.rows.extent, _limit(machine, choice.blocks))
+        and choice.blocks * (choice.columns + 1) < machine.registers
         and choice.rows >= 1
     )
 
 
-def _limit(core: Core, blocks: int) -> int:
+def _limit(machine: Machine, blocks: int) -> int:
     """Rows of a tile that leave registers for the operands."""
-    if core.form == "lanes":  # a register of each row's inputs too
-        return max(1, min(8, (core.registers - blocks - 1) // (blocks + 1)))
-    return min(14, (core.registers - blocks - 1) // blocks)
+    if machine.operand == "lane":  # a register of each row's inputs too
+        return max(1, min(8, (machine.registers - blocks - 1) // (blocks + 1)))
+    return min(14, (machine.registers - blocks - 1) // blocks)
 
 
-def _choice(work: Matmul, core: Core, blocks: int, limit: int, order: Order) -> Choice:
+def _choice(work: Matmul, machine: Machine, blocks: int, limit: int, order: Order) -> Choice:
     rows = work.rows.extent
     columns = -(-rows // -(-rows // limit))
     tiles = -(-rows // columns)
-    pieces = work.batch.extent * -(-work.columns.extent // (core.lanes * blocks))
+    pieces = work.batch.extent * -(-work.columns.extent // (machine.lanes * blocks))
     steps = tiles if pieces >= _PIECES else max(1, tiles * pieces // _PIECES)
     if work.weight is None:
         steps = max(steps, min(tiles, _REPACKED))

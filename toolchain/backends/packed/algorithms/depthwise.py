@@ -7,10 +7,10 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, shares
 from toolchain.backends.packed.loops.endings import store_all
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr, Read
 
@@ -28,11 +28,13 @@ def pack_weight(weight: Array, conv: Convolution, lanes: int) -> Array:
     return np.ascontiguousarray(np.moveaxis(blocked, 1, -1))
 
 
-def depthwise(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
+def depthwise(
+    read: Read, conv: Convolution, choice: Choice, layouts: Layouts, machine: Machine
+) -> tirx.PrimFunc:
     """Return the packed function of a depthwise convolution, epilogue included."""
 
     def body() -> None:
-        emitter = Emitter(read, conv, layouts, weight_shape(conv, core.lanes), core.lanes)
+        emitter = Emitter(read, conv, layouts, weight_shape(conv, machine.lanes), machine.lanes)
         analyzer = emitter.analyzer
         outer = list(conv.out[:-1])
         rows = choice.rows if outer and outer[-1] % choice.rows == 0 else 1

@@ -24,12 +24,12 @@ from tvm.tirx.script.builder import ir
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.taps import halo, inside
 from toolchain.backends.packed.algorithms.tile import merged
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, places, shares, when
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.prefetch import prefetch_share
 from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, Read
@@ -67,15 +67,17 @@ def _merge(weight: Array, conv: Convolution, lanes: int) -> Array:
     return wide.reshape(groups * co, ci, *conv.kernel)[: conv.co]
 
 
-def direct(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
+def direct(
+    read: Read, conv: Convolution, choice: Choice, layouts: Layouts, machine: Machine
+) -> tirx.PrimFunc:
     """Return the packed function of a convolution, epilogue included."""
 
     def body() -> None:
         source = layouts[read.parameter(conv.x)]
-        input_lanes = core.lanes if source is None else source.lanes
-        shape = weight_shape(conv, choice, core.lanes, input_lanes)
-        emitter = Emitter(read, conv, layouts, shape, core.lanes, halo(conv, choice))
-        _Direct(emitter, conv, choice, core, input_lanes).pieces()
+        input_lanes = machine.lanes if source is None else source.lanes
+        shape = weight_shape(conv, choice, machine.lanes, input_lanes)
+        emitter = Emitter(read, conv, layouts, shape, machine.lanes, halo(conv, choice))
+        _Direct(emitter, conv, choice, machine, input_lanes).pieces()
 
     return build(body)
 
@@ -102,9 +104,9 @@ class _Pass:
 
 class _Direct:
     def __init__(
-        self, emitter: Emitter, conv: Convolution, choice: Choice, core: Core, input_lanes: int
+        self, emitter: Emitter, conv: Convolution, choice: Choice, machine: Machine, input_lanes: int
     ) -> None:
-        self.emitter, self.conv, self.choice, self.core = emitter, conv, choice, core
+        self.emitter, self.conv, self.choice, self.machine = emitter, conv, choice, machine
         self.input_lanes, self.analyzer = input_lanes, emitter.analyzer
         self.groups, self.inner = (int(extent) for extent in emitter.weight.shape[:2])
         whole = choice.depth and self.inner % choice.depth == 0
@@ -154,7 +156,7 @@ class _Direct:
 
     def tile(self, at: _Place, part: _Pass | None) -> None:
         """Emit one tile."""
-        emitter, lanes = self.emitter, self.core.lanes
+        emitter, lanes = self.emitter, self.machine.lanes
         count = self.depth * self.input_lanes * prod(self.conv.kernel)
         sums = Sums(self.choice.blocks, at.columns, lanes, emitter.dtype, count)
         totals = sums.totals
@@ -172,7 +174,7 @@ class _Direct:
                 totals,
                 at.columns,
                 lambda place, column, lane: self._index(at, place, column, lane),
-                loop=self.core.form == "broadcast",
+                loop=self.machine.operand == "memory",
             )
         if part is not None:
             with when(part.number < self.passes - 1):
@@ -180,7 +182,7 @@ class _Direct:
 
     def _each(self, at: _Place, do: Callable[[int, Expr, list[Expr]], None]) -> None:
         """Emit something for every vector of the tile: its block, its place there, its logical index."""
-        lanes = self.core.lanes
+        lanes = self.machine.lanes
         for place in range(self.choice.blocks):
             with ir.unroll(0, at.columns) as column, ir.vectorized(0, lanes) as lane:
                 bind(self.analyzer, column, at.columns)
@@ -189,7 +191,7 @@ class _Direct:
 
     def _index(self, at: _Place, place: Expr | int, column: Expr, lane: Expr) -> list[Expr]:
         """Return the logical index of a lane of a vector of the tile."""
-        channel = (at.group * self.choice.blocks + place) * self.core.lanes + lane
+        channel = (at.group * self.choice.blocks + place) * self.machine.lanes + lane
         return [at.n, channel, *self._output(at, column)]
 
     def _output(self, at: _Place, column: Expr) -> list[Expr]:
@@ -208,16 +210,16 @@ class _Direct:
         return [each * stride + tap * dilation + start for each, tap, stride, dilation, start in axes]
 
     def _load(self, at: _Place, block: Expr, spatial: list[Expr], channel: Expr | int) -> Expr:
-        group = self.analyzer.simplify(at.group // (self.groups // merged(self.conv, self.core.lanes)[0]))
+        group = self.analyzer.simplify(at.group // (self.groups // merged(self.conv, self.machine.lanes)[0]))
         return tirx.BufferLoad(self.emitter.x, [at.n, group * self.inner + block, *spatial, channel])
 
     def _reduce(self, at: _Place, sums: Sums, part: _Pass | None) -> None:
         """Add up the products of the tile, of one pass or of all input blocks."""
-        if self.core.form == "lanes" and self.input_lanes == 1 and not self.choice.flat and part is None:
+        if self.machine.operand == "lane" and self.input_lanes == 1 and not self.choice.flat and part is None:
             self._reduce_row(at, sums)
             return
         conv, analyzer, vector = self.conv, self.analyzer, self.input_lanes
-        by_lane = self.core.form == "lanes"
+        by_lane = self.machine.operand == "lane"
         inputs = ir.alloc_buffer((at.columns * vector,), self.emitter.dtype) if by_lane else None
         # With one lane the taps are outside: LLVM unrolls the inner loops, and what neighbouring taps
         # share would be kept in registers that there are not (3 channels, 3x3 stride 2: 0.46 for 0.13 ms).
@@ -260,8 +262,8 @@ class _Direct:
             self._where_inside(at, taps),
         ):
             row = self._read_at(at.row, taps)
-            for start in range(0, length, self.core.lanes):
-                with ir.vectorized(0, min(self.core.lanes, length - start)) as lane:
+            for start in range(0, length, self.machine.lanes):
+                with ir.vectorized(0, min(self.machine.lanes, length - start)) as lane:
                     value = self._load(at, block, [*row, first + start + lane], 0)
                     ir.buffer_store(inputs, value, [start + lane])
             with ir.unroll(0, wide) as tap, ir.unroll(0, at.columns) as column:
@@ -270,7 +272,7 @@ class _Direct:
 
     def _multiply(self, at: _Place, sums: Sums, column: Expr, x: Expr, weight: Sequence[Expr | int]) -> None:
         """Add to all blocks of a column what an input is there multiplied with."""
-        lanes, packed = self.core.lanes, self.emitter.weight
+        lanes, packed = self.machine.lanes, self.emitter.weight
         sums.add(column, lambda place, lane: x * packed[(at.group, *weight, place * lanes + lane)])
 
     def _where_inside(self, at: _Place, taps: list[Expr]) -> AbstractContextManager[None]:
@@ -280,7 +282,7 @@ class _Direct:
 
     def _fetch(self, at: _Place, part: _Pass | None, step: list[Expr]) -> None:
         """Ask for this step's share of the next pass's weights."""
-        if part is None or not self.core.fetches:
+        if part is None or not self.machine.prefetches:
             return
         extents = [self.depth, *self.conv.kernel, self.input_lanes][: len(step)]
         count, index = prod(extents), tirx.const(0, "int32")

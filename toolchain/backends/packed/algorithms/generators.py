@@ -10,9 +10,9 @@ from tvm import tirx
 
 from toolchain.backends.packed.algorithms import dense, depthwise, direct, interleaved, taps, winograd
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read
 from toolchain.backends.packed.recognise.transposed import Transposed
@@ -33,8 +33,8 @@ class Generator:
         Zeros that the function wants around its packed input; None: it works on plain values.
     """
 
-    function: Callable[[Read, Any, Choice, Layouts, Core], tirx.PrimFunc]
-    weight: Callable[[Array, Any, Choice, Core, int], Array]
+    function: Callable[[Read, Any, Choice, Layouts, Machine], tirx.PrimFunc]
+    weight: Callable[[Array, Any, Choice, Machine, int], Array]
     halo: Callable[[Any, Choice], tuple[int, ...]] | None
 
 
@@ -45,31 +45,33 @@ def _pads(conv: Convolution | Transposed, _choice: Choice) -> tuple[int, ...]:
 GENERATORS: dict[str, Generator] = {
     "direct": Generator(
         direct.direct,
-        lambda weight, conv, choice, core, inputs: direct.pack_weight(
-            weight, conv, choice, core.lanes, inputs
+        lambda weight, conv, choice, machine, inputs: direct.pack_weight(
+            weight, conv, choice, machine.lanes, inputs
         ),
         taps.halo,
     ),
     "depthwise": Generator(
         depthwise.depthwise,
-        lambda weight, conv, _choice, core, _inputs: depthwise.pack_weight(weight, conv, core.lanes),
+        lambda weight, conv, _choice, machine, _inputs: depthwise.pack_weight(weight, conv, machine.lanes),
         _pads,
     ),
     "winograd": Generator(
         winograd.winograd,
-        lambda weight, conv, choice, core, _inputs: winograd.pack_weight(weight, conv, choice, core.lanes),
+        lambda weight, conv, choice, machine, _inputs: winograd.pack_weight(
+            weight, conv, choice, machine.lanes
+        ),
         lambda conv, choice: winograd.halo(conv, choice.tile),
     ),
     "interleaved": Generator(
         interleaved.interleaved,
-        lambda weight, work, choice, core, inputs: interleaved.pack_weight(
-            weight, work, choice, core.lanes, inputs
+        lambda weight, work, choice, machine, inputs: interleaved.pack_weight(
+            weight, work, choice, machine.lanes, inputs
         ),
         _pads,
     ),
     "dense": Generator(
         dense.dense,
-        lambda weight, work, choice, core, _inputs: dense.pack_weight(weight, work, choice, core.lanes),
+        lambda weight, work, choice, machine, _inputs: dense.pack_weight(weight, work, choice, machine.lanes),
         None,
     ),
 }

@@ -16,11 +16,11 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, tiles, when
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr, Read
 from toolchain.backends.packed.recognise.transposed import Phase, Transposed
 
@@ -55,14 +55,18 @@ def pack_weight(weight: Array, work: Transposed, choice: Choice, lanes: int, inp
     return np.ascontiguousarray(np.stack(chosen))
 
 
-def interleaved(read: Read, work: Transposed, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
+def interleaved(
+    read: Read, work: Transposed, choice: Choice, layouts: Layouts, machine: Machine
+) -> tirx.PrimFunc:
     """Return the packed function of a transposed convolution, epilogue included."""
 
     def body() -> None:
         source = layouts[read.parameter(work.x)]
-        input_lanes = core.lanes if source is None else source.lanes
-        shape = weight_shape(work, choice, core.lanes, input_lanes)
-        _Interleaved(Emitter(read, work, layouts, shape, core.lanes), work, choice, core, input_lanes).emit()
+        input_lanes = machine.lanes if source is None else source.lanes
+        shape = weight_shape(work, choice, machine.lanes, input_lanes)
+        _Interleaved(
+            Emitter(read, work, layouts, shape, machine.lanes), work, choice, machine, input_lanes
+        ).emit()
 
     return build(body)
 
@@ -105,12 +109,12 @@ class _Place:
 
 class _Interleaved:
     def __init__(
-        self, emitter: Emitter, work: Transposed, choice: Choice, core: Core, input_lanes: int
+        self, emitter: Emitter, work: Transposed, choice: Choice, machine: Machine, input_lanes: int
     ) -> None:
-        self.emitter, self.work, self.choice, self.core = emitter, work, choice, core
-        self.input_lanes, self.lanes, self.analyzer = input_lanes, core.lanes, emitter.analyzer
+        self.emitter, self.work, self.choice, self.machine = emitter, work, choice, machine
+        self.input_lanes, self.lanes, self.analyzer = input_lanes, machine.lanes, emitter.analyzer
         self.groups = int(emitter.weight.shape[0])
-        self.inputs, self.shared = _inputs(work, choice.blocks * core.lanes, input_lanes)
+        self.inputs, self.shared = _inputs(work, choice.blocks * machine.lanes, input_lanes)
 
     def emit(self) -> None:
         """Emit all rows: one of every phase is a parallel piece."""
@@ -164,7 +168,7 @@ class _Interleaved:
             spatial = [self._output(axis, place, at.phase) for axis, place in places]
             return [at.n, (at.group * blocks + block) * lanes + lane, *spatial]
 
-        loop = self.core.form == "broadcast"
+        loop = self.machine.operand == "memory"
         store_all(self.emitter, sums.totals, at.columns, index, loop=loop)
 
     def _sum(self, at: _Place, sums: Sums) -> None:
@@ -180,7 +184,7 @@ class _Interleaved:
             ]
             return tirx.BufferLoad(emitter.x, [at.n, block, *spatial, channel])
 
-        by_lane = self.core.form == "lanes"
+        by_lane = self.machine.operand == "lane"
         inputs = ir.alloc_buffer((at.columns * input_lanes,), emitter.dtype) if by_lane else None
         extents = [self.inputs, *(each.taps for each in at.phase)]
         with sums.loops(extents, input_lanes, analyzer) as (block, *taps):

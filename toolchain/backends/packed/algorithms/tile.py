@@ -16,7 +16,7 @@ from dataclasses import replace
 from math import prod
 
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 _WIDEST = 14  # columns; a row of 28 sums leaves LLVM no registers to hold (see above)
@@ -26,16 +26,7 @@ _FEW = 1024  # places of an image up to which passes pay: 5 % at 28x28, from 56x
 _PIECES = 4  # per thread, so that a busy core holds up no more than a quarter of its share
 _STAYS = 256 << 10  # bytes of weights that are taken to lie in the second cache from run to run
 _SECOND = 1 << 20  # bytes of weights that stay in the second cache while rows and images go by
-# Bytes of a pass's weights: they share the first cache (48 or 32 KB, and 32 KB on ARM) with the rest.
-_PASS = {"broadcast": 18 << 10, "lanes": 16 << 10}
 _SHORTEST = 64  # products per sum of a pass, to pay for bringing the sum from the output and back
-# Blocks of a tile, the best first.
-_BLOCKS = {
-    ("broadcast", 32): (2, 3, 5),
-    ("broadcast", 16): (2, 3, 5),
-    ("broadcast", 8): (2, 3, 5),
-    ("broadcast", 4): (4, 2, 3),
-}
 
 
 def merged(conv: Convolution, lanes: int) -> tuple[int, int, int]:
@@ -55,62 +46,53 @@ def merged(conv: Convolution, lanes: int) -> tuple[int, int, int]:
     return 1, conv.ci, conv.co
 
 
-def direct_tile(conv: Convolution, core: Core) -> Choice:
+def direct_tile(conv: Convolution, machine: Machine) -> Choice:
     """Return how a convolution is computed directly."""
-    count = _output_blocks(conv, core)
-    blocks = next((each for each in _BLOCKS.get((core.form, core.lanes), (2, 3)) if count % each == 0), 1)
-    return _direct(conv, core, blocks, _limit(conv, core, blocks))
+    count = _output_blocks(conv, machine)
+    blocks = next((each for each in machine.tiles.blocks if count % each == 0), 1)
+    return _direct(conv, machine, blocks, _limit(conv, machine, blocks))
 
 
-def depthwise_tile(conv: Convolution, core: Core) -> Choice:
+def depthwise_tile(conv: Convolution, machine: Machine) -> Choice:
     """Return how a depthwise convolution is computed; on x86 4 to 14 columns measured alike."""
-    pieces = conv.batch * -(-conv.co // core.lanes)
-    limit = 8
-    if core.form == "lanes":
-        plain, other = (4, 2) if core.registers == 16 else (8, 4) if core.doubled else (14, 7)
-        # LLVM unrolls a loop over two tiles, and for armv7 computes them at the same time.
-        short = conv.out[-1] <= (7 if core.registers == 32 else 14)
-        limit = other if short or conv.stride[-1] > 1 else plain
-    rows = _rows(conv, core, pieces, _ROWS_OF_PASSES)
+    pieces = conv.batch * -(-conv.co // machine.lanes)
+    plain, other = machine.tiles.depthwise
+    limit = other if conv.out[-1] <= machine.tiles.short or conv.stride[-1] > 1 else plain
+    rows = _rows(conv, machine, pieces, _ROWS_OF_PASSES)
     return Choice("depthwise", columns=min(limit, conv.out[-1]), rows=rows)
 
 
-def widest(core: Core, blocks: int) -> int:
+def widest(machine: Machine, blocks: int) -> int:
     """Return the most columns of a tile whose sums stay in registers."""
-    if core.form == "lanes":  # inputs are held too: N R + R + N; 24 sums and more spill on aarch64
-        limit = (core.registers - blocks) // (blocks + 1)
-        return min(limit, (18 if core.registers == 32 else 8) // blocks or 1, 12)
-    return min(_WIDEST, (core.registers - 1 - blocks) // blocks)
+    limit = min(machine.tiles.columns, machine.columns(blocks))
+    return limit if machine.tiles.sums is None else min(limit, machine.tiles.sums // blocks or 1)
 
 
-def _limit(conv: Convolution, core: Core, blocks: int) -> int:
+def _limit(conv: Convolution, machine: Machine, blocks: int) -> int:
     """Return the most columns of a tile of a convolution, see `widest`."""
-    limit = widest(core, blocks)
-    if core.form == "lanes" and conv.ci // conv.groups >= core.lanes:
-        if prod(conv.kernel) == 1 and core.registers == 32 and not core.doubled:  # no other tap's inputs
-            return min(_WIDEST, (core.registers - blocks) // (blocks + 1), max(1, 20 // blocks))
-        if conv.kernel[-1] > 1 and conv.stride[-1] > 1 and core.registers == 16:
-            return min(limit, max(1, 6 // blocks))  # neighbouring taps share inputs, which LLVM then keeps
+    limit, tiles = widest(machine, blocks), machine.tiles
+    if conv.ci // conv.groups >= machine.lanes:
+        if tiles.pointwise is not None and prod(conv.kernel) == 1:
+            return min(_WIDEST, machine.columns(blocks), max(1, tiles.pointwise // blocks))
+        if tiles.strided is not None and conv.kernel[-1] > 1 and conv.stride[-1] > 1:
+            return min(limit, max(1, tiles.strided // blocks))
     return limit
 
 
-def _flattens(conv: Convolution, core: Core) -> bool:
-    """Whether a tile may go from the end of a row to the begin of the next.
-
-    The places of its columns are divisions, for which a Cortex-A9 calls a function.
-    """
+def _flattens(conv: Convolution, machine: Machine) -> bool:
+    """Whether a tile may go from the end of a row to the begin of the next, at the cost of divisions."""
     plain = prod(conv.kernel) == prod(conv.stride) == 1 and not any(conv.pads)
-    return core.form == "lanes" and core.registers == 32 and len(conv.out) == 2 and plain
+    return machine.tiles.flattens and len(conv.out) == 2 and plain
 
 
-def candidates(conv: Convolution, core: Core) -> list[Choice]:
+def candidates(conv: Convolution, machine: Machine) -> list[Choice]:
     """Return the direct choices that a tuner may measure, the default first."""
-    first = depthwise_tile(conv, core) if conv.depthwise else direct_tile(conv, core)
-    found = [first, *(_depthwise_space if conv.depthwise else _direct_space)(conv, core, first)]
-    return [choice for choice in dict.fromkeys(found) if legal(choice, conv, core)]
+    first = depthwise_tile(conv, machine) if conv.depthwise else direct_tile(conv, machine)
+    found = [first, *(_depthwise_space if conv.depthwise else _direct_space)(conv, machine, first)]
+    return [choice for choice in dict.fromkeys(found) if legal(choice, conv, machine)]
 
 
-def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
+def legal(choice: Choice, conv: Convolution, machine: Machine) -> bool:
     """Whether a choice computes a convolution, without spills."""
     if choice.algorithm != ("depthwise" if conv.depthwise else "direct") or choice.tile:
         return False
@@ -120,27 +102,27 @@ def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
         return False
     if conv.depthwise:
         plain = choice.blocks == 1 and choice.depth == 0 and not choice.flat
-        return plain and choice.columns <= min(_WIDEST, core.registers - 4)
+        return plain and choice.columns <= min(_WIDEST, machine.registers - 4)
     whole_rows = len(conv.out) == 2 and choice.columns % conv.out[-1] == 0
-    inner = _input_blocks(conv, core)
+    inner = _input_blocks(conv, machine)
     return (
-        _output_blocks(conv, core) % choice.blocks == 0
-        and choice.columns <= _limit(conv, core, choice.blocks)
-        and (whole_rows or not choice.flat or _flattens(conv, core))
+        _output_blocks(conv, machine) % choice.blocks == 0
+        and choice.columns <= _limit(conv, machine, choice.blocks)
+        and (whole_rows or not choice.flat or _flattens(conv, machine))
         and (choice.depth == 0 or (choice.depth < inner and inner % choice.depth == 0))
     )
 
 
-def _direct(conv: Convolution, core: Core, blocks: int, limit: int) -> Choice:
-    groups = conv.batch * (_output_blocks(conv, core) // blocks) * merged(conv, core.lanes)[0]
-    weights = core.size * prod(conv.kernel) * conv.co * conv.ci // conv.groups
+def _direct(conv: Convolution, machine: Machine, blocks: int, limit: int) -> Choice:
+    groups = conv.batch * (_output_blocks(conv, machine) // blocks) * merged(conv, machine.lanes)[0]
+    weights = machine.size * prod(conv.kernel) * conv.co * conv.ci // conv.groups
     large = len(conv.out) > 1 and conv.out[-2] >= _LARGE
     flat = len(conv.out) == 2 and 2 * conv.out[-1] <= limit
     columns = min(limit // conv.out[-1], conv.out[0]) * conv.out[-1] if flat else min(limit, conv.out[-1])
-    if _flattens(conv, core) and conv.out[-1] < 2 * limit and conv.out[-1] % limit:
+    if _flattens(conv, machine) and conv.out[-1] < 2 * limit and conv.out[-1] % limit:
         flat, columns = True, min(limit, prod(conv.out))
-    passes = core.fetches and weights >= _STAYS and prod(conv.out) <= _FEW
-    rows = 1 if flat else _rows(conv, core, groups, _ROWS_OF_PASSES if passes else _ROWS)
+    passes = machine.prefetches and weights >= _STAYS and prod(conv.out) <= _FEW
+    rows = 1 if flat else _rows(conv, machine, groups, _ROWS_OF_PASSES if passes else _ROWS)
     one = columns >= prod(conv.out) if flat else rows == 1 and columns >= conv.out[-1]
     return Choice(
         "direct",
@@ -149,56 +131,56 @@ def _direct(conv: Convolution, core: Core, blocks: int, limit: int) -> Choice:
         rows,
         order="rows" if (large or conv.batch > 1) and weights <= _SECOND else "channels",
         flat=flat,
-        depth=0 if one or not passes else _depth(conv, core, blocks),
+        depth=0 if one or not passes else _depth(conv, machine, blocks),
     )
 
 
-def _direct_space(conv: Convolution, core: Core, first: Choice) -> Iterator[Choice]:
+def _direct_space(conv: Convolution, machine: Machine, first: Choice) -> Iterator[Choice]:
     for blocks in (2, 3, 4, 5, 6, 1):
-        if _output_blocks(conv, core) % blocks == 0:
-            limit = _limit(conv, core, blocks)
+        if _output_blocks(conv, machine) % blocks == 0:
+            limit = _limit(conv, machine, blocks)
             for columns in (limit, limit - 1, limit - 2, limit // 2):
                 if columns >= 1:
-                    yield _direct(conv, core, blocks, columns)
+                    yield _direct(conv, machine, blocks, columns)
     yield replace(first, order="channels" if first.order == "rows" else "rows")
-    for depth in (0, first.depth // 2, 2 * first.depth, _depth(conv, core, first.blocks)):
+    for depth in (0, first.depth // 2, 2 * first.depth, _depth(conv, machine, first.blocks)):
         yield replace(first, depth=depth)
     for rows in (1, 2, 4, 7, 14, 28):
         yield replace(first, rows=rows)
 
 
-def _depthwise_space(conv: Convolution, _core: Core, first: Choice) -> Iterator[Choice]:
+def _depthwise_space(conv: Convolution, _core: Machine, first: Choice) -> Iterator[Choice]:
     for columns in (4, 5, 6, 7, 8, 10, 12, 14):
         yield replace(first, columns=min(columns, conv.out[-1]))
     for rows in (1, 2, 4, 7, 14, 28):
         yield replace(first, rows=rows)
 
 
-def _output_blocks(conv: Convolution, core: Core) -> int:
+def _output_blocks(conv: Convolution, machine: Machine) -> int:
     """Return the output blocks of one group."""
-    return -(-merged(conv, core.lanes)[2] // core.lanes)
+    return -(-merged(conv, machine.lanes)[2] // machine.lanes)
 
 
-def _input_blocks(conv: Convolution, core: Core) -> int:
+def _input_blocks(conv: Convolution, machine: Machine) -> int:
     """Return the input blocks of one group; 1 where channels are not packed."""
-    ci = merged(conv, core.lanes)[1]
-    return -(-ci // core.lanes) if ci >= core.lanes else 1
+    ci = merged(conv, machine.lanes)[1]
+    return -(-ci // machine.lanes) if ci >= machine.lanes else 1
 
 
-def _depth(conv: Convolution, core: Core, blocks: int) -> int:
+def _depth(conv: Convolution, machine: Machine, blocks: int) -> int:
     """Return how many input blocks' weights fit the first cache; 0: all, or too few to be worth it."""
-    count, taps = _input_blocks(conv, core), prod(conv.kernel)
-    block = core.size * taps * core.lanes * core.lanes * blocks
-    fit = max(1, _PASS[core.form] // block)
+    count, taps = _input_blocks(conv, machine), prod(conv.kernel)
+    block = machine.size * taps * machine.lanes * machine.lanes * blocks
+    fit = max(1, machine.near // block)
     depth = max(each for each in range(1, count + 1) if count % each == 0 and each <= fit)
-    return 0 if depth == count or depth * taps * core.lanes < _SHORTEST else depth
+    return 0 if depth == count or depth * taps * machine.lanes < _SHORTEST else depth
 
 
-def _rows(conv: Convolution, core: Core, others: int, most: int) -> int:
+def _rows(conv: Convolution, machine: Machine, others: int, most: int) -> int:
     """Return the rows of a piece: many, but enough pieces for every thread."""
     if len(conv.out) == 1:
         return 1
     height, above = conv.out[-2], others * prod(conv.out[:-2])
     fitting = [each for each in range(1, min(height, most) + 1) if height % each == 0]
-    enough = [each for each in fitting if above * (height // each) >= _PIECES * core.threads]
+    enough = [each for each in fitting if above * (height // each) >= _PIECES * machine.threads]
     return max(enough, default=1)

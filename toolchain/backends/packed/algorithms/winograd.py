@@ -18,11 +18,11 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.transforms import applied, matrices, points, sizes, summed
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, tiles, when
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch, prefetch_share
 from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, Read
@@ -73,12 +73,14 @@ def pack_weight(weight: Array, conv: Convolution, choice: Choice, lanes: int) ->
     return np.ascontiguousarray(ordered, dtype=np.float32)
 
 
-def winograd(read: Read, conv: Convolution, choice: Choice, layouts: Layouts, core: Core) -> tirx.PrimFunc:
+def winograd(
+    read: Read, conv: Convolution, choice: Choice, layouts: Layouts, machine: Machine
+) -> tirx.PrimFunc:
     """Return the packed function of a convolution that has `tiles_of` it, epilogue included."""
 
     def body() -> None:
-        shape = weight_shape(conv, choice, core.lanes)
-        _Winograd(Emitter(read, conv, layouts, shape, core.lanes), choice, core).emit()
+        shape = weight_shape(conv, choice, machine.lanes)
+        _Winograd(Emitter(read, conv, layouts, shape, machine.lanes), choice, machine).emit()
 
     return build(body)
 
@@ -116,8 +118,8 @@ class _Winograd:
     of the first block, then those of the next.
     """
 
-    def __init__(self, emitter: Emitter, choice: Choice, core: Core) -> None:
-        self.emitter, self.choice, self.core, self.tile = emitter, choice, core, choice.tile
+    def __init__(self, emitter: Emitter, choice: Choice, machine: Machine) -> None:
+        self.emitter, self.choice, self.machine, self.tile = emitter, choice, machine, choice.tile
         self.conv, self.lanes, self.analyzer = emitter.conv, emitter.lanes, emitter.analyzer
         self.points, self.taps = points(self.conv.kernel, self.tile), summed(self.conv.kernel, self.tile)
         self.matrices = list(map(matrices, self.tile, self.conv.kernel))
@@ -227,13 +229,13 @@ class _Winograd:
         lanes, weight, columns = self.lanes, self.emitter.weight, self.choice.columns
         products = Sums(self.choice.blocks, at.size, lanes, "float32", self.inner * self.taps * lanes)
         products.clear()
-        by_lane = self.core.form == "lanes"
+        by_lane = self.machine.operand == "lane"
         inputs = ir.alloc_buffer((at.size * lanes,), "float32") if by_lane else None
         with grid([self.taps, self.inner], self.analyzer) as (tap, block):
             step = tap * self.inner + block
             first = moved.place(block, at.turn * columns + tap * self.wide)
             if inputs is not None:
-                if self.core.fetches:
+                if self.machine.prefetches:
                     self._fetch(at, step)
                 with ir.unroll(0, at.size) as column, ir.vectorized(0, lanes) as lane:
                     value = moved.buffer[at.point, (first + column) * lanes + lane]
@@ -257,7 +259,7 @@ class _Winograd:
         """Ask for this step's share of the weights of the next point."""
         inner, wide = self.inner * self.taps * self.lanes, self.choice.blocks * self.lanes
         near, following = inner * wide * 4 <= _NEAR, at.point + 1
-        if self.core.form == "lanes":  # of its own rows, some twice: another running address costs more
+        if self.machine.operand == "lane":  # of its own rows, some twice: another running address costs more
             lines = -(-self.lanes * wide // LINE)
             share = -(-lines // at.turns)
             for line in range(share):

@@ -8,7 +8,7 @@ from toolchain.backends.packed.algorithms import winograd
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.cost import cost
 from toolchain.backends.packed.algorithms.transforms import points, summed
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 _ROWS = (1, 2, 4)  # rows of tiles of one parallel piece
@@ -22,45 +22,45 @@ _ERRORS = {
 _ERROR_BOUND = 1e-5  # of one layer: a hundredth of what the manifest tolerates of the network
 
 
-def winograd_tile(conv: Convolution, core: Core) -> Choice | None:
+def winograd_tile(conv: Convolution, machine: Machine) -> Choice | None:
     """Return the choice with the smallest estimate; None where winograd does not apply."""
     best: Choice | None = None
-    for choice in _space(conv, core, _blocks(conv, core)):
-        if best is None or cost(choice, conv, core).beats(cost(best, conv, core)):
+    for choice in _space(conv, machine, _blocks(conv, machine)):
+        if best is None or cost(choice, conv, machine).beats(cost(best, conv, machine)):
             best = choice
     return best
 
 
-def candidates(conv: Convolution, core: Core) -> list[Choice]:
+def candidates(conv: Convolution, machine: Machine) -> list[Choice]:
     """Return the ways to compute a convolution by winograd, the most promising first.
 
     Those that are estimated to take up to 1.5 times as long as the best.
     """
     found = [
-        (cost(choice, conv, core).seconds, place, choice)
+        (cost(choice, conv, machine).seconds, place, choice)
         for place, choice in enumerate(
-            choice for blocks in (4, 2, 1) for choice in _space(conv, core, blocks)
+            choice for blocks in (4, 2, 1) for choice in _space(conv, machine, blocks)
         )
     ]
     bound = 1.5 * min((seconds for seconds, _place, _choice in found), default=0.0)
     return list(dict.fromkeys(choice for seconds, _place, choice in sorted(found) if seconds <= bound))
 
 
-def legal(choice: Choice, conv: Convolution, core: Core) -> bool:
+def legal(choice: Choice, conv: Convolution, machine: Machine) -> bool:
     """Whether a choice computes a convolution, its input packed in full blocks.
 
     Not in float16: there the transforms would add more to the error than all else.
     """
     return (
         choice.algorithm == "winograd"
-        and core.dtype == "float32"
-        and conv.ci >= core.lanes
+        and machine.dtype == "float32"
+        and conv.ci >= machine.lanes
         and choice.tile in winograd.tiles_of(conv)
         and error(conv, choice.tile) <= _ERROR_BOUND
         and (conv.batch == 1 or choice.order == "rows" or summed(conv.kernel, choice.tile) == 1)
-        and 1 <= choice.blocks <= min(-(-conv.co // core.lanes), core.registers // 2)
-        and -(-conv.co // core.lanes) % choice.blocks == 0
-        and 1 <= choice.columns <= columns_limit(core, choice.blocks)
+        and 1 <= choice.blocks <= min(-(-conv.co // machine.lanes), machine.registers // 2)
+        and -(-conv.co // machine.lanes) % choice.blocks == 0
+        and 1 <= choice.columns <= columns_limit(machine, choice.blocks)
         and choice.rows >= 1
         and not choice.flat
         and choice.depth == 0
@@ -73,31 +73,26 @@ def error(conv: Convolution, tile: tuple[int, ...]) -> float:
     return _ERRORS[len(several), max(several)] * math.sqrt(conv.ci * summed(conv.kernel, tile) / 64)
 
 
-def columns_limit(core: Core, blocks: int) -> int:
+def columns_limit(machine: Machine, blocks: int) -> int:
     """Tiles whose sums the registers hold, beside the weights and the inputs."""
-    if core.form == "lanes":  # a register of each tile's inputs too
-        return max(
-            1,
-            (core.registers - blocks) // (blocks + 1)
-            - (core.registers > 16 and (blocks == 1 or core.doubled)),
-        )
-    return max(1, (core.registers - blocks - 1) // blocks)
+    spare = machine.tiles.spare
+    return max(1, machine.columns(blocks) - (spare == "all" or (spare == "narrow" and blocks == 1)))
 
 
-def _blocks(conv: Convolution, core: Core) -> int:
-    return 2 if -(-conv.co // core.lanes) % 2 == 0 else 1
+def _blocks(conv: Convolution, machine: Machine) -> int:
+    return 2 if -(-conv.co // machine.lanes) % 2 == 0 else 1
 
 
-def _space(conv: Convolution, core: Core, blocks: int) -> list[Choice]:
+def _space(conv: Convolution, machine: Machine, blocks: int) -> list[Choice]:
     found = []
-    limit = columns_limit(core, blocks)
+    limit = columns_limit(machine, blocks)
     for tile in winograd.tiles_of(conv):
         high, wide = (-(-out // m) for out, m in zip(conv.out, tile, strict=True))
         bands = [rows for rows in _ROWS if rows < high]
         found += [Choice("winograd", blocks, _even(rows * wide, limit), rows, tile) for rows in bands]
         whole = _even(conv.batch * high * wide, limit)
         found.append(Choice("winograd", blocks, whole, tile=tile, order="channels"))
-    return [choice for choice in found if legal(choice, conv, core)]
+    return [choice for choice in found if legal(choice, conv, machine)]
 
 
 def _even(count: int, limit: int) -> int:

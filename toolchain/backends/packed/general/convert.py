@@ -8,24 +8,24 @@ from tvm import te, tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.general.general import general
 from toolchain.backends.packed.general.transposing import applies, transposing
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.loops.emit import build, pieces, tiles
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Read, read
 
 
 def copy_function(
-    shape: Sequence[int], dtype: str, source: Layout | None, target: Layout | None, core: Core
+    shape: Sequence[int], dtype: str, source: Layout | None, target: Layout | None, machine: Machine
 ) -> tirx.PrimFunc:
     """Return the function that brings a value of a logical shape from one layout to another; None: plain."""
     if source is None and target is not None and target.lanes == 1 and not target.whole:
-        return _with_halo(shape, dtype, target, core)
+        return _with_halo(shape, dtype, target, machine)
     layout = target if source is None else source if target is None else None
     if layout is not None and applies(shape, layout):
-        return transposing(shape, dtype, layout, core, pack=source is None)
-    return general(_identity(shape, dtype), [source, target], core)
+        return transposing(shape, dtype, layout, machine, pack=source is None)
+    return general(_identity(shape, dtype), [source, target], machine)
 
 
 def _identity(shape: Sequence[int], dtype: str) -> Read:
@@ -34,7 +34,7 @@ def _identity(shape: Sequence[int], dtype: str) -> Read:
     return read(te.create_prim_func([source, result]))
 
 
-def _with_halo(shape: Sequence[int], dtype: str, layout: Layout, core: Core) -> tirx.PrimFunc:
+def _with_halo(shape: Sequence[int], dtype: str, layout: Layout, machine: Machine) -> tirx.PrimFunc:
     """Copy row by row: with one lane the general rule would copy number by number."""
     full = layout.shape(shape)[:-1]
     width = shape[-1]
@@ -56,7 +56,7 @@ def _with_halo(shape: Sequence[int], dtype: str, layout: Layout, core: Core) -> 
             def copy() -> None:
                 zeros(0, layout.before[-1])
                 moved = [place - before for place, before in zip(row, layout.before, strict=False)]
-                for start, many, size in tiles(width, core.lanes):
+                for start, many, size in tiles(width, machine.lanes):
                     with ir.serial(0, many) as step, ir.vectorized(0, size) as lane:
                         column = step * size + start + lane
                         value = source[(n, channel, *moved, column)]

@@ -12,18 +12,18 @@ from contextlib import suppress
 from tvm import tirx
 from tvm.sym import Analyzer
 
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.general.blocks import Packed
 from toolchain.backends.packed.general.plain import plain
 from toolchain.backends.packed.general.rowwise import rows_of, rowwise
 from toolchain.backends.packed.general.value import Value
 from toolchain.backends.packed.loops.emit import Layouts, build
 from toolchain.backends.packed.loops.memory import Memory
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import calls, inlined, substitute
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, shape_of
 
 
-def general(read: Read, layouts: Layouts, core: Core) -> tirx.PrimFunc:
+def general(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
     """Return a function's loops by the general rule.
 
     Raises
@@ -36,11 +36,11 @@ def general(read: Read, layouts: Layouts, core: Core) -> tirx.PrimFunc:
     rows = 0 if any(layouts) else rows_of(read, kept)
     if rows:
         with suppress(UnreadableError):
-            return rowwise(read, kept, rows, core)
+            return rowwise(read, kept, rows, machine)
     last = _lasts(read, kept)
 
     def body() -> None:
-        memory = Memory(read, layouts, core.lanes)
+        memory = Memory(read, layouts, machine.lanes)
         for stage in kept:
             if stage.buffer in last:
                 continue

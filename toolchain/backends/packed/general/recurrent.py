@@ -15,10 +15,10 @@ from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.loops.emit import build, tiles, when
 from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr
 from toolchain.models.recurrent.cell import Phase, buffers, phases
@@ -36,38 +36,38 @@ def recurrence_of(func: tirx.PrimFunc) -> Recurrence | None:
     return None if attribute is None else recurrence_from(str(attribute))
 
 
-def lanes_of(core: Core) -> int:
+def lanes_of(machine: Machine) -> int:
     """Return the float32 numbers of a vector: states and gates are never float16."""
-    return core.lanes * core.size // 4
+    return machine.lanes * machine.size // 4
 
 
-def vectors_of(of: Recurrence, phase: Phase, core: Core) -> int:
+def vectors_of(of: Recurrence, phase: Phase, machine: Machine) -> int:
     """Return how many vectors of units are computed at once."""
-    vectors = of.padded // lanes_of(core)
-    room = max(1, min(_CHAINS, core.registers // 2 if of.batch == 1 else _CHAINS // 4) // len(phase.gates))
+    vectors = of.padded // lanes_of(machine)
+    room = max(1, min(_CHAINS, machine.registers // 2 if of.batch == 1 else _CHAINS // 4) // len(phase.gates))
     return max(size for size in range(1, room + 1) if vectors % size == 0)
 
 
-def rows_of(of: Recurrence, core: Core) -> int:
+def rows_of(of: Recurrence, machine: Machine) -> int:
     """Return how many rows of the batch are computed at once."""
     if of.lengths:
         return 1
-    sums = max(len(phase.gates) * vectors_of(of, phase, core) for phase in phases(of))
-    most = max(1, (core.registers - sums - 1) // sums)
+    sums = max(len(phase.gates) * vectors_of(of, phase, machine) for phase in phases(of))
+    most = max(1, (machine.registers - sums - 1) // sums)
     return -(-of.batch // -(-of.batch // most))
 
 
-def pack_weight(weight: Array, of: Recurrence, core: Core) -> Array:
+def pack_weight(weight: Array, of: Recurrence, machine: Machine) -> Array:
     """Return R as the function reads it: all panels of a phase behind each other."""
     found = []
     for phase in phases(of):
-        wide = vectors_of(of, phase, core) * lanes_of(core)
+        wide = vectors_of(of, phase, machine) * lanes_of(machine)
         gates = weight[:, :, list(phase.gates), :].reshape(*weight.shape[:2], len(phase.gates), -1, wide)
         found.append(gates.transpose(0, 3, 1, 2, 4).ravel())
     return np.concatenate(found)
 
 
-def recurrent(of: Recurrence, core: Core, *, constant: bool) -> tirx.PrimFunc:
+def recurrent(of: Recurrence, machine: Machine, *, constant: bool) -> tirx.PrimFunc:
     """Return the function of a recurrence.
 
     Parameters
@@ -75,15 +75,15 @@ def recurrent(of: Recurrence, core: Core, *, constant: bool) -> tirx.PrimFunc:
     constant
         R is a constant, in the order of `pack_weight`; else it is read as it is.
     """
-    return build(lambda: _Recurrent(of, core, constant).emit())
+    return build(lambda: _Recurrent(of, machine, constant).emit())
 
 
 class _Recurrent:
     """The function under construction; `named`: its parameters."""
 
-    def __init__(self, of: Recurrence, core: Core, constant: bool) -> None:
-        self.of, self.core, self.constant = of, core, constant
-        self.lanes = lanes_of(core)
+    def __init__(self, of: Recurrence, machine: Machine, constant: bool) -> None:
+        self.of, self.machine, self.constant = of, machine, constant
+        self.lanes = lanes_of(machine)
         self.analyzer = Analyzer()
         shapes = {**of.parameters, **of.outputs}
         if constant:
@@ -93,12 +93,12 @@ class _Recurrent:
             for name, shape in shapes.items()
         }
         self.states = ("h", "c") if of.cell == "LSTM" else ("h",)
-        size = rows_of(of, core)
+        size = rows_of(of, machine)
         self.full, self.rest = divmod(of.batch, size)
         self.rows, self.bands = size, -(-of.batch // size)
         pieces = of.directions * self.bands
         work = size * of.gates * of.hidden * of.padded
-        self.shared = pieces < core.threads and work >= _SHARED
+        self.shared = pieces < machine.threads and work >= _SHARED
 
     def emit(self) -> None:
         """Emit all pieces."""
@@ -194,7 +194,7 @@ class _Recurrent:
         rows: int,
     ) -> None:
         of, lanes = self.of, self.lanes
-        vectors = vectors_of(of, phase, self.core)
+        vectors = vectors_of(of, phase, self.machine)
         groups = of.padded // (vectors * lanes)
         with self._groups(groups) as group:
             sums = Sums(len(phase.gates) * vectors, rows, lanes, _FLOAT, of.hidden)
@@ -226,7 +226,7 @@ class _Recurrent:
     ) -> Callable[[Expr, int, Expr], Expr]:
         """Return what reads R at a row, a vector of the sums and a lane."""
         of, lanes, r = self.of, self.lanes, self.named["r"]
-        vectors = vectors_of(of, phase, self.core)
+        vectors = vectors_of(of, phase, self.machine)
         wide = len(phase.gates) * vectors * lanes
         if self.constant:
             before = sum(len(each.gates) for each in phases(of)[:number])
@@ -249,7 +249,7 @@ class _Recurrent:
         def add(row: Expr, x: Expr, k: Expr) -> None:
             sums.add(row, lambda place, lane: x * weight(k, place, lane))
 
-        if self.core.form == "broadcast":
+        if self.machine.operand == "memory":
             with ir.serial(0, self.of.hidden) as k, ir.unroll(0, rows) as row:
                 add(row, state[row * padded + k], k)
             return

@@ -19,11 +19,11 @@ from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain import tvm_compat
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.general.value import Value
 from toolchain.backends.packed.loops.elementary import exp_to_one
 from toolchain.backends.packed.loops.emit import Layouts, build, grid, places
 from toolchain.backends.packed.loops.memory import CALL, SMALL, Memory
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import bind, calls, inlined, linear, substitute
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, Var, loads, shape_of
 
@@ -104,7 +104,7 @@ class _Memory(Memory):
         return tirx.BufferLoad(new, index[self.rows :] or [0])
 
 
-def rowwise(read: Read, kept: Sequence[Stage], rows: int, core: Core) -> tirx.PrimFunc:
+def rowwise(read: Read, kept: Sequence[Stage], rows: int, machine: Machine) -> tirx.PrimFunc:
     """Return the loops of a function of plain values whose stages go alike along its first `rows` axes.
 
     Raises
@@ -114,10 +114,10 @@ def rowwise(read: Read, kept: Sequence[Stage], rows: int, core: Core) -> tirx.Pr
     """
 
     def body() -> None:
-        memory, analyzer = _Memory(read, [None] * len(read.params), core.lanes, rows), Analyzer()
+        memory, analyzer = _Memory(read, [None] * len(read.params), machine.lanes, rows), Analyzer()
         shape = shape_of(read.output)[:rows]
         count, small = prod(shape), _cost(kept) < SMALL
-        each = count if small else -(-count // (_PIECES * core.threads))
+        each = count if small else -(-count // (_PIECES * machine.threads))
         with (ir.serial if small else ir.parallel)(0, -(-count // each)) as piece:
             begin = bind(analyzer, piece, -(-count // each)) * each
             for stage in kept:  # what rows need besides, they need one after the other

@@ -13,10 +13,10 @@ from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.loops.emit import build, places, when, zero_halo
 from toolchain.backends.packed.loops.memory import SMALL
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr
 
@@ -37,14 +37,18 @@ def _width(shape: Sequence[int], layout: Layout) -> int:
     return shape[-1] if any(layout.halo) else prod(shape[2:])
 
 
-def transposing(shape: Sequence[int], dtype: str, layout: Layout, core: Core, *, pack: bool) -> tirx.PrimFunc:
+def transposing(
+    shape: Sequence[int], dtype: str, layout: Layout, machine: Machine, *, pack: bool
+) -> tirx.PrimFunc:
     """Return the function that brings a plain value into a layout (`pack`), or back."""
-    return build(lambda: _Transposing(shape, dtype, layout, core, pack=pack).emit())
+    return build(lambda: _Transposing(shape, dtype, layout, machine, pack=pack).emit())
 
 
 class _Transposing:
-    def __init__(self, shape: Sequence[int], dtype: str, layout: Layout, core: Core, *, pack: bool) -> None:
-        self.layout, self.lanes, self.core, self.pack = layout, layout.lanes, core, pack
+    def __init__(
+        self, shape: Sequence[int], dtype: str, layout: Layout, machine: Machine, *, pack: bool
+    ) -> None:
+        self.layout, self.lanes, self.machine, self.pack = layout, layout.lanes, machine, pack
         self.n, self.channels, *self.spatial = shape
         self.analyzer = Analyzer()
         self.width = _width(shape, layout)
@@ -60,9 +64,9 @@ class _Transposing:
         space = [self.n, self.layout.blocks(self.channels), *rows]
         first, many = tirx.IntImm("int32", 0), tirx.IntImm("int32", self.width // lanes)
         # Without a halo there is one row: its squares are shared out.
-        cut = prod(rows) == 1 and self.width // lanes >= _PIECES * self.core.threads
+        cut = prod(rows) == 1 and self.width // lanes >= _PIECES * self.machine.threads
         if cut:
-            each = -(-(self.width // lanes) // (_PIECES * self.core.threads))
+            each = -(-(self.width // lanes) // (_PIECES * self.machine.threads))
             space.append(-(-(self.width // lanes) // each))
         count = prod(space)
         small = self.n * self.channels * prod(self.spatial) < SMALL

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import tvm
 from tvm import relax, tirx
 
-from toolchain.backends.packed.core import Core
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.plan import Choose
 from toolchain.backends.packed.network.rewrite import Made, rewrite
 
@@ -15,7 +15,7 @@ from toolchain.backends.packed.network.rewrite import Made, rewrite
 def alone(
     func: tirx.PrimFunc,
     call: relax.Call,
-    core: Core,
+    machine: Machine,
     choose: Choose,
     fallback: Callable[[str], tirx.PrimFunc],
 ) -> Made:
@@ -27,7 +27,7 @@ def alone(
         One of the network's calls of it: its constants count.
     """
     name = call.args[0].name_hint
-    return rewrite(_network(func, call, name), core, choose, fallback).made[name]
+    return rewrite(_network(func, call, name), machine, choose, fallback).made[name]
 
 
 def _network(func: tirx.PrimFunc, call: relax.Call, name: str) -> tvm.IRModule:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.general.general import general
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Read, UnreadableError, read
 from toolchain.backends.packed.recognise.split import parts
 from toolchain.backends.packed.recognise.work import Work
@@ -26,8 +26,8 @@ class Function:
 class Functions:
     """What the generators can make of a network's functions, by their names."""
 
-    def __init__(self, fused: tvm.IRModule, core: Core) -> None:
-        self.fused, self.core = fused, core
+    def __init__(self, fused: tvm.IRModule, machine: Machine) -> None:
+        self.fused, self.machine = fused, machine
         self._known: dict[str, Function | None] = {}
 
     def __getitem__(self, name: str) -> Function | None:
@@ -39,7 +39,7 @@ class Functions:
     def general(self, function: Read) -> bool:
         """Whether the general rule knows a function."""
         try:
-            general(function, [None] * len(function.params), self.core)
+            general(function, [None] * len(function.params), self.machine)
         except UnreadableError:
             return False
         return True

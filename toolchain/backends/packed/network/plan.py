@@ -15,9 +15,9 @@ from tvm.ir.expr import GenericConst
 
 from toolchain.backends.packed.algorithms.choice import GENERAL, Choice
 from toolchain.backends.packed.algorithms.generators import GENERATORS, Generator
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.general.recurrent import recurrence_of
 from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.concatenation import operands
 from toolchain.backends.packed.network.functions import Functions, called, variables
 from toolchain.backends.packed.recognise.convolution import Convolution
@@ -132,10 +132,10 @@ def packable(value: relax.Expr) -> bool:
     return images(value) and prod(extents(value)[2:]) > 1
 
 
-def plan(fused: tvm.IRModule, core: Core, choose: Choose) -> Plan:
+def plan(fused: tvm.IRModule, machine: Machine, choose: Choose) -> Plan:
     """Plan every call of the network's function `main`."""
-    functions = Functions(fused, core)
-    result = Plan(core.lanes)
+    functions = Functions(fused, machine)
+    result = Plan(machine.lanes)
     bindings = [binding for block in fused["main"].body.blocks for binding in block.bindings]
     outputs = _outputs(functions, bindings, fused["main"].body.body)
     for binding in bindings:

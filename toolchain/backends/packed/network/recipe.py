@@ -8,11 +8,11 @@ from tvm import tirx
 
 from toolchain.backends.packed.algorithms.choice import GENERAL, Choice
 from toolchain.backends.packed.algorithms.generators import GENERATORS
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.general.convert import copy_function
 from toolchain.backends.packed.general.general import general
 from toolchain.backends.packed.general.recurrent import recurrent
 from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Read
 from toolchain.backends.packed.recognise.work import Work
 from toolchain.models.recurrent.spec import Recurrence
@@ -24,7 +24,7 @@ class Computed:
 
     read: Read
     layouts: tuple[Layout | None, ...]
-    core: Core
+    machine: Machine
     choice: Choice = GENERAL
     work: Work | None = None
 
@@ -36,9 +36,9 @@ class Computed:
     def function(self) -> tirx.PrimFunc:
         """Return what the generator of the choice's algorithm makes."""
         if self.work is None:
-            return general(self.read, self.layouts, self.core)
+            return general(self.read, self.layouts, self.machine)
         generator = GENERATORS[self.choice.algorithm]
-        return generator.function(self.read, self.work, self.choice, self.layouts, self.core)
+        return generator.function(self.read, self.work, self.choice, self.layouts, self.machine)
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Moved:
     dtype: str
     source: Layout | None
     target: Layout | None
-    core: Core
+    machine: Machine
     arity = 2
 
     def function(self) -> tirx.PrimFunc:
         """Return the function that copies it."""
-        return copy_function(self.shape, self.dtype, self.source, self.target, self.core)
+        return copy_function(self.shape, self.dtype, self.source, self.target, self.machine)
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Recurring:
     """A recurrence; its recurrent weight is packed where it is constant."""
 
     recurrence: Recurrence
-    core: Core
+    machine: Machine
     constant: bool
     arity: int
 
     def function(self) -> tirx.PrimFunc:
         """Return the function that goes through the steps."""
-        return recurrent(self.recurrence, self.core, constant=self.constant)
+        return recurrent(self.recurrence, self.machine, constant=self.constant)

@@ -12,9 +12,9 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
-from toolchain.backends.packed.core import Core
 from toolchain.backends.packed.general.recurrent import pack_weight
 from toolchain.backends.packed.layout import Array, Layout, dense_layout
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.plan import (
     Call,
     Choose,
@@ -72,7 +72,7 @@ class Rewritten:
 
 def rewrite(
     fused: tvm.IRModule,
-    core: Core,
+    machine: Machine,
     choose: Choose,
     fallback: Callable[[str], tirx.PrimFunc],
     render: Render = generated,
@@ -88,14 +88,14 @@ def rewrite(
     render
         What stands for a generated function.
     """
-    return _Rewriter(core, plan(fused, core, choose), fallback, render).run(fused["main"])
+    return _Rewriter(machine, plan(fused, machine, choose), fallback, render).run(fused["main"])
 
 
 class _Rewriter:
     def __init__(
-        self, core: Core, planned: Plan, fallback: Callable[[str], tirx.PrimFunc], render: Render
+        self, machine: Machine, planned: Plan, fallback: Callable[[str], tirx.PrimFunc], render: Render
     ) -> None:
-        self.core, self.plan, self.fallback, self.render = core, planned, fallback, render
+        self.machine, self.plan, self.fallback, self.render = machine, planned, fallback, render
         self.builder = relax.BlockBuilder()
         self.plain: dict[relax.Var, relax.Expr] = {}
         self.packed: dict[relax.Var, relax.Expr] = {}
@@ -146,10 +146,10 @@ class _Rewriter:
         place = list(of.parameters).index("r")
         constant = isinstance(arguments[place], GenericConst)
         if constant:
-            arguments[place] = _constant(pack_weight(arguments[place].value.numpy(), of, self.core))
+            arguments[place] = _constant(pack_weight(arguments[place].value.numpy(), of, self.machine))
 
         def make() -> tirx.PrimFunc:
-            func = self.render(Recurring(of, self.core, constant, len(arguments) + _outputs(step)))
+            func = self.render(Recurring(of, self.machine, constant, len(arguments) + _outputs(step)))
             plain = [(None, argument) for argument in arguments]
             self.made[step.function] = Made(func, _parameters(step, plain))
             return func
@@ -171,7 +171,7 @@ class _Rewriter:
         layouts = (*(layout for layout, _value in operands), out)
 
         def make() -> tirx.PrimFunc:
-            func = self.render(Computed(step.read, layouts, self.core, step.choice, step.work))
+            func = self.render(Computed(step.read, layouts, self.machine, step.choice, step.work))
             self.made[step.function] = Made(func, _parameters(step, operands, out))
             return func
 
@@ -230,12 +230,12 @@ class _Rewriter:
             return None, _constant(value)
         if work.weight is not None and param.same_as(work.weight):
             lanes = 1 if isinstance(work, Matmul) else self.plan.layout(step.argument(work.x)).lanes
-            return None, _constant(generator.weight(value, work, step.choice, self.core, lanes))
+            return None, _constant(generator.weight(value, work, step.choice, self.machine, lanes))
         if isinstance(work, Matmul):
             return None, _constant(value)
         shape = shape_of(param)
         if len(shape) == len(work.out) + 2 and shape[1] == work.co:
-            layout = dense_layout(self.core.lanes, len(shape))
+            layout = dense_layout(self.machine.lanes, len(shape))
             return layout, _constant(layout.pack(value))
         return None, _constant(value)
 
@@ -272,7 +272,7 @@ class _Rewriter:
         self, name: str, value: relax.Var, source: Layout | None, target: Layout | None
     ) -> tvm.ir.GlobalVar:
         """Return the function that brings a value from one layout to another."""
-        moved = Moved(extents(value), str(value.ty.dtype), source, target, self.core)
+        moved = Moved(extents(value), str(value.ty.dtype), source, target, self.machine)
         return self._once((name, moved), name, lambda: self.render(moved))
 
     def _once(self, key: Any, name: str, make: Callable[[], tirx.PrimFunc]) -> tvm.ir.GlobalVar:

@@ -1,0 +1,103 @@
+"""The machines that code is generated for: a row for each kind of CPU.
+
+Registers: the architecture manuals. SSE and AVX2 have 16, AVX-512 and AArch64 32; armv7 has 16 quadword NEON
+registers. Tiles: `algorithms.tile` says how they were measured.
+
+Rates of x86 were measured on a Sapphire Rapids core at 2.6 GHz whose memory gives 16 GB/s, by the layers of
+ResNet-18 in the network (FMA peak 249 GFLOP/s, half of it with AVX2). Of these numbers only their proportions
+matter. ARM: a model, for nothing was run on silicon. aarch64: Cortex-A72 at 1.8 GHz, one vector of four FMAs
+a cycle at 95 %, four instructions per transformed vector, an rk3399's memory. armv7: Cortex-A9 at 650 MHz,
+two cycles per vector at 85 %, a Zynq's memory.
+
+64-bit ARM cores follow by themselves what is read in order, as weights are (Arm, "Cortex-A53" and "Cortex-A72
+Technical Reference Manual", "data prefetching"): there prefetching would be one more instruction in twenty.
+A Cortex-A9 does not see beyond its first cache, and has time for it: its products take two cycles each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from toolchain.backends.packed.machine import Machine, Rates, Tiles
+from toolchain.targets.target import BoardTarget
+
+SSE = Machine(
+    isa="sse",
+    vector=16,
+    registers=16,
+    operand="memory",
+    prefetches=True,
+    near=18 << 10,
+    cache=1 << 20,
+    rates=Rates(40e9, 3e9, 16e9, 1.8),
+    tiles=Tiles(blocks=(4, 2, 3), columns=14),
+)
+AVX2 = Machine(
+    isa="avx2",
+    vector=32,
+    registers=16,
+    operand="memory",
+    prefetches=True,
+    near=18 << 10,
+    cache=2 << 20,
+    rates=Rates(105e9, 7e9, 16e9, 1.8),
+    tiles=Tiles(blocks=(2, 3, 5), columns=14),
+)
+AVX512 = Machine(
+    isa="avx512",
+    vector=64,
+    registers=32,
+    operand="memory",
+    prefetches=True,
+    near=18 << 10,
+    cache=2 << 20,
+    rates=Rates(200e9, 9e9, 16e9, 1.8),
+    tiles=Tiles(blocks=(2, 3, 5), columns=14, transposed=14),
+)
+# More than 23 sums spill.
+AARCH64 = Machine(
+    isa="aarch64",
+    vector=16,
+    registers=32,
+    operand="lane",
+    prefetches=False,
+    near=16 << 10,
+    cache=1 << 20,
+    rates=Rates(13.7e9, 1.8e9, 4e9),
+    tiles=Tiles(
+        sums=18, pointwise=20, depthwise=(14, 7), short=7, transposed=8, flattens=True, spare="narrow"
+    ),
+)
+# For cores that issue in order LLVM unrolls loops further (getUnrollingPreferences in its
+# AArch64TargetTransformInfo.cpp): it computes two steps at a time, which takes more registers.
+AARCH64_IN_ORDER = replace(
+    AARCH64,
+    in_order=True,
+    tiles=replace(AARCH64.tiles, pointwise=None, depthwise=(8, 4), spare="all"),
+)
+ARMV7 = Machine(
+    isa="armv7",
+    vector=16,
+    registers=16,
+    operand="lane",
+    prefetches=True,
+    near=16 << 10,
+    cache=512 << 10,
+    rates=Rates(2.2e9, 0.4e9, 0.6e9),
+    # A division is a call of a function. LLVM computes two depthwise tiles of a loop at the same time.
+    tiles=Tiles(sums=8, strided=6, depthwise=(4, 2), short=14),
+)
+
+_X86 = {"x86-64-v4": AVX512, "x86-64-v3": AVX2}
+_IN_ORDER = {f"cortex-a{number}" for number in (34, 35, 53, 55, 510, 520)}
+
+
+def machine_of(target: BoardTarget) -> Machine:
+    """Return the machine that a target's code is generated for."""
+    if target.triple.startswith("x86_64"):
+        row = _X86.get(target.level, SSE)
+    elif target.triple.startswith("aarch64"):
+        row = AARCH64_IN_ORDER if target.cpu in _IN_ORDER else AARCH64
+    else:
+        row = ARMV7
+    return row.of(target.threads, target.dtype)
