@@ -9,7 +9,7 @@ import tvm
 from tests.backends.packed.single import Layer
 from tests.lowering.functions import Layer as Fused
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.direct import direct
+from toolchain.backends.packed.algorithms.direct.loops import direct
 from toolchain.backends.packed.algorithms.generators import GENERATORS
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.layout import Layout, dense_layout

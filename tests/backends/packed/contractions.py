@@ -10,7 +10,8 @@ import tvm
 from tvm import te, tirx, topi
 
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms import dense, interleaved
+from toolchain.backends.packed.algorithms.dense import loops as dense
+from toolchain.backends.packed.algorithms.interleaved import loops as interleaved
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine

@@ -19,7 +19,7 @@ from tests.backends.packed.contractions import CASES
 from tests.backends.packed.single import Case, Layer, ready
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.tile import depthwise_tile, direct_tile
+from toolchain.backends.packed.algorithms.direct.space import depthwise_tile, direct_tile
 from toolchain.backends.packed.general.recurrent import pack_weight, recurrent
 from toolchain.backends.packed.machine import Machine
 from toolchain.models.recurrent.activations import activations

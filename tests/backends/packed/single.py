@@ -10,8 +10,8 @@ import tvm
 from tvm import te, topi
 
 from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.direct.space import candidates
 from toolchain.backends.packed.algorithms.generators import GENERATORS
-from toolchain.backends.packed.algorithms.tile import candidates
 from toolchain.backends.packed.layout import Array, Layout, dense_layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution, convolution

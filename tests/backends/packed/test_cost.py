@@ -8,11 +8,12 @@ import numpy as np
 
 from tests.backends.packed.unbuffered import conv3x3
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms import direct, winograd
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.cost import Cost, cost
-from toolchain.backends.packed.algorithms.tile import direct_tile
-from toolchain.backends.packed.algorithms.winograd_tile import winograd_tile
+from toolchain.backends.packed.algorithms.direct import loops as direct
+from toolchain.backends.packed.algorithms.direct.space import direct_tile
+from toolchain.backends.packed.algorithms.winograd import loops as winograd
+from toolchain.backends.packed.algorithms.winograd.space import winograd_tile
 
 AVX512 = machines.AVX512.of(1)
 CONV = conv3x3(64, 64, 56)

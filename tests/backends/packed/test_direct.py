@@ -13,9 +13,9 @@ from tests.backends.packed.computed import MACHINES, named
 from tests.backends.packed.single import Case, Layer, spread, wrong
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.direct import pack_weight, weight_shape
-from toolchain.backends.packed.algorithms.taps import halo
-from toolchain.backends.packed.algorithms.tile import direct_tile
+from toolchain.backends.packed.algorithms.direct.loops import pack_weight, weight_shape
+from toolchain.backends.packed.algorithms.direct.space import direct_tile
+from toolchain.backends.packed.algorithms.direct.taps import halo
 from toolchain.backends.packed.machine import Machine
 
 DILATED = (

@@ -15,8 +15,9 @@ from tvm.sym import Analyzer
 from tests.backends.packed.computed import wrong
 from tests.backends.packed.contractions import A9, A72, AVX2, WIDE, Product, seeded
 from tests.backends.packed.drawn import Conv, Excite, Gemm, Head, MatMul, Network, Pointwise, Window
-from toolchain.backends.packed.algorithms import dense, dense_tile
 from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.dense import loops as dense
+from toolchain.backends.packed.algorithms.dense import space as dense_tile
 from toolchain.backends.packed.algorithms.policy import candidates, legal
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import substitute

@@ -11,7 +11,7 @@ from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import GENERAL, Choice
 from toolchain.backends.packed.algorithms.cost import cost
 from toolchain.backends.packed.algorithms.policy import candidates, default_choice, legal, recorded_choice
-from toolchain.backends.packed.algorithms.winograd_tile import error
+from toolchain.backends.packed.algorithms.winograd.space import error
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.errors import ToolchainError

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.backends.packed.computed import MACHINES
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.tile import (
+from toolchain.backends.packed.algorithms.direct.space import (
     candidates,
     depthwise_tile,
     direct_tile,

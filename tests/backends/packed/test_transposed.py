@@ -15,9 +15,9 @@ from tests.backends.packed.computed import wrong
 from tests.backends.packed.contractions import A72, AVX2, TURNED, WIDE, Turned, seeded
 from tests.backends.packed.drawn import Conv, Network, Pointwise, Window
 from tests.backends.packed.drawn import Transposed as Layer
-from toolchain.backends.packed.algorithms import interleaved
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.interleaved_tile import interleaved_tile
+from toolchain.backends.packed.algorithms.interleaved import loops as interleaved
+from toolchain.backends.packed.algorithms.interleaved.space import interleaved_tile
 from toolchain.backends.packed.algorithms.policy import candidates, legal
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine

@@ -16,10 +16,10 @@ from tvm.relax.frontend.onnx import from_onnx
 
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms import winograd
 from toolchain.backends.packed.algorithms.choice import Choice, Order
-from toolchain.backends.packed.algorithms.transforms import applied, matrices, points, sizes, summed
-from toolchain.backends.packed.algorithms.winograd_tile import legal
+from toolchain.backends.packed.algorithms.winograd import loops as winograd
+from toolchain.backends.packed.algorithms.winograd.space import legal
+from toolchain.backends.packed.algorithms.winograd.transforms import applied, matrices, points, sizes, summed
 from toolchain.backends.packed.layout import Array, Layout, dense_layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution, convolution

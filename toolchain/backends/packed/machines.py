@@ -1,7 +1,7 @@
 """The machines that code is generated for: a row for each kind of CPU.
 
 Registers: the architecture manuals. SSE and AVX2 have 16, AVX-512 and AArch64 32; armv7 has 16 quadword NEON
-registers. Tiles: `algorithms.tile` says how they were measured.
+registers. Tiles: `algorithms.direct.space` says how they were measured.
 
 Rates of x86 were measured on a Sapphire Rapids core at 2.6 GHz whose memory gives 16 GB/s, by the layers of
 ResNet-18 in the network (FMA peak 249 GFLOP/s, half of it with AVX2). Of these numbers only their proportions

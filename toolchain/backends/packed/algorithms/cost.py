@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import prod
 
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.transforms import points, summed
+from toolchain.backends.packed.algorithms.winograd.transforms import points, summed
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 

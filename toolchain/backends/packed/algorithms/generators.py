@@ -8,8 +8,13 @@ from typing import Any
 
 from tvm import tirx
 
-from toolchain.backends.packed.algorithms import dense, depthwise, direct, interleaved, taps, winograd
+from toolchain.backends.packed.algorithms import depthwise
 from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.dense import loops as dense
+from toolchain.backends.packed.algorithms.direct import loops as direct
+from toolchain.backends.packed.algorithms.direct import taps
+from toolchain.backends.packed.algorithms.interleaved import loops as interleaved
+from toolchain.backends.packed.algorithms.winograd import loops as winograd
 from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.loops.emit import Layouts
 from toolchain.backends.packed.machine import Machine

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from toolchain.backends.packed.algorithms import dense_tile, interleaved_tile, tile, winograd_tile
 from toolchain.backends.packed.algorithms.choice import GENERAL, Choice, choice_from
 from toolchain.backends.packed.algorithms.cost import cost
+from toolchain.backends.packed.algorithms.dense import space as dense_tile
+from toolchain.backends.packed.algorithms.direct import space as tile
+from toolchain.backends.packed.algorithms.interleaved import space as interleaved_tile
+from toolchain.backends.packed.algorithms.winograd import space as winograd_tile
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.matmul import Matmul

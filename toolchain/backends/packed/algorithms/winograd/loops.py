@@ -17,7 +17,7 @@ from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.transforms import applied, matrices, points, sizes, summed
+from toolchain.backends.packed.algorithms.winograd.transforms import applied, matrices, points, sizes, summed
 from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, tiles, when
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch, prefetch_share

@@ -22,8 +22,8 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.taps import halo, inside
-from toolchain.backends.packed.algorithms.tile import merged
+from toolchain.backends.packed.algorithms.direct.space import merged
+from toolchain.backends.packed.algorithms.direct.taps import halo, inside
 from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, places, shares, when
 from toolchain.backends.packed.loops.endings import store_all

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from toolchain.backends.packed.algorithms import winograd
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.cost import cost
-from toolchain.backends.packed.algorithms.transforms import points, summed
+from toolchain.backends.packed.algorithms.winograd import loops as winograd
+from toolchain.backends.packed.algorithms.winograd.transforms import points, summed
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 

@@ -1,0 +1,1 @@
+"""Convolutions as they are written: sums over input channels and taps."""

@@ -1,0 +1,1 @@
+"""Transposed convolutions, as convolutions whose outputs interleave."""

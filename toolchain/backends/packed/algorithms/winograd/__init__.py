@@ -1,0 +1,1 @@
+"""Convolutions of fewer multiplications, by transforms of inputs, weights and outputs."""
