@@ -10,7 +10,7 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 MODEL ?= zoo:mobilenet
 OUT ?= build
-# Two at a time: more would measure each other. A file's tests share what they have built.
+# A file's tests share what they have built. Nothing is run again: a test that needs an idle machine is a bug.
 WORKERS ?= -n 2 --dist loadfile
 export PYTHON DEPS
 
@@ -45,13 +45,7 @@ build-%: venv ## compile MODEL into a bundle for board or class %, such as build
 
 test: venv servers ## what CI runs: linters, types, layers and the tests
 	@$(MAKE) -j2 lint runtimes
-	$(BIN)/python -m pytest --cache-clear $(WORKERS) -m "not full" $(PYTEST) || { [ $$? = 1 ] && $(MAKE) again; }
-
-# Deadlines are missed when two test files crowd two cores: what failed gets one run by itself, and both
-# results stay on the screen. What is broken fails again.
-.PHONY: again
-again:
-	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST)
+	$(BIN)/python -m pytest $(WORKERS) -m "not full" $(PYTEST)
 
 test-all: venv servers ## the tests and every network on every class; the result goes to docs/test-all.md
 	@$(MAKE) -j2 lint runtimes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,13 @@ os.environ.update(
     TOOLCHAIN_ENGINE="host",  # what images are there is no matter of most tests
     ORT_DISABLE_TELEMETRY="1",  # for tests that import onnxruntime themselves
 )
+
+# In the background (`nohup make test &`) both are ignored, and what a test starts would inherit that: no
+# Ctrl-C would end it. What is caught here is an ordinary signal in a child. Hanging up ends no tests here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda _number, _frame: None)
 
 
 def pytest_configure() -> None:

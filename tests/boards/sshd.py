@@ -69,7 +69,7 @@ class Sshd:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     child.send_signal(signal.SIGKILL)
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
 
 def _helper_programs() -> list[str]:

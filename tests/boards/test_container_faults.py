@@ -25,7 +25,7 @@ import pytest
 from tests.boards.proxy import proxy
 from tests.boards.sshd import make_key
 from tests.building.network import written
-from tests.rpc.peers import until
+from tests.waiting import until
 from toolchain.boards.edge_rt.status import statuses
 from toolchain.boards.emulation import containers, emulated
 from toolchain.boards.inventory.lookup import find_board, find_boards, local_board
@@ -85,7 +85,7 @@ class Bench:
         """Have its sshd read its files anew."""
         # It writes the file once it listens again.
         self.inside("pid=$(cat /run/sshd.pid) && rm /run/sshd.pid && kill -HUP $pid")
-        until(lambda: bool(self.inside("cat /run/sshd.pid 2>/dev/null || true")), 60)
+        until(lambda: bool(self.inside("cat /run/sshd.pid 2>/dev/null || true")))
 
     def command(self, *words: object) -> list[str]:
         return [sys.executable, "-m", "toolchain", *map(str, words)]
@@ -155,11 +155,11 @@ class Bench:
         long = ("--min-repeat-ms", 1000, "--repeat", 100)
         process = self.begin("bench", self.bundle, "--board", "box", *long)
         try:
-            until(lambda: any(" bench " in line for line in self.programs()), 30)
+            until(lambda: any(" bench " in line for line in self.programs()))
             yield process
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +199,7 @@ def tidy(bench: Bench) -> Iterator[None]:
     (bench.folder / FILE_NAME).write_text("")
     configuration.cache_clear()
     yield
-    until(lambda: bench.programs() == [] and bench.parts() == [], 20)
+    until(lambda: bench.programs() == [] and bench.parts() == [])
     assert lab.status() is None
     assert [p.cmdline() for p in psutil.Process().children(recursive=True) if _is_ours(p)] == []
 
@@ -244,7 +244,7 @@ def test_an_ssh_server_that_is_slow_is_waited_for_and_one_that_is_stuck_given_up
         begun = time.monotonic()
         with pytest.raises(ToolchainError, match=r"no SSH server answered within 1 s"):
             find_board("box").transport.run(["true"])
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 10
     finally:
         bench.inside("kill -CONT $(cat /run/sshd.pid)")
     assert bench.ended(slow) == Ended(0, "there\n", "")
@@ -265,7 +265,7 @@ def test_a_frozen_board_is_told_whatever_goes_on_and_delays_no_other(bench: Benc
             with bench.frozen():
                 begun = time.monotonic()
                 came = statuses([find_board("box"), local_board()])
-                assert next(came).name == "local" and time.monotonic() - begun < 2
+                assert next(came).name == "local" and time.monotonic() - begun < 7
                 for process in (measuring, running):
                     lost = bench.ended(process, NOTICED_S)
                     assert lost.code == 1
@@ -322,7 +322,7 @@ def test_a_board_that_is_frozen_while_it_is_tuned_is_waited_for(bench: Bench) ->
 
 def test_a_board_that_lost_its_power_is_told_and_goes_on_when_it_is_back(bench: Bench) -> None:
     running = bench.begin("board", "exec", "box", "--", "sh", "-c", "echo begun >&2; touch begun; sleep 100")
-    until(lambda: bench.inside(f"ls {ROOT}").count("begun") == 1, 30)
+    until(lambda: bench.inside(f"ls {ROOT}").count("begun") == 1)
     bench.engine.kill(bench.container)
     lost = bench.ended(running, NOTICED_S)
     assert lost.code == 1 and lost.says("board box: the connection was lost"), lost.err
@@ -395,7 +395,7 @@ def test_a_tunnel_that_is_cut_is_dug_again(bench: Bench) -> None:
             link.cut()
             until(lambda: lab.status().boards["far"].state == "away")
             assert lab.status().keys["local"] == FREE
-            until(lambda: lab.status().boards["far"].state == "serving", 30)
+            until(lambda: lab.status().boards["far"].state == "serving")
             assert lab.status().keys == {"local": FREE, "rk3399": FREE}
             assert not set(before) & set(bench.programs()), "one more server, and the old one stays"
         finally:
@@ -410,7 +410,7 @@ def test_two_hosts_take_turns_and_ctrl_c_lets_the_next_one_in(bench: Bench, tmp_
         refused = bench.ran(*bench.run_of("bench"), **other)
         assert refused.code == 1 and refused.says("board bench is busy: bench", "holds it", "--wait 60")
         waiting = bench.begin(*bench.run_of("bench"), "--wait", 60, **other)
-        until(lambda: any(" run " in line for line in bench.programs()), 30)
+        until(lambda: any(" run " in line for line in bench.programs()))
         measuring.send_signal(signal.SIGINT)
         ended = bench.ended(measuring, 10)
         assert ended.code == 130 and ended.says("interrupted")
@@ -425,7 +425,7 @@ def test_ctrl_c_during_an_upload_leaves_nothing(bench: Bench) -> None:
         before = bench.runs()
         link.rate = 1e4
         uploading = bench.begin(*bench.run_of("far"))
-        until(lambda: any("/lib/" in part for part in bench.parts()), 30)
+        until(lambda: any("/lib/" in part for part in bench.parts()))
         uploading.send_signal(signal.SIGINT)
         ended = bench.ended(uploading, 5)
     assert ended.code == 130 and ended.says("interrupted")

@@ -26,27 +26,29 @@ def transport(request: pytest.FixtureRequest, tmp_path: Path) -> Transport:
     return ssh
 
 
-class Timed(io.BytesIO):
-    """Remembers when it was first written to."""
+class Noticed(io.BytesIO):
+    """Makes a file when it is written to."""
 
-    first = 0.0
+    def __init__(self, sign: Path) -> None:
+        super().__init__()
+        self.sign = sign
 
     def write(self, data: object) -> int:
-        self.first = self.first or time.monotonic()
+        self.sign.touch()
         return super().write(data)  # type: ignore[arg-type]
 
 
-def live(transport: Transport, script: str, timeout: float = 20) -> tuple[int, Timed, Timed]:
-    out, errors = Timed(), Timed()
+def live(transport: Transport, script: str, timeout: float = 60) -> tuple[int, io.BytesIO, io.BytesIO]:
+    out, errors = io.BytesIO(), io.BytesIO()
     return run_live(transport, ["sh", "-c", script], out, errors, timeout), out, errors
 
 
-@pytest.mark.slow
-def test_output_comes_while_it_runs_and_the_code_at_its_end(transport: Transport) -> None:
-    code, out, errors = live(transport, "echo o; echo e >&2; sleep 1; echo more; echo last >&2; exit 3")
-    ended = time.monotonic()
-    assert (code, out.getvalue(), errors.getvalue()) == (3, b"o\nmore\n", b"e\nlast\n")
-    assert ended - out.first > 0.4 and ended - errors.first > 0.4
+def test_output_comes_while_it_runs_and_the_code_at_its_end(transport: Transport, tmp_path: Path) -> None:
+    out, errors = Noticed(tmp_path / "out"), Noticed(tmp_path / "errors")
+    until_seen = f"until [ -e {out.sign} ] && [ -e {errors.sign} ]; do sleep 0.02; done"
+    script = f"echo o; echo e >&2; {until_seen}; echo more; echo last >&2; exit 3"
+    assert run_live(transport, ["sh", "-c", script], out, errors, 60) == 3
+    assert (out.getvalue(), errors.getvalue()) == (b"o\nmore\n", b"e\nlast\n")
 
 
 def test_large_outputs_arrive_whole(transport: Transport) -> None:
@@ -55,9 +57,8 @@ def test_large_outputs_arrive_whole(transport: Transport) -> None:
 
 
 def test_its_input_has_ended_and_signals_are_told(transport: Transport) -> None:
-    begun = time.monotonic()
     code, out, _ = live(transport, "cat; echo done; kill -9 $$")
-    assert (code, out.getvalue()) == (-9, b"done\n") and time.monotonic() - begun < 5
+    assert (code, out.getvalue()) == (-9, b"done\n")
 
 
 @pytest.mark.slow  # it is asked kindly first
@@ -66,7 +67,7 @@ def test_it_ends_with_its_time_and_so_do_its_children(transport: Transport, scri
     begun = time.monotonic()
     with pytest.raises(DeadlineError, match=r"sh did not end within 0\.5 s and was killed"):
         live(transport, script, timeout=0.5)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 50
     there = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert "sleep 321" not in there.splitlines()
 
@@ -78,7 +79,7 @@ def test_a_reader_that_goes_ends_it(transport: Transport) -> None:
     begun = time.monotonic()
     with os.fdopen(writing, "wb", buffering=0) as closed, pytest.raises(BrokenPipeError):
         run_live(transport, ["yes"], closed, io.BytesIO(), 60)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 50
 
 
 def test_a_board_without_a_shell(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.transport import DeadlineError
 from toolchain.errors import MissingError, ToolchainError, UsageError
@@ -29,18 +30,12 @@ def board(tmp_path: Path) -> LocalTransport:
 
 def pids(board: LocalTransport) -> list[int]:
     file = board.root / "pids"
-    deadline = time.monotonic() + 60  # a Python starts first
-    while not (file.exists() and file.read_text().endswith("\n")):
-        assert time.monotonic() < deadline, "the command did not start"
-        time.sleep(0.01)
+    until(lambda: file.exists() and file.read_text().endswith("\n"), what="the start of the command")
     return [int(word) for word in file.read_text().split()]
 
 
 def assert_gone(numbers: list[int]) -> None:
-    deadline = time.monotonic() + 20
-    while alive := [n for n in numbers if Path(f"/proc/{n}").exists() and not _zombie(n)]:
-        assert time.monotonic() < deadline, f"still alive: {alive}"
-        time.sleep(0.01)
+    until(lambda: not any(Path(f"/proc/{n}").exists() and not _zombie(n) for n in numbers), what="their end")
 
 
 def _zombie(number: int) -> bool:
@@ -93,7 +88,7 @@ def test_at_the_deadline_the_whole_group_is_killed(board: LocalTransport) -> Non
     begun = time.monotonic()
     with pytest.raises(DeadlineError, match=r"sh did not end within 0.5 s"):
         board.run(["sh", "-c", STUBBORN], timeout=0.5)
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 30
     assert_gone(pids(board))
 
 
@@ -114,10 +109,8 @@ def test_a_spawned_process_ends_with_its_input(board: LocalTransport) -> None:
     process = board.spawn(["sh", "-c", "echo ready; cat; exit 7"])
     assert process.stdout.readline() == b"ready\n"
     assert process.poll() is None
-    begun = time.monotonic()
     process.close()
-    assert time.monotonic() - begun < 1, "it needed force"
-    assert process.poll() == 7
+    assert process.poll() == 7, "it needed force"
     process.close()
 
 
@@ -138,7 +131,7 @@ def test_a_spawned_process_deaf_to_everything_is_killed_with_its_children(
 def test_children_left_by_a_spawned_process_end_with_it(board: LocalTransport) -> None:
     process = board.spawn(["sh", "-c", "sleep 300 & echo $! > pids; exit 0"])
     numbers = pids(board)
-    assert process.wait(5) == 0
+    assert process.wait(60) == 0
     process.close()
     assert_gone(numbers)
 
@@ -160,7 +153,7 @@ def test_standard_error_of_a_spawned_process_goes_to_the_log(board: LocalTranspo
     log = tmp_path / "log"
     for word in ("one", "two"):
         process = board.spawn(["sh", "-c", f"echo {word} >&2"], log)
-        process.wait(5)
+        process.wait(60)
         process.close()
     assert log.read_text() == "one\ntwo\n"
 

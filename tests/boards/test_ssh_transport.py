@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.boards.sshd import Sshd, sshd
 from tests.boards.test_local_transport import STUBBORN, assert_gone, names
+from tests.waiting import until
 from toolchain.boards.ssh import scripts
 from toolchain.boards.ssh.remote import Script
 from toolchain.boards.ssh.transport import SshTransport
@@ -29,12 +30,9 @@ def root(ssh: SshTransport) -> Path:
     return Path(ssh.root)
 
 
-def pids(ssh: SshTransport, deadline_s: float = 60) -> list[int]:
+def pids(ssh: SshTransport) -> list[int]:
     file = root(ssh) / "pids"
-    deadline = time.monotonic() + deadline_s
-    while not (file.exists() and file.read_text().endswith("\n")):
-        assert time.monotonic() < deadline, "the command did not start"
-        time.sleep(0.01)
+    until(lambda: file.exists() and file.read_text().endswith("\n"), what="the start of the command")
     return [int(word) for word in file.read_text().split()]
 
 
@@ -87,7 +85,7 @@ def test_at_the_deadline_the_whole_group_is_killed(ssh: SshTransport) -> None:
     begun = time.monotonic()
     with pytest.raises(DeadlineError, match=r"sh did not end within 0.5 s"):
         ssh.run(["sh", "-c", STUBBORN], timeout=0.5)
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 30
     assert_gone(pids(ssh))
     assert ssh.run(["true"]).returncode == 0
 
@@ -112,10 +110,8 @@ def test_a_spawned_process_ends_with_its_input(ssh: SshTransport) -> None:
     process = ssh.spawn(["sh", "-c", "echo ready; cat; exit 7"])
     assert process.stdout.readline() == b"ready\n"
     assert process.poll() is None
-    begun = time.monotonic()
     process.close()
-    assert time.monotonic() - begun < 1, "it needed force"
-    assert process.poll() == 7
+    assert process.poll() == 7, "it needed force"
     process.close()
 
 
@@ -135,7 +131,7 @@ def test_a_spawned_process_deaf_to_everything_is_killed_with_its_children(
 def test_children_left_by_a_spawned_process_end_with_it(ssh: SshTransport) -> None:
     process = ssh.spawn(["sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $! > pids; exit 0"])
     numbers = pids(ssh)
-    assert process.wait(5) == 0
+    assert process.wait(60) == 0
     process.close()
     assert_gone(numbers)
 
@@ -144,7 +140,7 @@ def test_standard_error_of_a_spawned_process_goes_to_the_log(ssh: SshTransport, 
     log = tmp_path / "log"
     for word in ("one", "two"):
         process = ssh.spawn(["sh", "-c", f"echo {word} >&2"], log)
-        process.wait(5)
+        process.wait(60)
         process.close()
     assert log.read_text() == "one\ntwo\n"
 
@@ -220,7 +216,7 @@ def test_a_key_is_installed_once(ssh: SshTransport) -> None:
     file.write_text("ssh-rsa AAAA no newline")
     for _ in range(2):
         with Script(ssh._connected(), scripts.INSTALL_KEY, ssh.root, "ssh-ed25519 B me") as script:
-            assert script.wait(10) == 0
+            assert script.wait(60) == 0
     assert file.read_text() == "ssh-rsa AAAA no newline\nssh-ed25519 B me\n"
 
 

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
 import pytest
 
 from tests.cli.conftest import Toolchain
+from tests.waiting import until
 from toolchain.cli import failures, output
 from toolchain.errors import CheckError, MissingError, ToolchainError, UsageError
 
@@ -125,15 +125,27 @@ def test_a_signal_ends_a_command_and_what_it_started(number: int, code: int, tmp
         assert process.stderr
         process.stderr.readline()  # it has begun to look around, in processes of its own
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        deadline = time.monotonic() + 10
-        while not (started := children.read_text().split()) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: bool(children.read_text().split()))
+        started = children.read_text().split()
         process.send_signal(number)
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == code
     assert out == "" and "Traceback" not in err
-    while any(Path(f"/proc/{pid}").exists() for pid in started) and time.monotonic() < deadline:
-        time.sleep(0.01)  # killed, and dying
-    assert started and not any(Path(f"/proc/{pid}").exists() for pid in started)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))  # killed, and dying
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_in_the_background_an_ignored_signal_stays_ignored(number: int) -> None:
+    """As `nohup toolchain …` or `toolchain … &` in a script has it: the work outlives the terminal."""
+    code = (
+        "import click, os\n"
+        "from toolchain.cli import failures\n"
+        f"command = click.Command('it', callback=lambda: os.kill(os.getpid(), {int(number)}))\n"
+        "raise SystemExit(failures.run(command, []))\n"
+    )
+    command = [sys.executable, "-c", code]
+    ignoring = ["sh", "-c", f"trap '' {int(number)}; exec \"$@\"", "sh", *command]
+    assert subprocess.run(ignoring, check=False, timeout=60).returncode == 0
+    assert subprocess.run(command, check=False, timeout=60).returncode == 128 + number

@@ -78,7 +78,7 @@ def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_not(
     with scratch_folder() as ours:
         assert (theirs / "sub" / "file").exists()
         holder.send_signal(signal.SIGKILL)
-        holder.wait(10)
+        holder.wait(60)
         with scratch_folder():
             assert ours.exists() and not theirs.exists()
     assert files(temporary) == []

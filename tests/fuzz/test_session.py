@@ -198,7 +198,7 @@ def harness() -> Iterator[Attempt]:
             finally:
                 process.stdin.close()  # type: ignore[union-attr]
                 try:
-                    process.wait(10)
+                    process.wait(60)
                 except subprocess.TimeoutExpired:
                     process.kill()
 

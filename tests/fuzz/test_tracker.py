@@ -24,7 +24,8 @@ import pytest
 from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.json_values import any_json
 from tests.fuzz.loop import Attempt, run
-from tests.rpc.peers import Peer, until
+from tests.rpc.peers import Peer
+from tests.waiting import until
 from toolchain.rpc import frames
 from toolchain.rpc.door import Door
 from toolchain.rpc.frames import HOST, MAGIC, Code
@@ -89,7 +90,7 @@ class Stranger:
     """A connection whose owner means no good."""
 
     def __init__(self, random: Random, port: int, *, at_a_door: bool) -> None:
-        self.connection = socket.create_connection((HOST, port), timeout=10)
+        self.connection = socket.create_connection((HOST, port), timeout=60)
         self.at_a_door = at_a_door
         # At the main port every program of the owner may be any server: the honest one's name is its own.
         keys = (
@@ -168,7 +169,7 @@ def harness() -> Iterator[Attempt]:
     tracker = Tracker()
 
     def do(work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, loop).result(20)
+        return asyncio.run_coroutine_threadsafe(work, loop).result(60)
 
     def attempt(random: Random) -> None:
         crowd = random.choice((MOST_STRANGERS, MOST_STRANGERS, CROWD))

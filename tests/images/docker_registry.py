@@ -52,4 +52,4 @@ def docker_registry(folder: Path, *, auth: str = "", tls: str = "") -> Iterator[
         yield port
     finally:
         process.kill()
-        process.wait(20)
+        process.wait(60)

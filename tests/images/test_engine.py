@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import docker
 import pytest
 
 from tests.images.docker_proxy import DockerProxy
+from tests.waiting import until
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.engine import IMAGE_LABEL, Engine, Wanted, answers, connect
 from toolchain.images.registry.archive import write_archive
@@ -133,10 +133,7 @@ def test_a_container_of_ours_is_limited_found_and_removed(engine: Engine, image:
         with pytest.raises(ToolchainError, match=f"edge-toolchain-test-{os.getpid()}"):
             engine.create(wanted(image, f"edge-toolchain-test-{os.getpid()}"))
         engine.start(made)
-        deadline = time.monotonic() + 20
-        while engine.state(made) != "exited":
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: engine.state(made) == "exited")
         assert "/nothing" in engine.log(made)
     finally:
         engine.remove(made)

@@ -80,7 +80,7 @@ def terminal(folder: Path, image: str) -> Iterator[Terminal]:
         yield Terminal(ours, process)
     finally:
         process.kill()
-        process.wait(20)
+        process.wait(60)
         os.close(ours)
 
 

@@ -23,6 +23,7 @@ import pytest
 
 from tests.images.docker_proxy import DockerProxy
 from tests.images.small_image import small_image
+from tests.waiting import until
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.images.engine import Engine, connect
 from toolchain.images.running.mounts import Mount
@@ -82,12 +83,11 @@ class Run:
 def run(engine: Engine, image: str, tmp_path: Path) -> Iterator[Run]:
     running = Run(engine, image, tmp_path)
     yield running
-    deadline = time.monotonic() + 10  # where somebody else removes it, that may not be done yet
-    while (left := running.containers()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    for container in left:
-        engine.remove(container)
-    assert not left
+    try:
+        until(lambda: not running.containers())  # where somebody else removes it, that may not be done yet
+    finally:
+        for container in running.containers():
+            engine.remove(container)
 
 
 def send(number: signal.Signals, after: float = 0.0) -> Callable[[], None]:
@@ -187,7 +187,7 @@ def test_ctrl_c_interrupts_the_command(run: Run) -> None:
     begun = time.monotonic()
     assert run(POLITE) == 130
     assert run.said == ["up", "cleaning"]
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 50
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -196,7 +196,7 @@ def test_a_second_ctrl_c_kills_it(run: Run) -> None:
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         run(STUBBORN)
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 50
 
 
 @pytest.mark.usefixtures("interruptible")

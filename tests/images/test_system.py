@@ -8,13 +8,12 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.waiting import until
 from toolchain.configuration.settings import cache_dir
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.catalogue import Image, image_named
@@ -136,19 +135,12 @@ def test_an_interrupted_build_ends_its_children(tmp_path: Path, number: signal.S
     )
     environment = {**os.environ, "PATH": f"{tool.parent}{os.pathsep}{os.environ['PATH']}"}
     with subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE) as owner:
-        _until((tmp_path / "pid").is_file)
+        until((tmp_path / "pid").is_file)
         owner.send_signal(number)
         owner.communicate(timeout=120)
     child = int((tmp_path / "pid").read_text())
-    _until(lambda: not psutil.pid_exists(child))
+    until(lambda: not psutil.pid_exists(child))
     assert list((tmp_path / "out").iterdir()) == []
-
-
-def _until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120  # a busy machine
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a tar at all" * 100])

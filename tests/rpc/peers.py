@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def running_tracker(*arguments: str) -> Iterator[int]:
             yield json.loads(process.stdout.readline())["port"]
         finally:
             process.terminate()
-            process.wait(timeout=10)
+            process.wait(timeout=60)
 
 
 class Peer(TrackerClient):
@@ -45,15 +45,7 @@ class Peer(TrackerClient):
 
 def raw(port: int) -> socket.socket:
     """Connect without a word."""
-    return socket.create_connection((frames.HOST, port), timeout=10)
-
-
-def until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
+    return socket.create_connection((frames.HOST, port), timeout=60)
 
 
 def listening(pids: set[int]) -> set[str]:

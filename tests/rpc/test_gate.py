@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.rpc import fake_server as fake
-from tests.rpc.peers import until
+from tests.waiting import until
 from toolchain.rpc import packets
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.gate import Gate
@@ -40,7 +40,7 @@ def gate(session: Callable[[socket.socket], None]) -> Iterator[tuple[Gate, list[
 @contextmanager
 def client(opened: Gate) -> Iterator[socket.socket]:
     """Greet as TVM's client does, and begin a session."""
-    with socket.create_connection((HOST, opened.port), timeout=10) as connection:
+    with socket.create_connection((HOST, opened.port), timeout=60) as connection:
         connection.sendall(struct.pack("<ii", packets.MAGIC, 8) + b"client:x")
         assert fake.receive(connection, 14)[8:] == b"server"
         connection.sendall(BEGIN)
@@ -94,7 +94,7 @@ def test_a_board_does_not_take_over_the_host(tmp_path: Path) -> None:
         assert len(told) == 1
         assert not marker.exists()
         with subprocess.Popen([sys.executable, "-c", CLIENT, str(port)], stderr=subprocess.DEVNULL) as client:
-            until(marker.exists, seconds=60)
+            until(marker.exists)
             client.kill()
         opened.close()
         opened.join()
@@ -141,7 +141,7 @@ def test_a_greeting_is_checked(greeting: bytes, told: str) -> None:
 
     with (
         gate(session) as (opened, said),
-        socket.create_connection((HOST, opened.port), timeout=10) as connection,
+        socket.create_connection((HOST, opened.port), timeout=60) as connection,
     ):
         connection.sendall(struct.pack("<ii", packets.MAGIC, 8) + b"client:x")
         rest(connection)
@@ -223,9 +223,9 @@ def test_a_server_that_is_not_there() -> None:
         raise ConnectionRefusedError("nobody")
 
     opened = Gate("board b: its server", nowhere, lambda _: None)
-    with socket.create_connection((HOST, opened.port), timeout=10) as connection:
+    with socket.create_connection((HOST, opened.port), timeout=60) as connection:
         assert connection.recv(1) == b""
     opened.close()
     opened.join()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((HOST, opened.port), timeout=10)
+        socket.create_connection((HOST, opened.port), timeout=60)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.rpc.peers import until
+from tests.waiting import until
 from toolchain.boards.emulation import containers, emulated
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.configuration.settings import configuration
@@ -80,11 +80,11 @@ def test_a_frozen_board_is_away_and_comes_back(container: str) -> None:
     lab.start([find_board("box")])
     subprocess.run(["docker", "pause", container], check=True, capture_output=True, timeout=60)
     try:
-        until(lambda: state() == "away", seconds=12)
+        until(lambda: state() == "away")
         assert lab.status().keys == {KEY: {"total": 0, "free": 0, "pending": 0}}
     finally:
         subprocess.run(["docker", "unpause", container], check=True, capture_output=True, timeout=60)
-    until(lambda: state() == "serving", seconds=20)
+    until(lambda: state() == "serving")
     assert lab.status().keys == {KEY: FREE}
     lab.stop()
     assert servers(container) == []

@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from tests.boards.sshd import Sshd, free_port, make_key, sshd
-from tests.rpc.peers import listening, until
+from tests.rpc.peers import listening
+from tests.waiting import until
 from toolchain.boards.inventory.lookup import find_boards, local_board
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError
@@ -90,7 +91,7 @@ def site(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         yield site
         running = lab_state.read_state(lab_state.folder())
         lab.stop()
-        assert running is None or running.supervisor.ends_within(5)
+        assert running is None or running.supervisor.ends_within(60)
         assert site.clients() == []
         until(lambda: site.servers() == [])
 
@@ -153,11 +154,11 @@ def test_a_board_that_is_silent_is_away_and_taken_in_again(site: Site) -> None:
     for process in frozen:
         process.suspend()
     try:
-        until(lambda: states()["one"] == "away", seconds=12)
+        until(lambda: states()["one"] == "away")
         for _ in range(5):  # all the while nobody else notices
             asked = time.monotonic()
             found = lab.status()
-            assert time.monotonic() - asked < 1
+            assert time.monotonic() - asked < 5
             assert found.keys == {"local": FREE, "x86_64": {"total": 0, "free": 0, "pending": 0}}
             assert "one" in found.boards["one"].reason
             open_session(HOST, started.port, "local", 30, 5)
@@ -166,7 +167,7 @@ def test_a_board_that_is_silent_is_away_and_taken_in_again(site: Site) -> None:
     finally:
         for process in frozen:
             process.resume()
-    until(all_serve, seconds=20)
+    until(all_serve)
     assert lab.status().keys["x86_64"] == FREE
 
 
@@ -176,7 +177,7 @@ def test_a_board_that_is_away_delays_nobody_and_says_why(site: Site) -> None:
     site.add("other", host_key=make_key(site.folder / "another"))
     begun = time.monotonic()
     started = lab.start(find_boards("x86_64"))
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 50
     assert started.boards["one"].state == "serving"
     assert "cannot reach" in started.boards["gone"].reason
     assert "host key" in started.boards["other"].reason

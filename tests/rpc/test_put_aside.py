@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rpc.peers import until
+from tests.waiting import until
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import local_board

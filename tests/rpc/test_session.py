@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.rpc.peers import Peer, until
+from tests.rpc.peers import Peer
+from tests.waiting import until
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.rpc import lab, session
@@ -46,7 +47,7 @@ def test_a_session_with_the_right_runtime(running: lab.Lab) -> None:
     assert json.loads(opened.get_function("edge.info")())["fingerprint"] == expected_fingerprint()
     assert lab.status().keys["local"] == {"total": 1, "free": 0, "pending": 0}
     del opened
-    until(lambda: lab.status().keys["local"]["free"] == 1, seconds=5)
+    until(lambda: lab.status().keys["local"]["free"] == 1)
 
 
 def test_a_runtime_of_another_version_is_refused(running: lab.Lab) -> None:
@@ -55,7 +56,7 @@ def test_a_runtime_of_another_version_is_refused(running: lab.Lab) -> None:
     assert expected_fingerprint() in caught.value.message
     assert "0" * 32 in caught.value.message
     assert "lab stop" in caught.value.hint
-    until(lambda: lab.status().keys["local"]["free"] == 1, seconds=5)  # the session is not kept
+    until(lambda: lab.status().keys["local"]["free"] == 1)  # the session is not kept
 
 
 def test_an_unknown_key_lists_the_known_ones(running: lab.Lab) -> None:
@@ -68,7 +69,7 @@ def test_no_free_server(running: lab.Lab) -> None:
     begun = time.monotonic()
     with pytest.raises(ToolchainError, match=r"no server of local became free within 0\.3 s .*free 0"):
         open_session(HOST, running.port, "local", 30, 0.3)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 25
     assert lab.status().keys["local"]["pending"] == 0
     del opened
 
@@ -89,7 +90,7 @@ def test_a_session_that_lasts_too_long_is_ended_by_the_server(running: lab.Lab) 
     time.sleep(1.2)
     with pytest.raises(Exception, match=r"\S"):
         opened.get_function("edge.info")()
-    until(lambda: lab.status().keys["local"]["free"] == 1, seconds=5)
+    until(lambda: lab.status().keys["local"]["free"] == 1)
 
 
 def test_a_server_that_does_not_answer(running: lab.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +111,7 @@ def test_a_server_that_has_gone(running: lab.Lab) -> None:
         begun = time.monotonic()
         with pytest.raises(ToolchainError, match="gone"):
             open_session(HOST, running.port, "gone", 30, 1)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 25
 
 
 def test_no_lab() -> None:
@@ -126,7 +127,7 @@ def test_a_server_that_is_not_edge_rt(running: lab.Lab) -> None:
 
     server = rpc.Server(HOST, tracker_addr=(HOST, running.port), key="python", silent=True)
     try:
-        until(lambda: "python" in lab.status().keys, seconds=30)
+        until(lambda: "python" in lab.status().keys)
         with pytest.raises(ToolchainError, match="python: the server there is not edge-rt"):
             open_session(HOST, running.port, "python", 30, 10)
     finally:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from tests.rpc.peers import until
 from tests.rpc.test_lab_ssh import Site
 from tests.rpc.test_lab_ssh import site as site  # a fixture
+from tests.waiting import until
 from toolchain.boards.inventory.lookup import find_boards
 from toolchain.errors import ToolchainError
 from toolchain.rpc import client, lab, session
@@ -69,4 +69,4 @@ def test_a_session_with_who_is_stopped(
     with pytest.raises(ToolchainError):
         session.open_session(HOST, started.port, "x86_64", timeout_s=30, wait_s=1)
     assert time.monotonic() - begun < 60
-    until(lambda: told in who_is_silent(HOST, started.port, "one"), seconds=30)
+    until(lambda: told in who_is_silent(HOST, started.port, "one"))

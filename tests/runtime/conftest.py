@@ -59,7 +59,7 @@ class Edge:
             assert ready["host"] == "127.0.0.1" and ready["port"] > 0
             yield process
             process.stdin.close()
-            assert process.wait(timeout=10) in (0, -signal.SIGKILL)
+            assert process.wait(timeout=60) in (0, -signal.SIGKILL)
         finally:
             process.kill()
             process.wait()

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.rpc.peers import until
+from tests.waiting import until
 from toolchain.configuration import settings as config
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.runtime import cache, ensure_runtime, expected_fingerprint, fingerprint
@@ -165,12 +165,12 @@ def test_a_build_that_is_cut_off_leaves_nothing_that_counts(
     process = subprocess.Popen(program, stderr=subprocess.DEVNULL, start_new_session=True)
     left: list[psutil.Process] = []
     try:
-        until(lambda: any("sleep" in words(child) for child in below(process.pid)), seconds=20)
+        until(lambda: any("sleep" in words(child) for child in below(process.pid)))
         left = below(process.pid)
         process.send_signal(end)
-        process.wait(timeout=20)
+        process.wait(timeout=60)
         if end == signal.SIGINT:
-            until(lambda: not any(alive(child) for child in left), seconds=5)
+            until(lambda: not any(alive(child) for child in left))
     finally:
         process.kill()
         process.wait()
@@ -183,7 +183,7 @@ def test_a_build_that_is_cut_off_leaves_nothing_that_counts(
         assert end == signal.SIGKILL, folder
     begin = time.monotonic()
     assert ensure_runtime("x86_64").program.is_file()
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 100
 
 
 def test_the_callers_compiler_flags_are_not_used(

@@ -73,7 +73,7 @@ class Server:
             grant = client.request("board", 20)
         assert grant
         key = f"client:{grant.match_key} -timeout=60".encode()
-        with socket.create_connection(self._address, timeout=20) as connection:
+        with socket.create_connection(self._address, timeout=60) as connection:
             connection.sendall(struct.pack("<ii", MAGIC, len(key)) + key)
             talk = Talk(connection)
             with talk._said:

@@ -74,7 +74,7 @@ def test_bench_ends_with_its_time_and_raises_the_number(native: Edge, dense: Cas
     begin = time.monotonic()
     code, answer = native("bench", *dense.arguments, *arguments)
     assert code == 0, answer
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 60
     assert 1 <= answer["runs"] < 100
     assert answer["number"] > 50
     assert answer["number"] * answer["times_ms"][0] >= 50 * 0.99

@@ -26,9 +26,10 @@ import pytest
 import tvm
 from tvm import relax, rpc
 
-from tests.rpc.peers import listening, running_tracker, until
+from tests.rpc.peers import listening, running_tracker
 from tests.runtime import networks
 from tests.runtime.conftest import Case, Edge, address_of
+from tests.waiting import until
 from toolchain.linking.architectures import architecture_of
 from toolchain.linking.zig import run_zig
 from toolchain.profiles import load_profile
@@ -128,7 +129,7 @@ def test_a_segfault_ends_the_session_alone(edge: Edge, state: Path, tracker: int
             module["crash"]()
         begin = time.monotonic()
         assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < 10
         assert process.poll() is None
 
 
@@ -161,8 +162,8 @@ def test_sessions_end_with_the_server(
         server.stdin.close()
     else:
         server.send_signal(getattr(signal, end))
-    assert server.wait(timeout=5) == (-9 if end == "SIGKILL" else 0)
-    thread.join(5)
+    assert server.wait(timeout=60) == (-9 if end == "SIGKILL" else 0)
+    thread.join(60)
     assert not thread.is_alive()
     until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
     if end == "SIGKILL":  # nobody was left to tidy up: the next server does
@@ -231,7 +232,7 @@ def test_a_timed_call_waits_for_the_lock(tracker: int, state: Path, dense: Case)
         machine.invoke_stateful("main")  # what is not timed does not wait
         threading.Thread(target=lambda: (timer("main"), done.set()), daemon=True).start()
         assert not done.wait(0.3)
-    assert done.wait(5)
+    assert done.wait(60)
 
 
 def relay(source: socket.socket, sink: socket.socket, held: threading.Event) -> None:
@@ -252,25 +253,25 @@ def test_a_client_that_stops_reading_holds_nobody_up(tracker: int) -> None:
         socket.create_connection((HOST, grant.port)) as server,
     ):
         connecting = pool.submit(
-            rpc.connect, HOST, between.getsockname()[1], grant.match_key, session_timeout=2
+            rpc.connect, HOST, between.getsockname()[1], grant.match_key, session_timeout=5
         )
         here, _ = between.accept()
         with here:
             pool.submit(relay, here, server, threading.Event())
             threading.Thread(target=relay, args=(server, here, deaf), daemon=True).start()
-            session = connecting.result(10)
+            session = connecting.result(60)
             session.upload(bytearray(32 << 20), "large.bin")
             deaf.set()
             download = pool.submit(session.download, "large.bin")
             try:
-                again = request(tracker)  # the timeout of two seconds has passed
+                again = request(tracker)  # the timeout of five seconds has passed
                 assert again.get_function("edge.fingerprint")() == expected_fingerprint()
             finally:
                 here.shutdown(socket.SHUT_RDWR)
                 server.shutdown(socket.SHUT_RDWR)
             # code=1 is RPCCode::kShutdown: so TVM says it where the cut falls between two messages.
             with pytest.raises(Exception, match=r"(?i)shutdown|close|reset|EOF|Recv|code=1$"):
-                download.result(10)
+                download.result(60)
 
 
 def test_a_tracker_that_never_finishes_is_left(native: Edge, state: Path) -> None:
@@ -309,13 +310,13 @@ def test_only_loopback_listens(server: subprocess.Popen[bytes]) -> None:
 
 def test_strangers_do_no_harm(server: subprocess.Popen[bytes], tracker: int) -> None:
     address = address_of(server)
-    with socket.create_connection(address, timeout=5) as other:
+    with socket.create_connection(address, timeout=60) as other:
         key = b"client:board:wrong"
         other.sendall(struct.pack("<ii", 0xFF271, len(key)) + key)
         assert struct.unpack("<i", other.recv(4)) == (MISMATCH,)
     lengths = [struct.pack("<ii", 0xFF271, length) for length in (-1, 0, 2**31 - 1)]
     for noise in (b"GET / HTTP/1.0\r\n\r\n", *lengths):
-        with socket.create_connection(address, timeout=5) as other:
+        with socket.create_connection(address, timeout=60) as other:
             other.sendall(noise)
             with contextlib.suppress(ConnectionResetError):
                 assert other.recv(4) == b""
@@ -331,7 +332,7 @@ def test_an_announced_message_costs_no_memory_and_has_a_limit(
             grant = client.request("board", wait_s=10)
         assert grant
         with (
-            socket.create_connection(address, timeout=10) as peer,  # not through the gate
+            socket.create_connection(address, timeout=60) as peer,  # not through the gate
             peer.makefile("rb") as said,
         ):
             key = f"client:{grant.match_key}".encode()
@@ -351,7 +352,7 @@ def test_an_announced_message_costs_no_memory_and_has_a_limit(
 
 def test_a_tracker_at_an_ipv6_address(native: Edge, state: Path) -> None:
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
-        listener.settimeout(10)
+        listener.settimeout(60)
         there = f"[::1]:{listener.getsockname()[1]}"
         arguments = ["serve", "--tracker", there, "--key", "board", "--state", str(state)]
         with subprocess.Popen([*native.command, *arguments], stdin=subprocess.PIPE) as process:
@@ -366,7 +367,7 @@ def test_a_tracker_at_an_ipv6_address(native: Edge, state: Path) -> None:
 def test_without_a_standard_input_it_ends(native: Edge, state: Path, tracker: int) -> None:
     arguments = ["serve", "--tracker", f"{HOST}:{tracker}", "--key", "board", "--state", str(state)]
     command = ["sh", "-c", 'exec "$0" "$@" <&-', *native.command, *arguments]
-    assert subprocess.run(command, stdout=subprocess.DEVNULL, timeout=10).returncode == 0
+    assert subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60).returncode == 0
 
 
 def test_it_registers_again_with_a_new_tracker(native: Edge, state: Path) -> None:

@@ -22,6 +22,7 @@ import pytest
 
 from tests.fuzz.frugal_tracker import FrugalTracker
 from tests.runtime.conftest import Edge
+from tests.waiting import until
 
 # As in CI. Elsewhere a user who is not root has no second user to be.
 needs_root = pytest.mark.skipif(
@@ -74,7 +75,7 @@ def as_user(uid: int, work: Callable[[], bytes]) -> bytes:
 def greet(address: tuple[str, int]) -> bytes:
     """Greet a server with a wrong key; return its answer, if it gives one."""
     try:
-        with socket.create_connection(address, timeout=20) as connection:
+        with socket.create_connection(address, timeout=60) as connection:
             connection.sendall(MAGIC)
             return connection.recv(4)
     except ConnectionError:
@@ -110,7 +111,7 @@ def serving(
                 assert tracker.introduction["secret"] == secret
                 yield Served(process, (ready["host"], ready["port"]), folder / "words")
                 process.stdin.close()
-                assert process.wait(10) == 0
+                assert process.wait(60) == 0
             finally:
                 process.kill()
 
@@ -167,17 +168,13 @@ def test_a_connection_that_was_left_is_not_roots(native: Edge, tmp_path: Path) -
             assert as_user(STRANGER, leave) == b"left"
         finally:
             served.process.send_signal(signal.SIGCONT)
-        deadline = time.monotonic() + 10
-        while not (said := served.words.read_text()):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-    assert "refused a connection from" in said
+        until(lambda: "refused a connection from" in served.words.read_text())
 
 
 def test_silent_ones_keep_nobody_waiting(native: Edge, tmp_path: Path) -> None:
     with serving(native.command, tmp_path) as served, contextlib.ExitStack() as silent:
         waiting = [
-            silent.enter_context(socket.create_connection(served.address, timeout=20)) for _ in range(40)
+            silent.enter_context(socket.create_connection(served.address, timeout=60)) for _ in range(40)
         ]
         begin = time.monotonic()
         assert greet(served.address) == MISMATCH
@@ -192,7 +189,7 @@ def test_a_strangers_tracker_does_not_learn_the_secret(native: Edge, tmp_path: P
         with contextlib.suppress(BaseException):
             become(STRANGER)
             own = socket.create_server((HOST, 0))
-            own.settimeout(20)
+            own.settimeout(60)
             os.write(writing, struct.pack("<i", own.getsockname()[1]))
             heard = b""
             for _ in range(2):

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.rpc.peers import until
+from tests.waiting import until
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import find_board

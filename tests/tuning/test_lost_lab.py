@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.rpc.peers import until
+from tests.waiting import until
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.errors import ToolchainError
 from toolchain.models.load import Model
@@ -70,7 +70,7 @@ def test_the_first_ctrl_c_ends_a_run_that_waits_for_a_held_board(model: Model, s
         interrupted = time.monotonic()
         thread.join()
         until(lambda: threading.active_count() < before + 1)
-        assert time.monotonic() - interrupted < 20
+        assert time.monotonic() - interrupted < 60
         assert lab.status().keys["local"]["pending"] == 0
     finally:
         del held

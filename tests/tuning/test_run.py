@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ import psutil
 import pytest
 
 from tests.building.network import written
+from tests.waiting import until
 from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import build
 from toolchain.errors import ToolchainError, UsageError
@@ -184,13 +184,6 @@ def _command(model: Path, *options: str) -> list[str]:
     ]
 
 
-def _wait(what: Callable[[], bool], deadline_s: float) -> None:
-    end = time.monotonic() + deadline_s
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_run_keeps_its_trials_and_leaves_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: signal.Signals
@@ -210,7 +203,7 @@ def test_interrupted_run_keeps_its_trials_and_leaves_no_process(
                 break
         mine = psutil.Process(child.pid).children(recursive=True)
         child.send_signal(sign)
-        child.wait(30)
+        child.wait(120)
     finally:
         child.kill()
         child.wait()
@@ -218,5 +211,5 @@ def test_interrupted_run_keeps_its_trials_and_leaves_no_process(
         assert child.returncode == 130
     with RecordStore(tmp_path / "data" / FILE_NAME) as store:
         assert len(store.all()) >= 3
-    _wait(lambda: not any(process.is_running() for process in mine), 30)
-    _wait(lambda: lab.status() is None, 30)
+    until(lambda: not any(process.is_running() for process in mine))
+    until(lambda: lab.status() is None)

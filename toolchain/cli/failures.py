@@ -37,7 +37,8 @@ _THIS_MACHINE = {
 def run(command: click.Command, arguments: Sequence[str]) -> int:
     """Run `command` and return the exit code of the process."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it: it stays so
+            signal.signal(number, _leave)
     as_json = "--json" in arguments
     with terminal.escaped_streams():
         with output.stdout_for_the_document() if as_json else nullcontext():

@@ -90,7 +90,7 @@ def test_removal_ends_what_runs_and_provisioning_brings_it_back(board: Board) ->
     time.sleep(1)
     assert serving.poll() is None
     assert unprovision(board).changed
-    serving.wait(10)
+    serving.wait(60)
     serving.close()
     with pytest.raises(ToolchainError, match="never made"):
         board.transport.run(["true"])

@@ -108,7 +108,7 @@ def test_removal_ends_what_runs_there_and_nothing_else(board: Board, small: Path
         unprovision(board)
         assert shell.poll() is None
         shell.kill()
-    assert ours.wait(5) == -9
+    assert ours.wait(60) == -9
     ours.close()
 
 
