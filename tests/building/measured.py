@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +22,14 @@ from toolchain.targets.target import target_for
 PROVENANCE = Provenance("run-1", "local", "f00d", "0.27", "0.1.14", "0.1.0")
 
 
-def add(store: RecordStore, task: Task, target: BuildFor, kind: str, payload: str) -> None:
+def add(
+    store: RecordStore, task: Task, target: BuildFor, kind: str, payload: str, excluded: str = ""
+) -> None:
     """Put a measured record of `task` for exactly this target into the store."""
     key = record_key(task.workload, target_for(target.profile), target.record_class)
     function = store.add_function(task.workload, task.name, function_json(task.func))
-    store.add(Record(key, function, kind, payload, f"{kind} {payload}"[:64], PROVENANCE, (1.0,)))
+    provenance = replace(PROVENANCE, excluded=excluded)
+    store.add(Record(key, function, kind, payload, f"{kind} {payload}"[:64], provenance, (1.0,)))
 
 
 def outputs_on_this_host(library: Path, model: Model, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:

@@ -1,6 +1,7 @@
 """A store of records that a disk, a program or a version has changed: read, or refused in a sentence.
 
-What is tried: changed bytes of the file, and rows whose values are of other types than are written.
+What is tried, on files of this version and of the one before: changed bytes of the file, and rows whose
+values are of other types than are written.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ import pytest
 from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.json_values import NUMBERS, WORDS
 from tests.fuzz.loop import Attempt, run
-from tests.records.samples import KEY, put
+from tests.records.samples import KEY, KINDS, put
 from toolchain.errors import ToolchainError
 from toolchain.records.lookup import lookup
-from toolchain.records.record import CPU, METASCHEDULE, Record
+from toolchain.records.record import Record
 from toolchain.records.rows import COLUMNS
 from toolchain.records.store import RecordStore
 
@@ -42,6 +43,7 @@ TIMES = (
     "x",
 )
 PAGE = 4096
+OLD = Path(__file__).parents[1] / "data" / "records" / "version-1.sqlite"
 
 
 def change_rows(random: Random, file: Path) -> None:
@@ -95,25 +97,25 @@ def harness() -> Iterator[Attempt]:
         with RecordStore(good) as store:
             for ms in (1.5, 2.5):
                 put(store, ms)
-            put(store, 0.0, run_ms=(), failure="timeout", kind=CPU)
+            put(store, 0.0, run_ms=(), failure="timeout", kind="cpu")
         with sqlite3.connect(good) as db:
             db.execute("PRAGMA journal_mode=DELETE")
         db.close()
-        whole = good.read_bytes()
+        written = (good.read_bytes(), OLD.read_bytes())
         file = Path(folder) / "x.sqlite"
 
         def attempt(random: Random) -> None:
             for name in ("x.sqlite-wal", "x.sqlite-shm", "x.sqlite-journal"):
                 Path(folder, name).unlink(missing_ok=True)
-            file.write_bytes(whole)
+            file.write_bytes(random.choice(written))
             random.choice((change_rows, change_bytes))(random, file)
             try:
                 with RecordStore(file, read_only=random.random() < 0.3) as store:
-                    for record in (*store.all(), *store.all(KEY), *store.top(KEY, 5)):
+                    for record in (*store.all(), *store.all(KEY), *store.top(KEY, KINDS, 5)):
                         check(record)
                     store.measured(KEY)
-                    hit = lookup(store, KEY, (METASCHEDULE,), shipped=None)
-                    assert hit is None or isinstance(hit.function, str), f"{hit}"
+                    hit = lookup(store, KEY, KINDS, shipped=None)
+                    assert hit is None or isinstance(hit.definition, str), f"{hit}"
             except ToolchainError as error:
                 assert os.fspath(file) in error.message, f"not a word of the file: {error}"
 

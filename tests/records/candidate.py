@@ -21,6 +21,7 @@ from tvm.target import Target
 
 from tests.records.matmul import matmul
 from tests.records.samples import PROVENANCE
+from toolchain.backends.tensorir.kinds import KINDS
 from toolchain.backends.tensorir.traces import (
     function_json,
     schedule_from,
@@ -28,9 +29,10 @@ from toolchain.backends.tensorir.traces import (
     trace_payload,
     traced,
 )
-from toolchain.records.key import RecordKey, workload_hash
+from toolchain.lowering.workload import workload_hash
+from toolchain.records.key import RecordKey
 from toolchain.records.lookup import lookup
-from toolchain.records.record import SCHEDULES, Record
+from toolchain.records.record import Record
 from toolchain.records.store import RecordStore
 
 TARGET = Target({"kind": "llvm", "mtriple": "x86_64-unknown-linux-gnu", "mcpu": "x86-64-v3", "num-cores": 2})
@@ -70,8 +72,8 @@ with RecordStore(Path(sys.argv[1])) as store:
         print(workload_hash(found.sch.mod["main"]))
     else:
         named = FUNC.with_attr("global_symbol", "fused_matmul")
-        hit = lookup(store, KEY, SCHEDULES)
-        scheduled = schedule_from(hit.record.payload, hit.function, named)
+        hit = lookup(store, KEY, KINDS)
+        scheduled = schedule_from(hit.record.payload, hit.definition, named)
         assert scheduled.attrs["global_symbol"] == "fused_matmul"
         assert not tvm_ffi.structural_equal(scheduled, named)
         assert store.measured(KEY) == {trace_digest(traced(hit.record.payload, FUNC).trace)}

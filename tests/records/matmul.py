@@ -8,7 +8,7 @@ from tvm import te
 from tvm.tirx import PrimFunc
 
 from toolchain.backends.tensorir.traces import function_json
-from toolchain.records.key import workload_hash
+from toolchain.lowering.workload import workload_hash
 
 
 def matmul(size: int) -> PrimFunc:

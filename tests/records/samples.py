@@ -9,6 +9,7 @@ from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
 
 KEY = RecordKey("00ff00ff00ff00ff", "x86_64-unknown-linux-gnu", "x86-64-v3", "x86-64-v3", 4, "x86_64")
+KINDS = ("metaschedule", "default")
 PROVENANCE = Provenance("run-1", "local", "f00d", "0.27", "0.1.14", "0.1.0", 3, "performance", 51.5)
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.records.samples import KEY, put
+from tests.records.samples import KEY, KINDS, put
 from toolchain.records.key import level_rank
 from toolchain.records.lookup import lookup
-from toolchain.records.record import SCHEDULES
+from toolchain.records.record import Record
 from toolchain.records.store import RecordStore
 
 OTHER_CPU = replace(KEY, cpu="znver4")
@@ -28,15 +28,15 @@ def store(tmp_path: Path):
 
 
 def test_nothing(store: RecordStore) -> None:
-    assert lookup(store, KEY, SCHEDULES) is None
+    assert lookup(store, KEY, KINDS) is None
 
 
 def test_an_exact_record_wins_over_faster_ones(store: RecordStore) -> None:
     exact = put(store, 9.0)
     for key in (OTHER_CPU, OTHER_THREADS, LOWER):
         put(store, 1.0, key=key)
-    hit = lookup(store, KEY, SCHEDULES)
-    assert (hit.record, hit.how, hit.shipped, hit.function) == (exact, "exact", False, "{}")
+    hit = lookup(store, KEY, KINDS)
+    assert (hit.record, hit.how, hit.shipped, hit.definition) == (exact, "exact", False, "{}")
 
 
 def test_then_another_cpu_or_threads_of_level_and_class(store: RecordStore) -> None:
@@ -44,7 +44,7 @@ def test_then_another_cpu_or_threads_of_level_and_class(store: RecordStore) -> N
     put(store, 8.0, key=OTHER_CPU)
     put(store, 1.0, key=LOWER)
     put(store, 1.0, key=replace(OTHER_CPU, board_class="rack"))
-    hit = lookup(store, KEY, SCHEDULES)
+    hit = lookup(store, KEY, KINDS)
     assert (hit.record, hit.how) == (near, "other-cpu-or-threads")
 
 
@@ -52,7 +52,7 @@ def test_then_the_nearest_lower_level(store: RecordStore) -> None:
     put(store, 1.0, key=LOWEST)
     near = put(store, 9.0, key=LOWER)
     put(store, 0.1, key=HIGHER)
-    hit = lookup(store, KEY, SCHEDULES)
+    hit = lookup(store, KEY, KINDS)
     assert (hit.record, hit.how) == (near, "lower-level")
 
 
@@ -64,32 +64,82 @@ def test_then_the_nearest_lower_level(store: RecordStore) -> None:
         replace(KEY, workload="1" * 16),
         replace(KEY, board_class="x86_64+emulated"),
         replace(KEY, board_class="rack"),
+        replace(KEY, device="opencl:Mali-T860"),
     ],
 )
 def test_what_does_not_apply(store: RecordStore, key) -> None:
     put(store, 1.0, key=key)
-    assert lookup(store, KEY, SCHEDULES) is None
+    assert lookup(store, KEY, KINDS) is None
 
 
 def test_emulated_boards_and_real_ones_never_answer_for_each_other(store: RecordStore) -> None:
     emulated = replace(KEY, board_class="x86_64+emulated")
     put(store, 1.0)
     put(store, 1.0, key=LOWER)
-    assert lookup(store, emulated, SCHEDULES) is None
+    assert lookup(store, emulated, KINDS) is None
     record = put(store, 5.0, key=replace(emulated, threads=1))
-    assert lookup(store, emulated, SCHEDULES).record == record
+    assert lookup(store, emulated, KINDS).record == record
+
+
+def test_a_device_never_answers_for_another(store: RecordStore) -> None:
+    mali, jetson = replace(KEY, device="opencl:Mali-T860"), replace(KEY, device="cuda:sm_87")
+    put(store, 1.0)
+    put(store, 1.0, key=LOWER)
+    put(store, 2.0, key=replace(jetson, threads=1))
+    assert lookup(store, mali, KINDS) is None
+    record = put(store, 5.0, key=replace(mali, level="x86-64"))
+    assert lookup(store, mali, KINDS).record == record
+    assert lookup(store, jetson, KINDS).record.best_ms == 2.0
+    assert lookup(store, KEY, KINDS).record.key.device == ""
+
+
+def test_where_the_best_cannot_be_used_the_next_best_is_asked(store: RecordStore) -> None:
+    confirmed = put(store, 3.0, payload="winograd", confirmed=True)
+    slow = put(store, 5.0, payload="direct", digest="slow")
+    fast = put(store, 4.0, payload="direct", digest="fast")
+    other = put(store, 1.0, payload="direct", key=OTHER_CPU)
+
+    def direct(record: Record) -> bool:
+        return record.payload == "direct"
+
+    assert lookup(store, KEY, KINDS).record == confirmed
+    assert lookup(store, KEY, KINDS, usable=direct).record == fast
+    hit = lookup(store, KEY, KINDS, usable=lambda record: record == slow)
+    assert (hit.record, hit.how) == (slow, "exact")
+    hit = lookup(store, KEY, KINDS, usable=lambda record: record == other)
+    assert (hit.record, hit.how) == (other, "other-cpu-or-threads")
+    assert lookup(store, KEY, KINDS, usable=lambda _record: False) is None
+    again = put(store, 6.0, payload="direct", confirmed=True)  # stands before faster ones that were not
+    assert lookup(store, KEY, KINDS, usable=direct).record == again
+
+
+def test_what_cannot_be_used_does_not_hide_the_shipped_one(store: RecordStore, tmp_path: Path) -> None:
+    path = tmp_path / "shipped" / "records.sqlite"
+    put(store, 1.0, payload="winograd")
+    with RecordStore(path) as shipped:
+        ours = put(shipped, 2.0, payload="direct")
+    hit = lookup(store, KEY, KINDS, shipped=path, usable=lambda record: record.payload == "direct")
+    assert (hit.record, hit.shipped) == (ours, True)
+
+
+def test_other_kinds_are_not_read(store: RecordStore) -> None:
+    put(store, 1.0, kind="cpu", payload="not for us")
+    record = put(store, 2.0)
+    seen = []
+    assert lookup(store, KEY, KINDS, usable=lambda found: not seen.append(found)).record == record
+    assert seen == [record]
 
 
 def test_the_shipped_store_is_asked_last(store: RecordStore, tmp_path: Path) -> None:
     path = tmp_path / "shipped" / "records.sqlite"
-    assert lookup(store, KEY, SCHEDULES, shipped=path) is None  # not there: no error
+    assert lookup(store, KEY, KINDS, shipped=path) is None  # not there: no error
     with RecordStore(path) as shipped:
         ours = put(shipped, 1.0)
-    hit = lookup(store, KEY, SCHEDULES, shipped=path)
+    hit = lookup(store, KEY, KINDS, shipped=path)
     assert (hit.record, hit.how, hit.shipped) == (ours, "exact", True)
-    assert lookup(store, KEY, SCHEDULES, shipped=None) is None
+    assert lookup(store, KEY, KINDS, shipped=None) is None
     users = put(store, 9.0, key=LOWER)
-    assert lookup(store, KEY, SCHEDULES, shipped=path).record == users
+    assert lookup(store, KEY, KINDS, shipped=path).record == users
 
 
 @given(st.sampled_from(LEVELS), st.sampled_from(LEVELS), st.sampled_from(LEVELS))

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.records.samples import KEY, put
+from tests.records.samples import KEY, KINDS, put
 from toolchain.errors import CheckError, ToolchainError, UsageError
-from toolchain.records.record import SCHEDULES
 from toolchain.records.store import RecordStore
 
 ROOT = Path(__file__).parents[2]
@@ -30,22 +29,36 @@ def test_the_fastest_record_comes_back_as_it_was_put(store: RecordStore) -> None
     fastest = put(store, 1.0, run_ms=(0.5, 1.5), payload='{"trace": ["ü"]}')
     put(store, 3.0)
     put(store, 0.1, key=replace(KEY, threads=2))
-    assert store.best(KEY, SCHEDULES) == fastest
+    assert store.best(KEY, KINDS) == fastest
     assert fastest.best_ms == 1.0
-    assert store.function(fastest.function) == "{}"
+    assert store.definition(fastest.function) == "{}"
     assert len(store.all()) == 4
+
+
+def test_kinds_are_the_backends_own(store: RecordStore) -> None:
+    toy = put(store, 2.0, kind="toy", payload="3 knobs", key=replace(KEY, device="toy:numpy"))
+    put(store, 1.0)
+    assert store.best(toy.key, ("toy",)) == toy
+    assert store.top(toy.key, ("toy", "other"), 5) == [toy]
+    assert store.best(toy.key, KINDS) is None
+    assert store.best(KEY, ("toy",)) is None
+
+
+def test_a_definition_is_any_text(store: RecordStore) -> None:
+    text = "y = a·b  # not JSON\n"
+    assert store.definition(store.add_function("1" * 16, "dot", text)) == text
 
 
 def test_another_process_finds_it(store: RecordStore) -> None:
     record = put(store, 2.0)
     with RecordStore(store.path) as other:
-        assert other.best(KEY, SCHEDULES) == record
+        assert other.best(KEY, KINDS) == record
 
 
 def test_failures_keep_their_class_and_are_never_best(store: RecordStore) -> None:
     for digest, failure in (("a", "build"), ("b", "build"), ("c", "timeout"), ("d", "upload")):
         put(store, 0.0, run_ms=(), failure=failure, digest=digest)
-    assert store.best(KEY, SCHEDULES) is None
+    assert store.best(KEY, KINDS) is None
     assert [record.failure for record in store.all(KEY)] == ["build", "build", "timeout", "upload"]
     assert store.measured(KEY) == {"a", "b", "c"}  # an upload that failed says nothing about d
 
@@ -65,8 +78,8 @@ def test_a_time_that_an_earlier_version_believed_is_left_alone(store: RecordStor
     good, bad = put(store, 2.0), put(store, 3.0)
     with sqlite3.connect(store.path) as db:
         db.execute("UPDATE records SET best_ms=?, run_ms=? WHERE digest=?", (ms, f"[{ms}]", bad.digest))
-    assert store.best(KEY, SCHEDULES) == good
-    assert store.top(KEY, 5) == store.all() == [good]
+    assert store.best(KEY, KINDS) == good
+    assert store.top(KEY, ("metaschedule",), 5) == store.all() == [good]
     assert store.measured(KEY) == {good.digest}
 
 
@@ -76,7 +89,7 @@ def test_times_of_another_form_are_a_damaged_store(store: RecordStore, text: str
     with sqlite3.connect(store.path) as db:
         db.execute("UPDATE records SET run_ms=?", (text,))
     with pytest.raises(UsageError, match=r"the records in .* cannot be read") as raised:
-        store.best(KEY, SCHEDULES)
+        store.best(KEY, KINDS)
     assert "move the file away" in raised.value.hint
 
 
@@ -99,7 +112,7 @@ def test_a_record_whose_function_is_lost_is_a_damaged_store(store: RecordStore) 
     with sqlite3.connect(store.path) as db:
         db.execute("DELETE FROM functions")
     with pytest.raises(UsageError, match=f"there is no function {record.function}"):
-        store.function(record.function)
+        store.definition(record.function)
 
 
 def test_sqlites_words_about_a_damaged_table_need_not_be_text(store: RecordStore) -> None:
@@ -118,13 +131,14 @@ def test_measured_is_per_key(store: RecordStore) -> None:
     put(store, 2.0, digest="a")
     assert store.measured(KEY) == {"a"}
     assert store.measured(replace(KEY, board_class="x86_64+emulated")) == set()
+    assert store.measured(replace(KEY, device="cuda:sm_87")) == set()
 
 
 def test_the_winning_default_counts_as_a_record_but_is_no_trace(store: RecordStore) -> None:
     put(store, 2.0)
     put(store, 1.0, kind="default", payload="")
-    assert store.best(KEY, SCHEDULES).kind == "default"
-    assert [record.best_ms for record in store.top(KEY, 5)] == [2.0]
+    assert store.best(KEY, KINDS).kind == "default"
+    assert [record.best_ms for record in store.top(KEY, ("metaschedule",), 5)] == [2.0]
 
 
 def test_a_record_of_an_unknown_function_is_refused(store: RecordStore) -> None:
@@ -168,7 +182,7 @@ def test_a_newer_schema(store: RecordStore) -> None:
     db = sqlite3.connect(store.path)
     db.execute("PRAGMA user_version=99")
     db.close()
-    with pytest.raises(UsageError, match="version 99, this toolchain reads version 1"):
+    with pytest.raises(UsageError, match="version 99, this toolchain reads versions 1 to 2"):
         RecordStore(store.path)
 
 
@@ -188,7 +202,7 @@ def test_the_shipped_file_needs_no_writable_folder(store: RecordStore) -> None:
     store.close()
     before = sorted(path.name for path in store.path.parent.iterdir())
     with RecordStore(store.path, read_only=True) as shipped:
-        assert shipped.best(KEY, SCHEDULES) == record
+        assert shipped.best(KEY, KINDS) == record
         assert sorted(path.name for path in store.path.parent.iterdir()) == before
         with pytest.raises(ToolchainError, match="cannot write"):
             put(shipped, 2.0)

@@ -13,12 +13,12 @@ from toolchain.backends.packed.algorithms.policy import default_choice, recorded
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.rewrite import ROWS, Render, generated, rewrite
 from toolchain.backends.packed.recognise.work import Work
+from toolchain.backends.tensorir.kinds import DEFAULT
 from toolchain.backends.tensorir.traces import schedule_from
 from toolchain.errors import ToolchainError
 from toolchain.lowering.rows import default_schedule
 from toolchain.lowering.tasks import Task
 from toolchain.records.lookup import Hit
-from toolchain.records.record import DEFAULT
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,8 @@ def _schedule_task(
     warning = ""
     if hit is not None and hit.record.kind != DEFAULT:
         try:
-            applied = {
-                name: schedule_from(hit.record.payload, hit.function, fused[name]) for name in task.functions
-            }
+            payload, measured = hit.record.payload, hit.definition
+            applied = {name: schedule_from(payload, measured, fused[name]) for name in task.functions}
             return Decision(task, hit, rule=hit.record.kind, improved=True), applied
         except ToolchainError as error:
             warning, hit = str(error), None

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from toolchain.backends.packed import kinds as packed
 from toolchain.backends.packed.machines import machine_of
+from toolchain.backends.tensorir import kinds as tensorir
 from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.building.apply import Decision, pack, schedule
 from toolchain.building.manifest import manifest_of
@@ -34,8 +36,7 @@ from toolchain.models.load import Model
 from toolchain.models.spec import check_inputs
 from toolchain.records.key import RecordKey
 from toolchain.records.lookup import SHIPPED, Hit, lookup
-from toolchain.records.record import SCHEDULES, generated_kind
-from toolchain.records.store import RecordStore
+from toolchain.records.store import RecordStore, Usable, anything
 from toolchain.targets.target import BoardTarget, target_for
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
@@ -189,7 +190,7 @@ def compile_network(
             compilers.start()
         fused = fuse(model.module, made_for.target, model.options.layout)
         tasks = extract_tasks(fused)
-        find = _finder(store, made_for, target.record_class, kinds_for(model), options.shipped)
+        find = _finder(store, made_for, target.record_class, model, options.shipped)
         kernels = Kernels(made_for.target, compilers, kept, progress)
         if model.options.packed:
             machine, winograd = machine_of(made_for), model.options.uses_winograd
@@ -224,21 +225,28 @@ def record_key(workload: str, made_for: BoardTarget, record_class: str) -> Recor
 
 def kinds_for(model: Model) -> tuple[str, ...]:
     """Return the kinds of records that say how a model with these options is computed."""
-    return (generated_kind(model.options.uses_winograd),) if model.options.packed else SCHEDULES
+    return packed.KINDS if model.options.packed else tensorir.KINDS
+
+
+def usable_for(model: Model) -> Usable:
+    """Return which records of these kinds a build of a model with these options takes."""
+    return packed.usable(model.options.uses_winograd) if model.options.packed else anything
 
 
 def _finder(
     store: RecordStore | None,
     made_for: BoardTarget,
     record_class: str,
-    kinds: tuple[str, ...],
+    model: Model,
     shipped: bool,
 ) -> Callable[[str], Hit | None]:
+    kinds, usable = kinds_for(model), usable_for(model)
+
     def find(workload: str) -> Hit | None:
         if store is None:
             return None
         key = record_key(workload, made_for, record_class)
-        return lookup(store, key, kinds, shipped=SHIPPED if shipped else None)
+        return lookup(store, key, kinds, shipped=SHIPPED if shipped else None, usable=usable)
 
     return find
 

@@ -11,9 +11,9 @@ from tvm.s_tir.analysis import estimate_tir_flops
 
 from toolchain.errors import UsageError
 from toolchain.lowering.pipeline import fuse
+from toolchain.lowering.workload import workload_hash
 from toolchain.models.load import Model
 from toolchain.profiles import Profile
-from toolchain.records.key import workload_hash
 from toolchain.targets.target import target_for
 
 ID_LENGTH = 8

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tvm.tirx import PrimFunc
 
 EMULATED = "+emulated"
 # Each level runs everything that the ones before it run.
 _LEVELS = (("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"), ("neon",))
-# Attributes that name a function or repeat what its body says; passes add and drop them.
-_LABELS = ("global_symbol", "op_pattern", "tirx.noalias", "s_tir")
 
 
 @dataclass(frozen=True)
@@ -22,7 +16,7 @@ class RecordKey:
     Parameters
     ----------
     workload
-        `workload_hash` of the fused function, before any choice of algorithm or schedule.
+        Hash of what is computed, before any choice of algorithm or schedule; the same in every process.
     triple, cpu
         LLVM's names of both.
     level
@@ -31,6 +25,9 @@ class RecordKey:
         How many threads ran it.
     board_class
         `<class>` or `<class>+emulated`.
+    device
+        What computed, where it was not a CPU: `opencl:<name>`, `cuda:sm_87`, `vta:<configuration>`.
+        A device never answers for another.
     """
 
     workload: str
@@ -39,6 +36,7 @@ class RecordKey:
     level: str
     threads: int
     board_class: str
+    device: str = ""
 
     @property
     def emulated(self) -> bool:
@@ -62,27 +60,3 @@ def level_rank(level: str, of: str) -> tuple[int, int] | None:
     if not set(features) <= set(wanted_features):
         return None
     return ladder.index(base), len(features)
-
-
-def unlabelled(func: PrimFunc) -> PrimFunc:
-    """Return the function without attributes that only name it."""
-    for label in _LABELS:
-        func = func.without_attr(label)
-    return func
-
-
-def workload_hash(func: PrimFunc) -> str:
-    """Return 16 hexadecimal digits that are the same for the same computation in every process.
-
-    Names of functions, buffers, variables and blocks do not count.
-    """
-    import tvm_ffi
-
-    return f"{tvm_ffi.structural_hash(unlabelled(func)) & (2**64 - 1):016x}"
-
-
-def same_workload(a: PrimFunc, b: PrimFunc) -> bool:
-    """Whether two functions compute the same, names apart: what equal hashes promise."""
-    import tvm_ffi
-
-    return bool(tvm_ffi.structural_equal(unlabelled(a), unlabelled(b)))

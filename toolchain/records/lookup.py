@@ -9,7 +9,7 @@ from typing import Literal
 
 from toolchain.records.key import RecordKey, level_rank
 from toolchain.records.record import Record
-from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.records.store import FILE_NAME, RecordStore, Usable, anything
 
 SHIPPED = Path(__file__).parent / "shipped" / FILE_NAME
 How = Literal["exact", "other-cpu-or-threads", "lower-level"]
@@ -17,43 +17,53 @@ How = Literal["exact", "other-cpu-or-threads", "lower-level"]
 
 @dataclass(frozen=True)
 class Hit:
-    """A record that applies, how near it is, and the function it was measured for (as JSON)."""
+    """A record that applies, how near it is, and the definition of the function it was measured for."""
 
     record: Record
     how: How
-    function: str
+    definition: str
     shipped: bool = False
 
 
 def lookup(
-    store: RecordStore, key: RecordKey, kinds: Sequence[str], *, shipped: Path | None = SHIPPED
+    store: RecordStore,
+    key: RecordKey,
+    kinds: Sequence[str],
+    *,
+    shipped: Path | None = SHIPPED,
+    usable: Usable = anything,
 ) -> Hit | None:
     """Return the nearest record of the user's store, then of the one the project ships.
 
     Exact, else same level and class with another cpu or number of threads, else a lower level of
-    the same triple. Emulated boards and real ones never answer for each other.
+    the same triple. Emulated boards and real ones never answer for each other, nor do devices.
 
     Parameters
     ----------
     kinds
-        Of the records that can be used.
+        Of the records that the backend can read.
+    usable
+        Whether the build can take a record of these kinds; where it cannot take the best one of a
+        key, the next best is asked.
     shipped
         The read-only store to ask last; None to leave it out. It need not exist.
     """
-    hit = _nearest(store, key, kinds, shipped=False)
+    hit = _nearest(store, key, kinds, usable, shipped=False)
     if hit is None and shipped is not None and shipped.is_file():
         with RecordStore(shipped, read_only=True) as read_only:
-            hit = _nearest(read_only, key, kinds, shipped=True)
+            hit = _nearest(read_only, key, kinds, usable, shipped=True)
     return hit
 
 
-def _nearest(store: RecordStore, key: RecordKey, kinds: Sequence[str], *, shipped: bool) -> Hit | None:
-    candidates = store.bests(key.workload, key.triple, kinds)
-    rated = [(rating, record) for record in candidates if (rating := _rate(record, key)) is not None]
+def _nearest(
+    store: RecordStore, key: RecordKey, kinds: Sequence[str], usable: Usable, *, shipped: bool
+) -> Hit | None:
+    bests = store.bests(key, kinds, usable)
+    rated = [(rating, record) for record in bests if (rating := _rate(record, key)) is not None]
     if not rated:
         return None
     rating, record = max(rated, key=lambda pair: pair[0])
-    return Hit(record, _HOW[rating[0]], store.function(record.function), shipped)
+    return Hit(record, _HOW[rating[0]], store.definition(record.function), shipped)
 
 
 _HOW: dict[int, How] = {2: "exact", 1: "other-cpu-or-threads", 0: "lower-level"}

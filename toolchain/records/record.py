@@ -14,16 +14,6 @@ Failure = Literal["build", "link", "upload", "timeout", "runtime", "wrong result
 PASSING_FAILURES = frozenset({"link", "upload"})
 
 
-# What a record's payload holds.
-METASCHEDULE = "metaschedule"  # a trace, see `traces`
-CPU = "cpu"  # how generated code computes it, see `backends.packed.algorithms.choice`
-CPU_DIRECT = "cpu-direct"  # the same where winograd is not wanted: the best without it
-GENERATED = (CPU, CPU_DIRECT)
-DEFAULT = "default"  # nothing: the schedule that a build chooses without a record won
-SCHEDULES = (METASCHEDULE, DEFAULT)  # what builds of unpacked layouts use
-KINDS_OF_BUILDS = ((CPU,), (CPU_DIRECT,), SCHEDULES)  # a build uses the best record of one of these
-
-
 @dataclass(frozen=True)
 class Provenance:
     """Under which circumstances a record was measured; no part of its key.
@@ -42,6 +32,9 @@ class Provenance:
         Versions.
     governor, temperature_c
         Of the board's CPU, where readable.
+    excluded
+        What the run was told to leave out, in its backend's words, such as `winograd`; empty where it
+        searched everything. Its choice was compared with nothing of that.
     """
 
     run: str
@@ -53,11 +46,7 @@ class Provenance:
     trial: int | None = None
     governor: str | None = None
     temperature_c: float | None = None
-
-
-def generated_kind(winograd: bool) -> str:
-    """Return the kind of a record of generated code that may use winograd, or may not."""
-    return CPU if winograd else CPU_DIRECT
+    excluded: str = ""
 
 
 def now() -> str:
@@ -73,8 +62,8 @@ class Record:
     ----------
     function
         What `RecordStore.add_function` gave for the function that was measured.
-    kind
-        `METASCHEDULE`, `DEFAULT` or one of `GENERATED`.
+    kind, payload
+        What a backend calls the way the candidate was made, and what it needs to make it again.
     digest
         Identifies the candidate among those of its workload.
     run_ms

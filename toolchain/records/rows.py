@@ -15,10 +15,13 @@ _LONGEST_MS = 3.2e10  # a year
 _TIMES = TypeAdapter(tuple[Annotated[float, Field(gt=0, lt=_LONGEST_MS)], ...])
 _RECORD = TypeAdapter(Record)  # SQLite keeps whatever it is given, such as a text for a number
 Value = str | int | float | None
-_KEY = ("workload", "triple", "cpu", "level", "threads", "board_class")
+KEY = ("workload", "triple", "cpu", "level", "threads", "board_class", "device")
 _OWN = ("function", "kind", "payload", "digest", "run_ms", "failure", "confirmed", "created")
-_PROVENANCE = ("run", "board", "runtime", "tvm", "tvm_ffi", "tool", "trial", "governor", "temperature_c")
-_NAMES = (*_KEY, *_OWN, *_PROVENANCE)
+_PROVENANCE = (
+    *("run", "board", "runtime", "tvm", "tvm_ffi", "tool", "trial"),
+    *("governor", "temperature_c", "excluded"),
+)
+_NAMES = (*KEY, *_OWN, *_PROVENANCE)
 COLUMNS = ", ".join(_NAMES)
 SELECT = f"SELECT {COLUMNS} FROM records"  # noqa: S608  # our own constants
 INSERT = f"INSERT INTO records ({COLUMNS}, best_ms) VALUES ({', '.join('?' * (len(_NAMES) + 1))})"  # noqa: S608
@@ -28,7 +31,7 @@ POSSIBLE = f"(best_ms IS NULL OR (best_ms > 0 AND best_ms < {_LONGEST_MS}))"
 
 def key_values(key: RecordKey) -> tuple[Value, ...]:
     """Return the key's columns in their order."""
-    return tuple(getattr(key, name) for name in _KEY)
+    return tuple(getattr(key, name) for name in KEY)
 
 
 def values(record: Record) -> tuple[Value, ...]:
@@ -65,7 +68,7 @@ def record(row: tuple[Any, ...]) -> Record:
     fields["confirmed"] = bool(fields["confirmed"])
     return _RECORD.validate_python(
         {
-            "key": {name: fields[name] for name in _KEY},
+            "key": {name: fields[name] for name in KEY},
             "provenance": {name: fields[name] for name in _PROVENANCE},
             **{name: fields[name] for name in _OWN},
         }

@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 from toolchain.errors import UsageError
+from toolchain.records.migration import migrate, migrated_copy
 
-VERSION = 1
+VERSION = 2
 _MARKS = ("application_id", "user_version")
 _APPLICATION = 0x45444745  # "EDGE", so that another program's file is not taken for ours
 _TABLES = """
@@ -16,7 +17,7 @@ CREATE TABLE functions (
     id TEXT PRIMARY KEY,
     workload TEXT NOT NULL,
     name TEXT NOT NULL,
-    module TEXT NOT NULL
+    definition TEXT NOT NULL
 );
 CREATE TABLE records (
     id INTEGER PRIMARY KEY,
@@ -27,6 +28,7 @@ CREATE TABLE records (
     level TEXT NOT NULL,
     threads INTEGER NOT NULL,
     board_class TEXT NOT NULL,
+    device TEXT NOT NULL,
     kind TEXT NOT NULL,
     payload TEXT NOT NULL,
     digest TEXT NOT NULL,
@@ -44,33 +46,60 @@ CREATE TABLE records (
     tool TEXT NOT NULL,
     governor TEXT,
     temperature_c REAL,
+    excluded TEXT NOT NULL,
     CHECK ((best_ms IS NULL) = (failure IS NOT NULL))
 );
-CREATE INDEX by_key ON records (workload, triple, cpu, level, threads, board_class, best_ms);
+CREATE INDEX by_key ON records (workload, triple, cpu, level, threads, board_class, device, best_ms);
 """
 
 
-def prepare(db: sqlite3.Connection, path: Path, *, read_only: bool, wait_s: float) -> None:
-    """Create the tables in a new file, refuse a foreign or newer one.
+def connect(path: Path, *, read_only: bool, wait_s: float) -> sqlite3.Connection:
+    """Open a store; create it where it is missing, and migrate one of an earlier version.
+
+    A file that is only read stays as it is: of an earlier version, a migrated copy in memory is read.
 
     Raises
     ------
     UsageError
-        The file is not a store, or was written by a newer version.
+        The file is not a store, is damaged, or was written by a newer version.
     """
-    db.execute("PRAGMA foreign_keys=ON")
-    if not read_only:
-        _write_ahead(db, wait_s)
-        db.execute("PRAGMA synchronous=FULL")  # a commit is on the disk, power cuts included
-        _create(db)
+    uri = path.resolve().as_uri() + ("?immutable=1" if read_only else "")
+    db = sqlite3.connect(uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA foreign_keys=ON")
+        if not read_only:
+            _write_ahead(db, wait_s)
+            db.execute("PRAGMA synchronous=FULL")  # a commit is on the disk, power cuts included
+            _create(db)
+        if _version(db, path) == VERSION:
+            return db
+        if not read_only:
+            migrate(db)
+            return db
+        copy = migrated_copy(db)
+    except BaseException:
+        db.close()
+        raise
+    db.close()
+    return copy
+
+
+def _version(db: sqlite3.Connection, path: Path) -> int:
+    """Return the version of a store that can be read, be it after a migration."""
     application, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in _MARKS)
     if application != _APPLICATION:
         raise UsageError(f"{path} is an SQLite file, but not a store of records", "name another file")
-    if version != VERSION:
+    if version > VERSION:
         raise UsageError(
-            f"{path} has schema version {version}, this toolchain reads version {VERSION}",
+            f"{path} has schema version {version}, this toolchain reads versions 1 to {VERSION}",
             "use the newer toolchain that wrote it, or move the file away",
         )
+    if version < 1:
+        raise UsageError(
+            f"the records in {path} cannot be read: no toolchain has written schema version {version}",
+            f"move the file away, for instance to {path.name}.damaged, or put a copy back",
+        )
+    return int(version)
 
 
 def _write_ahead(db: sqlite3.Connection, wait_s: float) -> None:
@@ -99,5 +128,6 @@ def _create(db: sqlite3.Connection) -> None:
             db.execute(f"PRAGMA user_version={VERSION}")
         db.execute("COMMIT")
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:  # a full disk ends it by itself
+            db.execute("ROLLBACK")
         raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -23,17 +23,25 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.atomic import cannot_write
 from toolchain.records import rows, schema
 from toolchain.records.key import RecordKey
-from toolchain.records.record import METASCHEDULE, PASSING_FAILURES, Record
+from toolchain.records.record import PASSING_FAILURES, Record
 
 FILE_NAME = "records.sqlite"
 _BUSY_S = 30.0
-_DAMAGED = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"})
+# SQLITE_ERROR: our statements do not fit the tables, so the tables are others.
+_DAMAGED = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_ERROR"})
 _REFUSED = {"SQLITE_FULL": errno.ENOSPC, "SQLITE_READONLY": errno.EACCES, "SQLITE_PERM": errno.EACCES}
 _LOCKED = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
 _DIGESTS = "SELECT DISTINCT digest, failure FROM records"
-_OF_KEY = "workload=? AND triple=? AND cpu=? AND level=? AND threads=? AND board_class=?"
+_OF_KEY = " AND ".join(f"{column}=?" for column in rows.KEY)
 _MEASURED = f"AND {rows.POSSIBLE} AND best_ms IS NOT NULL"
 _CHOICE_FIRST = f"{_MEASURED} ORDER BY confirmed DESC, CASE WHEN confirmed THEN -id ELSE best_ms END, id"
+
+Usable = Callable[[Record], bool]
+
+
+def anything(_record: Record) -> bool:
+    """Find every record usable."""
+    return True
 
 
 def user_store() -> RecordStore:
@@ -63,21 +71,11 @@ class RecordStore:
         self.path = path
         self._lock = threading.Lock()  # one connection, several threads
         with self._explained():
-            if read_only:
-                uri = path.resolve().as_uri() + "?immutable=1"
-            else:
+            if not read_only:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                uri = path.resolve().as_uri()
-            self._db = sqlite3.connect(
-                uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-            )
-            try:
-                schema.prepare(self._db, path, read_only=read_only, wait_s=_BUSY_S)
-            except BaseException:
-                self._db.close()
-                raise
+            self._db = schema.connect(path, read_only=read_only, wait_s=_BUSY_S)
 
-    def add_function(self, workload: str, name: str, module: str) -> str:
+    def add_function(self, workload: str, name: str, definition: str) -> str:
         """Keep a function that is about to be measured, once.
 
         Functions with the same workload hash may differ in the names of their blocks, which
@@ -85,23 +83,23 @@ class RecordStore:
 
         Parameters
         ----------
-        module
-            `traces.function_json` of the function.
+        definition
+            What is computed, as a text of the backend's own.
 
         Returns
         -------
         str
             For `Record.function`.
         """
-        identity = sha256(module.encode()).hexdigest()
+        identity = sha256(definition.encode()).hexdigest()
         with self._explained(), self._lock:
-            query = "INSERT OR IGNORE INTO functions VALUES (?, ?, ?, ?)"
-            self._db.execute(query, (identity, workload, name, module))
+            query = "INSERT OR IGNORE INTO functions (id, workload, name, definition) VALUES (?, ?, ?, ?)"
+            self._db.execute(query, (identity, workload, name, definition))
         return identity
 
-    def function(self, identity: str) -> str:
-        """Return what `add_function` was given, as JSON."""
-        found = self._all("SELECT module FROM functions WHERE id=?", (identity,))
+    def definition(self, identity: str) -> str:
+        """Return the definition that `add_function` was given."""
+        found = self._all("SELECT definition FROM functions WHERE id=?", (identity,))
         if not found or not isinstance(found[0][0], str):
             raise self._unreadable(f"there is no function {identity}")
         return found[0][0]
@@ -111,24 +109,35 @@ class RecordStore:
         with self._explained(), self._lock:
             self._db.execute(rows.INSERT, rows.values(record))
 
-    def best(self, key: RecordKey, kinds: Sequence[str]) -> Record | None:
+    def best(self, key: RecordKey, kinds: Sequence[str], usable: Usable = anything) -> Record | None:
         """Return the choice for exactly this key: the last confirmed record, else the fastest."""
-        found = [record for record in self.bests(key.workload, key.triple, kinds) if record.key == key]
-        return found[0] if found else None
+        query = f"{rows.SELECT} WHERE {_OF_KEY} {_CHOICE_FIRST}"
+        found = self._records(self._all(query, rows.key_values(key)))
+        return next((record for record in found if record.kind in kinds and usable(record)), None)
 
-    def bests(self, workload: str, triple: str, kinds: Sequence[str]) -> list[Record]:
-        """Return the choice among records of some kinds, for every key with this workload and triple."""
-        found = self._all(f"{rows.SELECT} WHERE workload=? AND triple=? {_CHOICE_FIRST}", (workload, triple))
+    def bests(self, key: RecordKey, kinds: Sequence[str], usable: Usable = anything) -> list[Record]:
+        """Return the choice for every key with the workload, triple and device of this one.
+
+        Parameters
+        ----------
+        kinds
+            Of the records that are asked for.
+        usable
+            Whether a record of them can be used; the next best of its key is asked where one cannot.
+        """
+        query = f"{rows.SELECT} WHERE workload=? AND triple=? AND device=? {_CHOICE_FIRST}"
         choices: dict[RecordKey, Record] = {}
-        for record in self._records(found):
-            if record.kind in kinds:
-                choices.setdefault(record.key, record)
+        for record in self._records(self._all(query, (key.workload, key.triple, key.device))):
+            if record.kind in kinds and record.key not in choices and usable(record):
+                choices[record.key] = record
         return list(choices.values())
 
-    def top(self, key: RecordKey, count: int) -> list[Record]:
-        """Return the `count` fastest MetaSchedule records of this key, fastest first."""
-        query = f"{rows.SELECT} WHERE {_OF_KEY} {_MEASURED} AND kind=? ORDER BY best_ms, id LIMIT ?"
-        return self._records(self._all(query, (*rows.key_values(key), METASCHEDULE, count)))
+    def top(self, key: RecordKey, kinds: Sequence[str], count: int) -> list[Record]:
+        """Return the `count` fastest records of some kinds for this key, fastest first."""
+        wanted = ", ".join("?" * len(kinds))
+        of_kinds = f"{_OF_KEY} {_MEASURED} AND kind IN ({wanted})"
+        query = f"{rows.SELECT} WHERE {of_kinds} ORDER BY best_ms, id LIMIT ?"
+        return self._records(self._all(query, (*rows.key_values(key), *kinds, count)))
 
     def all(self, key: RecordKey | None = None) -> list[Record]:
         """Return every record (of one key), failures included, oldest first."""

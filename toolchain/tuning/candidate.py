@@ -44,7 +44,7 @@ class Search(Protocol):
     def default(self) -> Candidate:
         """Return what a build takes without a record."""
 
-    def recorded(self, record: Record, function: str) -> Candidate:
+    def recorded(self, record: Record, definition: str) -> Candidate:
         """Return what a record says.
 
         Raises

@@ -10,6 +10,7 @@ import tvm
 
 from toolchain.backends.packed.algorithms.choice import GENERAL, Choice, choice_from
 from toolchain.backends.packed.algorithms.policy import candidates, default_choice, recorded_choice
+from toolchain.backends.packed.kinds import CPU
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.rewrite import Made
@@ -17,7 +18,7 @@ from toolchain.backends.packed.recognise.work import Work
 from toolchain.lowering.rows import default_schedule
 from toolchain.lowering.tasks import Task
 from toolchain.records.key import RecordKey
-from toolchain.records.record import Record, generated_kind
+from toolchain.records.record import Record
 from toolchain.records.store import RecordStore
 from toolchain.tuning.candidate import Candidate
 from toolchain.tuning.measure import Measured
@@ -31,7 +32,6 @@ class ChoiceSearch:
 
     def __init__(self, task: Task, machine: Machine, use_winograd: bool) -> None:
         self.task, self.machine, self.use_winograd = task, machine, use_winograd
-        self.kind = generated_kind(use_winograd)
         self.measured: set[str] = set()
         self.space: list[Choice] = []
 
@@ -53,9 +53,9 @@ class ChoiceSearch:
         made = self._made(choose)  # calls `choose`, which says what is chosen
         return self._as(chosen, made)
 
-    def recorded(self, record: Record, function: str) -> Candidate:
+    def recorded(self, record: Record, definition: str) -> Candidate:
         """Return what a record says."""
-        del function  # a choice needs no names of the function it was measured for
+        del definition  # a choice needs no names of the function it was measured for
         made = self._made(lambda work: recorded_choice(record.payload, work, self.machine, self.use_winograd))
         return self._as(choice_from(record.payload), made)
 
@@ -89,10 +89,10 @@ class ChoiceSearch:
     def _as(self, choice: Choice, made: Made) -> Candidate:
         module = tvm.IRModule({"main": made.func.with_attr("global_symbol", "main")})
         payload, digest = choice.to_json(), self._digest(choice)
-        return Candidate(self.kind, payload, digest, module, made.parameters, self.task.outputs)
+        return Candidate(CPU, payload, digest, module, made.parameters, self.task.outputs)
 
     def _digest(self, choice: Choice) -> str:
-        return hashlib.sha256(f"{self.kind} {choice.to_json()}".encode()).hexdigest()
+        return hashlib.sha256(f"{CPU} {choice.to_json()}".encode()).hexdigest()
 
     def _made(self, choose: Callable[[Work], Choice | None]) -> Made:
         func = self.task.func

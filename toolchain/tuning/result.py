@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from toolchain.backends.packed.algorithms.choice import choice_from
+from toolchain.backends.packed.kinds import CPU
+from toolchain.backends.tensorir.kinds import DEFAULT
 from toolchain.lowering.tasks import Task
-from toolchain.records.record import DEFAULT, GENERATED, Record
+from toolchain.records.record import Record
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,7 @@ class TunedTask:
         """`default`, the algorithm of generated code, or the kind of another record."""
         if self.choice.digest == self.default.digest:
             return DEFAULT
-        return (
-            choice_from(self.choice.payload).algorithm if self.choice.kind in GENERATED else self.choice.kind
-        )
+        return choice_from(self.choice.payload).algorithm if self.choice.kind == CPU else self.choice.kind
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 
 from toolchain import __version__
+from toolchain.backends.packed import kinds as packed
 from toolchain.backends.packed.machines import machine_of
 from toolchain.boards.board import Board
-from toolchain.building.build import kinds_for, record_key
+from toolchain.building.build import kinds_for, record_key, usable_for
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering.pipeline import fuse
 from toolchain.lowering.tasks import Task, extract_tasks, tasks_named
 from toolchain.models.load import Model
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.records.record import Provenance
-from toolchain.records.store import RecordStore
+from toolchain.records.store import RecordStore, Usable, anything
 from toolchain.rpc.lab import joined
 from toolchain.runtime import expected_fingerprint
 from toolchain.targets.target import BoardTarget, target_for
@@ -81,11 +83,13 @@ def tune(
         context = RunContext(
             bench=bench,
             store=store,
-            provenance=_provenance(board),
+            provenance=_provenance(board, model),
             listener=listener,
             fresh=options.fresh,
             key_of=lambda workload: record_key(workload, target, board.record_class),
             kinds=kinds_for(model),
+            usable=usable_for(model),
+            allowed=_allowed(model),
         )
         search_of = _searches(model, target, options.search_seed)
         runs = [TaskRun(task, search_of(place, task), context) for place, task in enumerate(tasks)]
@@ -171,14 +175,19 @@ def _check_first_round(runs: Sequence[TaskRun]) -> None:
 
 
 def _finish(run: TaskRun, confirmed: Confirmed) -> TunedTask:
-    run.context.store.add(confirmed.choice)
+    # It may be of an earlier run that left out something else: now it was compared with what this run has.
+    excluded = run.context.provenance.excluded
+    choice = replace(confirmed.choice, provenance=replace(confirmed.choice.provenance, excluded=excluded))
+    run.context.store.add(choice)
     default = run.default.record
-    return TunedTask(
-        run.task, run.trials, run.failures.total(), default, confirmed.default_ms, confirmed.choice
-    )
+    return TunedTask(run.task, run.trials, run.failures.total(), default, confirmed.default_ms, choice)
 
 
-def _provenance(board: Board) -> Provenance:
+def _allowed(model: Model) -> Usable:
+    return packed.allowed(model.options.uses_winograd) if model.options.packed else anything
+
+
+def _provenance(board: Board, model: Model) -> Provenance:
     return Provenance(
         run=uuid.uuid4().hex,
         board=board.name,
@@ -186,4 +195,5 @@ def _provenance(board: Board) -> Provenance:
         tvm=version("apache-tvm"),
         tvm_ffi=version("apache-tvm-ffi"),
         tool=__version__,
+        excluded=packed.excluded(model.options.uses_winograd) if model.options.packed else "",
     )

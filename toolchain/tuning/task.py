@@ -12,7 +12,7 @@ from toolchain.errors import ToolchainError
 from toolchain.lowering.tasks import Task
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance, Record
-from toolchain.records.store import RecordStore
+from toolchain.records.store import RecordStore, Usable
 from toolchain.tuning.candidate import Candidate, Search
 from toolchain.tuning.compile import Compiled
 from toolchain.tuning.confirm import Finalist
@@ -33,8 +33,10 @@ class RunContext:
         Nothing of earlier runs is used.
     key_of
         Workload hash -> key of its records.
-    kinds
-        Of the records that a build would take.
+    kinds, usable
+        Of the records that a build would take, and which of them.
+    allowed
+        Which of them can be measured again, whatever their run left out.
     """
 
     bench: Workbench
@@ -44,6 +46,8 @@ class RunContext:
     fresh: bool
     key_of: Callable[[str], RecordKey]
     kinds: tuple[str, ...]
+    usable: Usable
+    allowed: Usable
 
 
 class TaskRun:
@@ -97,16 +101,21 @@ class TaskRun:
                 yield
 
     def finalists(self) -> list[Finalist]:
-        """Return the default, the best of this run, and the choice of earlier runs."""
+        """Return the default, the best of this run, and the choices of earlier runs."""
         found = [self.default, *([self.best] if self.best else [])]
-        earlier = None if self.context.fresh else self.context.store.best(self.key, self.context.kinds)
-        if earlier is None or earlier.digest in {finalist.record.digest for finalist in found}:
+        if self.context.fresh:
             return found
-        try:
-            candidate = self.search.recorded(earlier, self.context.store.function(earlier.function))
-        except ToolchainError:  # it no longer applies: a build would not take it either
-            return found
-        return [*found, Finalist(earlier, self.context.bench.compile([candidate])[0])]
+        store = self.context.store
+        for usable in (self.context.usable, self.context.allowed):
+            earlier = store.best(self.key, self.context.kinds, usable)
+            if earlier is None or earlier.digest in {finalist.record.digest for finalist in found}:
+                continue
+            try:
+                candidate = self.search.recorded(earlier, store.definition(earlier.function))
+            except ToolchainError:  # it no longer applies: a build would not take it either
+                continue
+            found.append(Finalist(earlier, self.context.bench.compile([candidate])[0]))
+        return found
 
     def _measure_default(self) -> Finalist:
         candidate = self.search.default()

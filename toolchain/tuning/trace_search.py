@@ -10,6 +10,7 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm.tirx import PrimFunc
 
+from toolchain.backends.tensorir.kinds import DEFAULT, METASCHEDULE
 from toolchain.backends.tensorir.rules import tune_context
 from toolchain.backends.tensorir.traces import schedule_from, trace_digest, trace_payload, traced
 from toolchain.errors import ToolchainError
@@ -18,7 +19,7 @@ from toolchain.lowering.rows import default_schedule
 from toolchain.lowering.tasks import Task
 from toolchain.processes.interrupts import uninterrupted
 from toolchain.records.key import RecordKey
-from toolchain.records.record import DEFAULT, METASCHEDULE, Record
+from toolchain.records.record import Record
 from toolchain.records.store import RecordStore
 from toolchain.tuning.candidate import Candidate
 from toolchain.tuning.measure import Measured
@@ -47,15 +48,15 @@ class TraceSearch:
         """Return the default schedule."""
         return self._candidate(DEFAULT, "", DEFAULT, _module(default_schedule(self.task.func)))
 
-    def recorded(self, record: Record, function: str) -> Candidate:
+    def recorded(self, record: Record, definition: str) -> Candidate:
         """Return the schedule of a record."""
-        func = schedule_from(record.payload, function, self.task.func)
+        func = schedule_from(record.payload, definition, self.task.func)
         return self._candidate(record.kind, record.payload, record.digest, _module(func))
 
     def learn_earlier(self, store: RecordStore, key: RecordKey) -> None:
         """Begin from the best records of earlier runs, and with another seed than they did."""
         self.seed += len(store.measured(key))
-        for row in store.top(key, _EARLIER):
+        for row in store.top(key, (METASCHEDULE,), _EARLIER):
             try:
                 trace = traced(row.payload, self.module[_MAIN]).trace
             except ToolchainError:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.building.measured import add, check_outputs
+from toolchain.backends.packed.kinds import CPU, WINOGRAD
 from toolchain.backends.packed.machines import machine_of
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
 from toolchain.lowering.tasks import Task
 from toolchain.models.load import Model
-from toolchain.records.record import CPU, CPU_DIRECT
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import target_for
 from toolchain.tuning.choice_search import ChoiceSearch
@@ -28,10 +28,11 @@ def search(task: Task) -> ChoiceSearch:
     return found
 
 
-def add_defaults(store: RecordStore, built: BuildResult, kind: str) -> None:
-    """Record for each task what a build without records chose."""
+def add_defaults(store: RecordStore, built: BuildResult, excluded: str = "") -> None:
+    """Record for each task what a build without records chose, by a run that left something out."""
     for decision in built.decisions:
-        add(store, decision.task, find_target("local"), kind, search(decision.task).default().payload)
+        payload = search(decision.task).default().payload
+        add(store, decision.task, find_target("local"), CPU, payload, excluded=excluded)
 
 
 def test_a_choice_decides_and_the_manifest_says_so(
@@ -58,7 +59,7 @@ def test_records_of_the_defaults_change_nothing_but_the_manifest(
     model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
-    add_defaults(store, built, CPU)
+    add_defaults(store, built)
     result = build(model, target, store, tmp_path, BuildOptions(require_tuned=True))
     assert result.to_json()["tasks"] == {
         "total": len(built.decisions),
@@ -72,7 +73,7 @@ def test_what_was_found_without_winograd_decides_only_without(
     model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
-    add_defaults(store, built, CPU_DIRECT)
+    add_defaults(store, built, excluded=WINOGRAD)
     assert build(model, target, store, tmp_path).to_json()["tasks"]["tuned"] == 0
     off = replace(model, options=replace(model.options, winograd="off"))
     assert build(off, target, store, tmp_path).to_json()["tasks"]["tuned"] == len(built.decisions)

@@ -15,7 +15,7 @@ from tvm.tirx import PrimFunc
 
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
-from toolchain.records.key import same_workload, workload_hash
+from toolchain.lowering.workload import same_workload, workload_hash
 
 _MAIN = "main"  # the name traces use for their function
 
@@ -81,7 +81,7 @@ def schedule_from(payload: str, function: str, func: PrimFunc) -> PrimFunc:
     payload
         What `trace_payload` gave.
     function
-        The function that was measured: `Hit.function`.
+        The function that was measured: `Hit.definition`.
 
     Raises
     ------

@@ -39,13 +39,19 @@ def best() -> None:
 
     A task that was tuned in packed and in other layouts, or with and without winograd, has one of each.
     """
-    from toolchain.records.record import KINDS_OF_BUILDS
-    from toolchain.records.store import user_store
+    from toolchain.backends.packed import kinds as packed
+    from toolchain.backends.tensorir import kinds as tensorir
+    from toolchain.records.store import anything, user_store
 
+    builds = [
+        (packed.KINDS, packed.usable(winograd=True)),
+        (packed.KINDS, packed.usable(winograd=False)),
+        (tensorir.KINDS, anything),
+    ]
     with user_store() as store:
         keys = dict.fromkeys(record.key for record in store.all())
-        found = [store.best(key, kinds) for key in keys for kinds in KINDS_OF_BUILDS]
-    records = [record for record in found if record]
+        found = [store.best(key, kinds, usable) for key in keys for kinds, usable in builds]
+    records = list(dict.fromkeys(record for record in found if record))
     _emit(records)
 
 
@@ -53,15 +59,16 @@ def _emit(records: Sequence[Record]) -> None:
     emit(
         [_row(record) for record in records],
         lambda: table(
-            ["TASK", "CLASS", "CPU", "LEVEL", "THREADS", "KIND", "MS", "MEASURED"],
+            ["TASK", "CLASS", "CPU", "DEVICE", "LEVEL", "THREADS", "KIND", "MS", "MEASURED"],
             [
                 (
                     record.key.workload[:8],
                     record.key.board_class,
                     record.key.cpu,
+                    record.key.device or "cpu",
                     record.key.level,
                     record.key.threads,
-                    record.kind,
+                    _kind(record),
                     record.failure or f"{record.best_ms:.3f}",
                     record.created,
                 )
@@ -69,6 +76,11 @@ def _emit(records: Sequence[Record]) -> None:
             ],
         ),
     )
+
+
+def _kind(record: Record) -> str:
+    excluded = record.provenance.excluded
+    return f"{record.kind} without {excluded}" if excluded else record.kind
 
 
 def _row(record: Record) -> dict[str, Any]:

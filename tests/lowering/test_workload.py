@@ -10,7 +10,7 @@ import tvm
 
 from tests.records.matmul import matmul
 from toolchain.backends.tensorir.traces import function_from, function_json
-from toolchain.records.key import same_workload, workload_hash
+from toolchain.lowering.workload import same_workload, workload_hash
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,0 +1,54 @@
+"""A store of schema version 1 becomes one of version 2, where it lies."""
+
+from __future__ import annotations
+
+import sqlite3
+from hashlib import sha256
+
+_STEPS = (
+    "ALTER TABLE functions RENAME COLUMN module TO definition",
+    "ALTER TABLE records ADD COLUMN device TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE records ADD COLUMN excluded TEXT NOT NULL DEFAULT ''",
+    # The best without winograd was of a kind of its own; now its run says what it left out.
+    "UPDATE records SET kind = 'cpu', excluded = 'winograd', digest = digest_of_choice(payload)"
+    " WHERE kind = 'cpu-direct'",
+    "DROP INDEX by_key",
+    "CREATE INDEX by_key ON records (workload, triple, cpu, level, threads, board_class, device, best_ms)",
+    "PRAGMA user_version = 2",
+)
+
+
+def digest_of_choice(payload: object) -> str:
+    """Return the digest of a record of kind `cpu`, as version 1 wrote it."""
+    return sha256(f"cpu {payload}".encode()).hexdigest()
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Make version 2 of a store of version 1, or leave it as it is; one of another version is left alone.
+
+    Of several processes that open the file at once, the first one does it while the others wait.
+    """
+    db.create_function("digest_of_choice", 1, digest_of_choice, deterministic=True)
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        if db.execute("PRAGMA user_version").fetchone()[0] == 1:
+            for step in _STEPS:
+                db.execute(step)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # a full disk ends it by itself
+            db.execute("ROLLBACK")
+        raise
+
+
+def migrated_copy(db: sqlite3.Connection) -> sqlite3.Connection:
+    """Return a store of version 1 as one of version 2 in memory, for a file that cannot be written."""
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    try:
+        db.backup(copy)
+        migrate(copy)
+        copy.execute("PRAGMA query_only=ON")
+    except BaseException:
+        copy.close()
+        raise
+    return copy
