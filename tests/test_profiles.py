@@ -13,6 +13,7 @@ from toolchain.errors import UsageError
 from toolchain.host import X86_LEVELS, host_profile, physical_cores, x86_level
 from toolchain.profiles import class_names, load_profile, read_profile
 
+LAST = "the last line"
 GOOD = """
 description = "mine"
 triple = "aarch64-unknown-linux-gnu"
@@ -77,15 +78,29 @@ def test_a_class_of_ones_own_stands_in_boards_beside_the_settings(
         ("unknown-linux-gnu", "unknown-linux-android", "glibc: '2.28': Value error, Android has another C"),
         ("unknown-linux-gnu", "unknown-linux-android21", "of Android's systems one is known: aarch64-unk"),
         ("cores = 4", "cores = 0", "clusters.0.cores: 0"),
-        ('description = "mine"', '[[devices]]\nkind = "gpu"', "devices.0.kind: 'gpu': Input should be 'cpu'"),
+        ("[[clusters]]", "devices = []\n[[clusters]]", "devices: []: Tuple should have at least 1 item"),
+        (
+            "cores = 4",
+            "cores = 4\nclock = 2",
+            "clusters.0.clock: unknown key; the keys of [[clusters]] are: cores, cpu",
+        ),
+        (
+            "cores = 4",
+            'cores = 4\nimage = "base"',
+            "clusters.0.image: unknown key; the keys of [[clusters]] are: cores",
+        ),
+        ("cores = 4", 'cores = 4\nimage = "base"', "image of the class belongs above the first [[...]]"),
+        (LAST, '[[devices]]\nkind = "gpu"', "devices.0.kind: 'gpu': Value error, no such kind of device"),
+        (LAST, '[[devices]]\nkind = "gpu"', "; the kinds are: cpu"),
+        (LAST, "[[devices]]\nkind = 3", "devices.0.kind: 3: Input should be a valid string"),
+        (LAST, "[[devices]]\nmemory = 3", "devices.0.memory: unknown key; the keys of [[devices]] are: kind"),
         ("[[clusters]]", "[[clusters", "cannot be read"),
     ],
 )
 def test_a_wrong_file_is_named_with_key_and_what_is_allowed(
     tmp_path: Path, old: str, new: str, says: str
 ) -> None:
-    text = GOOD.replace(old, new) if not new.startswith("[[devices]]") else GOOD + new + "\n"
-    file = write(tmp_path, text)
+    file = write(tmp_path, GOOD.replace(old, new) if old != LAST else f"{GOOD}{new}\n")
     with pytest.raises(UsageError) as raised:
         read_profile(file)
     assert str(file) in raised.value.message

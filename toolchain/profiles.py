@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 from pydantic_core import PydanticKnownError
@@ -16,6 +16,8 @@ PROFILE_FILE = "board.toml"
 _TRIPLE_PARTS = 4
 ARMV7 = "armv7a-unknown-linux-gnueabihf"
 ANDROID = "aarch64-unknown-linux-android"
+DEVICE_KINDS = ("cpu",)
+"""What can compute on a board."""
 
 
 def _four_parts(triple: str) -> str:
@@ -27,6 +29,12 @@ def _four_parts(triple: str) -> str:
     if "android" in triple and triple != ANDROID:
         raise ValueError(f"of Android's systems one is known: {ANDROID}")
     return triple
+
+
+def _known_kind(kind: str) -> str:
+    if kind not in DEVICE_KINDS:
+        raise ValueError(f"no such kind of device; the kinds are: {', '.join(DEVICE_KINDS)}")
+    return kind
 
 
 def _has_glibc(glibc: str | None, info: ValidationInfo) -> str | None:
@@ -52,7 +60,7 @@ class Cluster(_Strict):
 class Device(_Strict):
     """What computes on a board."""
 
-    kind: Literal["cpu"] = "cpu"
+    kind: Annotated[str, AfterValidator(_known_kind)] = Field("cpu", description="one of `DEVICE_KINDS`")
 
 
 class Profile(_Strict):
@@ -76,7 +84,7 @@ class Profile(_Strict):
         description="the oldest C library on such boards; none on Android",
     )
     memory_mib: int = Field(ge=1)
-    devices: tuple[Device, ...] = (Device(),)
+    devices: tuple[Device, ...] = Field((Device(),), min_length=1)
     image: str = Field("base", description="of docker/images.toml: in which its networks are built and tuned")
 
     @property
@@ -118,6 +126,9 @@ class Profile(_Strict):
                 return device
         known = ", ".join(device.kind for device in self.devices)
         raise UsageError(f"--device {kind}: board class {self.name} has no such device", f"it has: {known}")
+
+
+_TABLES: dict[str, type[_Strict]] = {"clusters": Cluster, "devices": Device}
 
 
 def profile_folders() -> tuple[Path, ...]:
@@ -175,10 +186,21 @@ def _explain(file: Path, error: ValidationError) -> str:
     for problem in error.errors():
         key = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
-            reason = f"unknown key; the keys are: {', '.join(sorted(set(Profile.model_fields) - {'name'}))}"
+            reason = _unknown_key(problem["loc"])
         elif problem["type"] == "missing":
             reason = "is missing"
         else:
             reason = f"{problem['input']!r}: {problem['msg']}"
         parts.append(f"{key}: {reason}")
     return f"{file}: " + "; ".join(parts)
+
+
+def _unknown_key(location: tuple[int | str, ...]) -> str:
+    """Say which keys the table has in which an unknown one stands."""
+    keys = sorted(set(Profile.model_fields) - {"name"})
+    *table, key = (part for part in location if isinstance(part, str))
+    if not table:
+        return f"unknown key; the keys are: {', '.join(keys)}"
+    known = ", ".join(sorted(_TABLES[table[0]].model_fields))
+    reason = f"unknown key; the keys of [[{table[0]}]] are: {known}"
+    return f"{reason}; {key} of the class belongs above the first [[...]]" if key in keys else reason
