@@ -10,7 +10,7 @@ import tvm
 from benchmarks.arm.loops import HotLoop, hot_loops
 from tests.backends.packed.arm_kernels import compiled
 from tests.lowering.functions import Layer
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.lowering import export
 from toolchain.lowering.armv7 import form_multiply_accumulate
 from toolchain.lowering.export import export_objects
@@ -21,7 +21,7 @@ from toolchain.targets.target import target_for
 
 pytestmark = pytest.mark.slow
 
-TILE = Choice("direct", blocks=2, columns=4)
+TILE = DirectChoice(blocks=2, columns=4)
 PRODUCTS = 3 * 4 * 2 * 4  # taps of a row x channels of a block x the tile
 
 

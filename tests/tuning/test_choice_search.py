@@ -11,7 +11,10 @@ import pytest
 
 from tests.building.network import written
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.choice import GENERAL, Choice
+from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
+from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.kinds import CPU
 from toolchain.backends.tensorir.kinds import METASCHEDULE
 from toolchain.backends.tensorir.traces import function_json
@@ -127,12 +130,10 @@ def test_a_record_of_the_general_rule_is_taken(stem: Task) -> None:
 @pytest.mark.parametrize(
     "payload",
     [
-        Choice(
-            "direct", blocks=64
-        ).to_json(),  # more blocks than there are channels: writes beyond the output
-        Choice("direct", columns=1000).to_json(),
-        Choice("depthwise").to_json(),
-        Choice("dense").to_json(),
+        DirectChoice(blocks=64).to_json(),  # more blocks than there are channels: writes beyond the output
+        DirectChoice(columns=1000).to_json(),
+        DepthwiseChoice().to_json(),
+        DenseChoice().to_json(),
         '{"algorithm":"quantum"}',
         "{",
         "",

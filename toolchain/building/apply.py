@@ -109,7 +109,7 @@ def pack(
     warnings: dict[str, str] = {}
     improved: set[str] = set()
 
-    def choose(name: str | None, work: Work) -> Choice | None:
+    def choose(name: str | None, work: Work) -> Choice:
         default = default_choice(work, machine, winograd)
         if name is None:
             return default

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 
 import tvm
 
-from toolchain.backends.packed.algorithms.choice import GENERAL, Choice, choice_from
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.policy import candidates, default_choice, recorded_choice
+from toolchain.backends.packed.algorithms.table import choice_from
 from toolchain.backends.packed.kinds import CPU
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.alone import alone
@@ -37,18 +39,17 @@ class ChoiceSearch:
 
     def default(self) -> Candidate:
         """Return what a build generates without a record."""
-        chosen = GENERAL
+        chosen: Choice = GENERAL
 
-        def choose(work: Work) -> Choice | None:
+        def choose(work: Work) -> Choice:
             nonlocal chosen
-            found = self._default(work)
-            chosen = found or GENERAL
+            chosen = self._default(work)
             self.space = [
                 choice
                 for choice in candidates(work, self.machine)
                 if choice != chosen and (self.use_winograd or choice.algorithm != "winograd")
             ]
-            return found
+            return chosen
 
         made = self._made(choose)  # calls `choose`, which says what is chosen
         return self._as(chosen, made)
@@ -94,7 +95,7 @@ class ChoiceSearch:
     def _digest(self, choice: Choice) -> str:
         return hashlib.sha256(f"{CPU} {choice.to_json()}".encode()).hexdigest()
 
-    def _made(self, choose: Callable[[Work], Choice | None]) -> Made:
+    def _made(self, choose: Callable[[Work], Choice]) -> Made:
         func = self.task.func
         return alone(
             func,
@@ -104,5 +105,5 @@ class ChoiceSearch:
             lambda _name: default_schedule(func),
         )
 
-    def _default(self, work: Work) -> Choice | None:
+    def _default(self, work: Work) -> Choice:
         return default_choice(work, self.machine, self.use_winograd)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from toolchain.backends.packed.algorithms.choice import choice_from
+from toolchain.backends.packed.algorithms.table import choice_from
 from toolchain.backends.packed.kinds import CPU
 from toolchain.backends.tensorir.kinds import DEFAULT
 from toolchain.lowering.tasks import Task

@@ -10,8 +10,8 @@ from tests.backends.packed.single import Layer
 from tests.lowering.functions import Layer as Fused
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.direct.loops import direct
-from toolchain.backends.packed.algorithms.generators import GENERATORS
 from toolchain.backends.packed.algorithms.policy import default_choice
+from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.layout import Layout, dense_layout
 from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.recognise.convolution import convolution
@@ -30,10 +30,9 @@ def default(board: str, layer: Layer, folder: Path) -> Path:
     found, conv = layer.read()
     choice = default_choice(conv, machine, use_winograd=False)
     assert choice is not None
-    generator = GENERATORS[choice.algorithm]
     plain = dense_layout(machine.lanes, 4)
     inputs = Layout(machine.lanes if conv.ci >= machine.lanes else 1, conv.pads)
-    func = generator.function(found, conv, choice, [inputs, None, plain, plain, plain], machine)
+    func = algorithm_of(choice).function(found, conv, choice, [inputs, None, plain, plain, plain], machine)
     return _object(func, target, folder)
 
 

@@ -11,7 +11,13 @@ from tvm import te, tirx, topi
 
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.dense import loops as dense
-from toolchain.backends.packed.algorithms.interleaved import loops as interleaved
+from toolchain.backends.packed.algorithms.dense import weight as dense_weight
+from toolchain.backends.packed.algorithms.interleaved import (
+    loops as interleaved,
+)
+from toolchain.backends.packed.algorithms.interleaved import (
+    weight as interleaved_weight,
+)
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine
@@ -72,7 +78,7 @@ class Product:
         function = dense.dense(found, work, choice, [None] * 4, machine)
         a, b, bias = seeded(*self.shapes())
         expected = np.maximum(a @ (np.swapaxes(b, -1, -2) if self.transposed else b) + bias, 0)
-        right = dense.pack_weight(b, work, choice, machine.lanes) if self.constant else b
+        right = dense_weight.pack_weight(b, work, choice, machine.lanes) if self.constant else b
         return function, [a, right, bias, np.full_like(expected, np.nan)], expected
 
     def plain(self, output: np.ndarray, machine: Machine) -> np.ndarray:
@@ -142,7 +148,7 @@ class Turned:
         function = interleaved.interleaved(found, work, choice, layouts, machine)
         x, w = seeded(*[tuple(map(int, param.shape)) for param in found.params[:-1]])
         expected = self.expected(x, w)
-        packed = interleaved.pack_weight(w, work, choice, machine.lanes, machine.lanes)
+        packed = interleaved_weight.pack_weight(w, work, choice, machine.lanes, machine.lanes)
         out = np.full(layouts[2].shape(expected.shape), np.nan, np.float32)
         return function, [layouts[0].pack(x), packed, out], expected
 

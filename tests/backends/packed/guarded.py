@@ -18,8 +18,10 @@ import tvm
 from tests.backends.packed.contractions import CASES
 from tests.backends.packed.single import Case, Layer, ready
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.direct.space import depthwise_tile, direct_tile
+from toolchain.backends.packed.algorithms.depthwise import space as depthwise_space
+from toolchain.backends.packed.algorithms.direct import space as direct_space
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.general.recurrent import pack_weight, recurrent
 from toolchain.backends.packed.machine import Machine
 from toolchain.models.recurrent.activations import activations
@@ -49,12 +51,12 @@ LAYERS = (
 )
 
 WINOGRADS = (
-    Case(Layer(32, 32, (14, 14)), Choice("winograd", 2, 8, 3, (4, 4))),  # rows that do not divide the image
-    Case(Layer(40, 48, (9, 7), batch=2), Choice("winograd", 1, 5, 2, (1, 2))),  # rows of taps
-    Case(Layer(32, 32, (7, 7)), Choice("winograd", 2, 7, tile=(1, 3), order="channels"), halo=1),
-    Case(Layer(32, 32, (9, 11), kernel=(1, 7), pad=(0, 3)), Choice("winograd", 2, 6, 2, (1, 2)), halo=1),
-    Case(Layer(32, 48, (11, 9), kernel=(7, 1), pad=(3, 0)), Choice("winograd", 1, 9, 2, (2, 1))),
-    Case(Layer(16, 32, (11, 9), kernel=5, pad=2), Choice("winograd", 1, 9, tile=(2, 2), order="channels")),
+    Case(Layer(32, 32, (14, 14)), WinogradChoice(2, 8, 3, (4, 4))),  # rows that do not divide the image
+    Case(Layer(40, 48, (9, 7), batch=2), WinogradChoice(1, 5, 2, (1, 2))),  # rows of taps
+    Case(Layer(32, 32, (7, 7)), WinogradChoice(2, 7, tile=(1, 3), order="channels"), halo=1),
+    Case(Layer(32, 32, (9, 11), kernel=(1, 7), pad=(0, 3)), WinogradChoice(2, 6, 2, (1, 2)), halo=1),
+    Case(Layer(32, 48, (11, 9), kernel=(7, 1), pad=(3, 0)), WinogradChoice(1, 9, 2, (2, 1))),
+    Case(Layer(16, 32, (11, 9), kernel=5, pad=2), WinogradChoice(1, 9, tile=(2, 2), order="channels")),
 )
 
 
@@ -63,7 +65,7 @@ def cases(layers: Sequence[Layer], machine: Machine) -> list[Case]:
     found = []
     for layer in layers:
         _read, conv = layer.read()
-        choice = (depthwise_tile if conv.depthwise else direct_tile)(conv, machine)
+        choice = (depthwise_space.default if conv.depthwise else direct_space.default)(conv, machine)
         found += [Case(layer, choice), Case(layer, choice, halo=1)]
     return found
 
@@ -101,7 +103,7 @@ def run(function: Callable[..., None], arguments: Sequence[np.ndarray], at_end: 
 
 def convolutions() -> None:
     """Run direct and depthwise convolutions, and winograd's."""
-    flat = Case(LAYERS[0], Choice("direct", 2, 14, flat=True, depth=2))
+    flat = Case(LAYERS[0], DirectChoice(2, 14, flat=True, depth=2))
     wide = ready([*cases(LAYERS, MACHINE), flat], MACHINE)
     arm = ready([*cases(LAYERS[2:3], ARM), *WINOGRADS], ARM)
     for each in [*wide, *ready(WINOGRADS, MACHINE), *arm]:

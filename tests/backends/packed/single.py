@@ -10,8 +10,9 @@ import tvm
 from tvm import te, topi
 
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.direct.space import candidates
-from toolchain.backends.packed.algorithms.generators import GENERATORS
+from toolchain.backends.packed.algorithms.depthwise import space as depthwise_space
+from toolchain.backends.packed.algorithms.direct import space as direct_space
+from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.layout import Array, Layout, dense_layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution, convolution
@@ -91,7 +92,9 @@ def spread(layers: Sequence[Layer], machine: Machine) -> list[Case]:
     """Return layers with the first, the middle and the last of their choices, or about so."""
     cases = []
     for layer in layers:
-        choices = candidates(layer.read()[1], machine)
+        conv = layer.read()[1]
+        space = depthwise_space if conv.depthwise else direct_space
+        choices = space.candidates(conv, machine)
         cases += [Case(layer, choice, halo=i % 2) for i, choice in enumerate(choices[:: len(choices) // 2])]
     return cases
 
@@ -146,11 +149,10 @@ def function(case: Case, machine: Machine) -> tuple[tvm.tirx.PrimFunc, list[Arra
     vector = machine.lanes if conv.ci >= machine.lanes else 1
     plain = dense_layout(machine.lanes, 4)
     output = replace(plain, halo=(case.halo,) * 4)
-    generator = GENERATORS[case.choice.algorithm]
-    assert generator.halo is not None
-    layouts = [Layout(vector, generator.halo(conv, case.choice)), None, plain, plain, output]
-    weight = generator.weight(values[1], conv, case.choice, machine, vector)
-    func = generator.function(found, conv, case.choice, layouts, machine)
+    algorithm = algorithm_of(case.choice)
+    layouts = [Layout(vector, algorithm.halo(conv, case.choice)), None, plain, plain, output]
+    weight = algorithm.weight(values[1], conv, case.choice, machine, vector)
+    func = algorithm.function(found, conv, case.choice, layouts, machine)
     packed = [
         weight if layout is None else layout.pack(value)
         for value, layout in zip(values, layouts, strict=True)

@@ -8,12 +8,14 @@ import numpy as np
 
 from tests.backends.packed.unbuffered import conv3x3
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.cost import Cost, cost
-from toolchain.backends.packed.algorithms.direct import loops as direct
-from toolchain.backends.packed.algorithms.direct.space import direct_tile
-from toolchain.backends.packed.algorithms.winograd import loops as winograd
-from toolchain.backends.packed.algorithms.winograd.space import winograd_tile
+from toolchain.backends.packed.algorithms.cost import Cost
+from toolchain.backends.packed.algorithms.direct import space as direct_space
+from toolchain.backends.packed.algorithms.direct import weight as direct_weight
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.policy import cost
+from toolchain.backends.packed.algorithms.winograd import space as winograd_space
+from toolchain.backends.packed.algorithms.winograd import weight as winograd_weight
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 
 AVX512 = machines.AVX512.of(1)
 CONV = conv3x3(64, 64, 56)
@@ -22,16 +24,16 @@ CONV = conv3x3(64, 64, 56)
 def test_bytes_are_those_of_the_packed_weight() -> None:
     weight = np.zeros((40, 24, 3, 3), "f4")
     conv = conv3x3(24, 40, 14)
-    packed = direct.pack_weight(weight, conv, Choice("direct", 1, 7), 16, 16)
-    assert cost(Choice("direct", 1, 7), conv, AVX512).weights == packed.nbytes
+    packed = direct_weight.pack_weight(weight, conv, DirectChoice(1, 7), 16, 16)
+    assert cost(DirectChoice(1, 7), conv, AVX512).weights == packed.nbytes
     for blocks, tile in ((1, (4, 4)), (3, (2, 2)), (1, (1, 2))):
-        choice = Choice("winograd", blocks, 4, tile=tile)
-        packed = winograd.pack_weight(weight, conv, choice, 16)
+        choice = WinogradChoice(blocks, 4, tile=tile)
+        packed = winograd_weight.pack_weight(weight, conv, choice, 16)
         assert cost(choice, conv, AVX512).weights == packed.nbytes
 
 
 def test_more_of_anything_costs_more() -> None:
-    for choice in (direct_tile(CONV, AVX512), winograd_tile(CONV, AVX512)):
+    for choice in (direct_space.default(CONV, AVX512), winograd_space.default(CONV, AVX512)):
         assert choice is not None
         seconds = cost(choice, CONV, AVX512).seconds
         assert cost(choice, replace(CONV, batch=2), AVX512).seconds > seconds
@@ -41,7 +43,7 @@ def test_more_of_anything_costs_more() -> None:
 
 def test_pieces_that_leave_a_core_idle_cost_more() -> None:
     two = replace(AVX512, threads=2)
-    whole, halves = (cost(Choice("winograd", 2, 14, rows, (4, 4)), CONV, two).seconds for rows in (14, 7))
+    whole, halves = (cost(WinogradChoice(2, 14, rows, (4, 4)), CONV, two).seconds for rows in (14, 7))
     assert whole > 1.5 * halves
 
 

@@ -12,10 +12,10 @@ import pytest
 from tests.backends.packed.computed import MACHINES, named
 from tests.backends.packed.single import Case, Layer, spread, wrong
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.direct.loops import pack_weight, weight_shape
-from toolchain.backends.packed.algorithms.direct.space import direct_tile
+from toolchain.backends.packed.algorithms.direct import space as direct_space
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.direct.taps import halo
+from toolchain.backends.packed.algorithms.direct.weight import pack_weight, weight_shape
 from toolchain.backends.packed.machine import Machine
 
 DILATED = (
@@ -46,19 +46,19 @@ def test_choices_compute_what_numpy_does(machine: Machine) -> None:
 
 def test_sums_of_several_passes_wait_in_the_output() -> None:
     machine, layer = MACHINES[0], Layer(64, 32, (5, 7))
-    choice = direct_tile(layer.read()[1], machine)
+    choice = direct_space.default(layer.read()[1], machine)
     cases = [Case(layer, replace(choice, depth=depth), halo=1) for depth in (0, 1, 2)]
     assert not wrong(cases, machine)
 
 
 def test_passes_over_single_channels() -> None:
     layer = Layer(3, 8, (5, 9))
-    assert not wrong([Case(layer, Choice("direct", 2, 4, depth=1))], machines.AARCH64.of(1))
+    assert not wrong([Case(layer, DirectChoice(2, 4, depth=1))], machines.AARCH64.of(1))
 
 
 def test_a_tile_of_whole_rows() -> None:
     layer = Layer(16, 32, (7, 4), stride=1)
-    assert not wrong([Case(layer, Choice("direct", 2, 12, flat=True), halo=1)], MACHINES[0])
+    assert not wrong([Case(layer, DirectChoice(2, 12, flat=True), halo=1)], MACHINES[0])
 
 
 def test_taps_that_meet_padding_alone_cost_no_weights_and_no_halo() -> None:
@@ -68,14 +68,14 @@ def test_taps_that_meet_padding_alone_cost_no_weights_and_no_halo() -> None:
     assert np.array_equal(conv.reached(weight), weight[:, :, 1:2, 1:2])
     _read, conv = Layer(32, 32, (9, 11), pad=4, dilation=4).read()
     assert conv.kernel == (3, 3)
-    assert halo(conv, Choice("direct", 2, 8)) == (0, 4, 0, 4)  # rows of taps are skipped, parts of rows not
-    assert halo(conv, Choice("direct", 2, 11, flat=True)) == (4, 4, 4, 4)
+    assert halo(conv, DirectChoice(2, 8)) == (0, 4, 0, 4)  # rows of taps are skipped, parts of rows not
+    assert halo(conv, DirectChoice(2, 11, flat=True)) == (4, 4, 4, 4)
 
 
 def test_groups_that_fill_no_last_block_are_no_dense_convolution() -> None:
     machine = MACHINES[0]
     _read, conv = Layer(440, 440, (7, 7), groups=55).read()
-    assert weight_shape(conv, direct_tile(conv, machine), machine.lanes, machine.lanes) == (
+    assert weight_shape(conv, direct_space.default(conv, machine), machine.lanes, machine.lanes) == (
         28,
         1,
         3,
@@ -88,7 +88,7 @@ def test_groups_that_fill_no_last_block_are_no_dense_convolution() -> None:
 def test_groups_are_packed_block_diagonally() -> None:
     _read, conv = Layer(8, 8, (5, 5), kernel=1, pad=0, groups=4).read()
     weight = np.arange(1.0, 17.0, dtype="float32").reshape(8, 2, 1, 1)
-    packed = pack_weight(weight, conv, Choice("direct", 1, 1), 8, 8)[0, 0, 0, 0]  # (ci, co)
+    packed = pack_weight(weight, conv, DirectChoice(1, 1), 8, 8)[0, 0, 0, 0]  # (ci, co)
     assert packed.shape == (8, 8)
     assert np.count_nonzero(packed) == weight.size
     assert packed[2, 3] == weight[3, 0, 0, 0] and packed[3, 3] == weight[3, 1, 0, 0] and packed[4, 3] == 0

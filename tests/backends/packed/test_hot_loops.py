@@ -13,13 +13,13 @@ from benchmarks.arm.model import share_of_bound
 from benchmarks.arm.ours import build
 from tests.backends.packed.arm_kernels import compiled, default
 from tests.backends.packed.single import Layer
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 
 
 @cache
 def hottest(board: str, columns: int) -> HotLoop:
     """Return the hottest loop of a convolution of four tiles a row."""
-    choice = Choice("direct", blocks=2, columns=columns)
+    choice = DirectChoice(blocks=2, columns=columns)
     with tempfile.TemporaryDirectory() as folder:
         found = hot_loops(compiled(board, choice, 4 * columns, Path(folder)))
     return max(found, key=lambda loop: loop.products)

@@ -15,9 +15,11 @@ from tvm.sym import Analyzer
 from tests.backends.packed.computed import wrong
 from tests.backends.packed.contractions import A9, A72, AVX2, WIDE, Product, seeded
 from tests.backends.packed.drawn import Conv, Excite, Gemm, Head, MatMul, Network, Pointwise, Window
-from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.dense import loops as dense
 from toolchain.backends.packed.algorithms.dense import space as dense_tile
+from toolchain.backends.packed.algorithms.dense import weight as dense_weight
+from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.policy import candidates, legal
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import substitute
@@ -66,7 +68,7 @@ def test_no_tile_is_computed_twice(rows: int) -> None:
     function = read(Product(rows, 8, 512).function())
     work = recognise(function)
     assert isinstance(work, Matmul)
-    choice = Choice("dense", 4, 6, 4, order="channels")
+    choice = DenseChoice(4, 6, 4, order="channels")
     made = dense.dense(function, work, choice, [None] * len(function.params), WIDE)
     outer = made.body
     assert isinstance(outer, tirx.For)
@@ -80,7 +82,7 @@ def test_no_tile_is_computed_twice(rows: int) -> None:
         )
         for number in range(int(outer.extent))
     ]
-    assert sum(tiles) == rows // choice.columns * 8  # groups of columns
+    assert sum(tiles) == rows // choice.rows * 8  # groups of columns
 
 
 def test_no_product_is_seen_where_there_is_none() -> None:
@@ -98,14 +100,13 @@ def test_candidates_are_legal_and_fit_the_registers(machine: Machine, rows: int,
     work = recognise(read(Product(rows, 6, columns).function()))
     assert work is not None
     found = candidates(work, machine)
-    assert found[0] == dense_tile.dense_tile(work, machine)
+    assert found[0] == dense_tile.default(work, machine)
     assert all(legal(choice, work, machine) for choice in found)
-    assert all(choice.blocks * choice.columns < machine.registers for choice in found)
+    assert all(choice.vectors * choice.rows < machine.registers for choice in found)
     for other in (
-        Choice("direct"),
-        Choice("dense", 30),
-        Choice("dense", 1, rows + 1),
-        Choice("dense", flat=True),
+        DirectChoice(),
+        DenseChoice(30),
+        DenseChoice(1, rows + 1),
     ):
         assert not legal(other, work, machine)
 
@@ -120,7 +121,7 @@ def test_every_candidate_computes_the_product() -> None:
     for choice in candidates(work, WIDE):
         function = dense.dense(found, work, choice, [None] * 4, WIDE)
         library = tvm.compile(tvm.IRModule({"main": function}), target="llvm")
-        packed = dense.pack_weight(weight, work, choice, 16)
+        packed = dense_weight.pack_weight(weight, work, choice, 16)
         result = tvm.runtime.tensor(out)
         library["main"](*map(tvm.runtime.tensor, (a, packed, bias)), result)
         np.testing.assert_allclose(result.numpy(), expected, rtol=1e-4, atol=1e-4, err_msg=str(choice))

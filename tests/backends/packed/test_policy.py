@@ -8,9 +8,15 @@ import pytest
 
 from tests.backends.packed.unbuffered import conv3x3
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.choice import GENERAL, Choice
-from toolchain.backends.packed.algorithms.cost import cost
-from toolchain.backends.packed.algorithms.policy import candidates, default_choice, legal, recorded_choice
+from toolchain.backends.packed.algorithms.general import GENERAL
+from toolchain.backends.packed.algorithms.policy import (
+    candidates,
+    cost,
+    default_choice,
+    legal,
+    recorded_choice,
+)
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.space import error
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
@@ -79,7 +85,7 @@ def test_candidates_begin_with_the_default_and_are_legal_and_different(
     assert len(set(found)) == len(found)
     assert all(legal(choice, conv, machine) for choice in found)
     assert {choice.algorithm for choice in found} == {"direct", "winograd"}
-    assert all(error(conv, choice.tile) <= 1e-5 for choice in found if choice.tile)
+    assert all(error(conv, choice.tile) <= 1e-5 for choice in found if isinstance(choice, WinogradChoice))
 
 
 def test_errors_grow_with_the_channels() -> None:
@@ -89,11 +95,11 @@ def test_errors_grow_with_the_channels() -> None:
 
 def test_a_recorded_winograd_is_left_out_where_none_is_wanted() -> None:
     conv = LAYERS[0]
-    payload = Choice("winograd", 2, 8, 1, (4, 4)).to_json()
-    assert recorded_choice(payload, conv, AVX512, True) == Choice("winograd", 2, 8, 1, (4, 4))
+    payload = WinogradChoice(2, 8, 1, (4, 4)).to_json()
+    assert recorded_choice(payload, conv, AVX512, True) == WinogradChoice(2, 8, 1, (4, 4))
     with pytest.raises(ToolchainError, match="none for this task"):
         recorded_choice(payload, conv, AVX512, False)
 
 
 def test_a_record_of_the_general_rule_is_no_choice() -> None:
-    assert recorded_choice(GENERAL.to_json(), LAYERS[0], AVX512, True) is None
+    assert recorded_choice(GENERAL.to_json(), LAYERS[0], AVX512, True) == GENERAL

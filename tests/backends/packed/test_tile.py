@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from tests.backends.packed.computed import MACHINES
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.direct.space import (
-    candidates,
-    depthwise_tile,
-    direct_tile,
-    legal,
-    merged,
-    widest,
-)
+from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
+from toolchain.backends.packed.algorithms.depthwise import space as depthwise_space
+from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
+from toolchain.backends.packed.algorithms.direct import space as direct_space
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.direct.groups import merged
+from toolchain.backends.packed.algorithms.direct.space import widest
+from toolchain.backends.packed.algorithms.policy import legal
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
@@ -50,13 +50,15 @@ CONVS = st.builds(
 
 @given(CONVS, st.sampled_from(MACHINES))
 def test_the_default_comes_first_and_every_candidate_is_legal(work: Convolution, machine: Machine) -> None:
-    default = (depthwise_tile if work.depthwise else direct_tile)(work, machine)
-    found = candidates(work, machine)
+    space = depthwise_space if work.depthwise else direct_space
+    default = space.default(work, machine)
+    found = space.candidates(work, machine)
     assert found[0] == default
     assert len(set(found)) == len(found)
     for choice in found:
         assert legal(choice, work, machine)
-        assert choice.blocks * choice.columns + choice.blocks + 1 <= machine.registers
+        blocks, columns = choice.knobs["blocks"], choice.knobs["columns"]
+        assert blocks * columns + blocks + 1 <= machine.registers
 
 
 @given(CONVS, st.sampled_from(MACHINES))
@@ -69,17 +71,17 @@ def test_groups_computed_together_are_all_groups_or_fill_vectors(work: Convoluti
 @pytest.mark.parametrize(
     "choice",
     [
-        Choice("direct", 3, 4),  # does not divide four blocks
-        Choice("direct", 2, 15),  # spills
-        Choice("direct", 2, 0),
-        Choice("direct", 0, 7),
-        Choice("direct", 2, 14, rows=5),
-        Choice("direct", 2, 13, flat=True),  # half a row
-        Choice("direct", 2, 14, depth=3),
-        Choice("direct", 2, 14, depth=4),  # one pass is none
-        Choice("direct", 2, 14, depth=-1),
-        Choice("depthwise", 1, 7),
-        Choice("winograd", 2, 14, tile=(2, 2)),
+        DirectChoice(3, 4),  # does not divide four blocks
+        DirectChoice(2, 15),  # spills
+        DirectChoice(2, 0),
+        DirectChoice(0, 7),
+        DirectChoice(2, 14, rows=5),
+        DirectChoice(2, 13, flat=True),  # half a row
+        DirectChoice(2, 14, depth=3),
+        DirectChoice(2, 14, depth=4),  # one pass is none
+        DirectChoice(2, 14, depth=-1),
+        DepthwiseChoice(7),
+        DenseChoice(2, 14),
     ],
 )
 def test_a_choice_that_is_wrong_for_a_layer_is_not_legal(choice: Choice) -> None:
@@ -88,31 +90,32 @@ def test_a_choice_that_is_wrong_for_a_layer_is_not_legal(choice: Choice) -> None
 
 def test_tiles_that_were_measured_to_be_the_best() -> None:
     layer = conv(64, 64, 56, 56)
-    assert [(t.blocks, t.columns) for t in (direct_tile(layer, machine) for machine in MACHINES)] == [
+    found = [direct_space.default(layer, machine) for machine in MACHINES]
+    assert [(choice.blocks, choice.columns) for choice in found] == [
         (2, 14),
         (2, 6),
         (2, 9),
         (2, 4),
     ]
     odd = conv(64, 144, 56, 56)
-    assert (direct_tile(odd, AVX512).blocks, direct_tile(odd, AVX512).columns) == (3, 9)
+    assert (direct_space.default(odd, AVX512).blocks, direct_space.default(odd, AVX512).columns) == (3, 9)
     assert widest(AVX2, 3) == 4
 
 
 def test_large_weights_go_by_passes_that_fit_the_first_cache_where_code_fetches_them() -> None:
     for machine in MACHINES:
-        choice = direct_tile(conv(512, 512, 7, 7), machine)
+        choice = direct_space.default(conv(512, 512, 7, 7), machine)
         assert bool(choice.depth) == machine.prefetches == (machine != A64)
         assert choice.depth * 9 * machine.lanes**2 * choice.blocks * 4 <= 18 << 10
-        assert direct_tile(conv(16, 16, 7, 7), machine).depth == 0
+        assert direct_space.default(conv(16, 16, 7, 7), machine).depth == 0
 
 
 def test_rows_without_taps_are_cut_anywhere_where_divisions_are_cheap() -> None:
-    choice = direct_tile(conv(512, 512, 14, 14, kernel=1), A64)
+    choice = direct_space.default(conv(512, 512, 14, 14, kernel=1), A64)
     assert (choice.columns, choice.flat) == (10, True)
     for machine in (AVX512, ARMV7):
-        assert not direct_tile(conv(512, 512, 14, 14, kernel=1), machine).flat
-    assert direct_tile(conv(512, 512, 14, 14, kernel=1), machines.AARCH64_IN_ORDER).columns == 9
+        assert not direct_space.default(conv(512, 512, 14, 14, kernel=1), machine).flat
+    assert direct_space.default(conv(512, 512, 14, 14, kernel=1), machines.AARCH64_IN_ORDER).columns == 9
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -124,6 +127,6 @@ def test_every_thread_gets_several_pieces(threads: int) -> None:
         conv(3, 32, 112, 112),
         conv(256, 256, 28, 28),
     ):
-        choice = direct_tile(layer, machine)
+        choice = direct_space.default(layer, machine)
         pieces = prod(layer.out[:-1]) // choice.rows * (layer.co // 16 // choice.blocks)
         assert pieces >= 4 * threads

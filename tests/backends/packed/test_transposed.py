@@ -15,9 +15,15 @@ from tests.backends.packed.computed import wrong
 from tests.backends.packed.contractions import A72, AVX2, TURNED, WIDE, Turned, seeded
 from tests.backends.packed.drawn import Conv, Network, Pointwise, Window
 from tests.backends.packed.drawn import Transposed as Layer
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.interleaved import loops as interleaved
-from toolchain.backends.packed.algorithms.interleaved.space import interleaved_tile
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.interleaved import (
+    loops as interleaved,
+)
+from toolchain.backends.packed.algorithms.interleaved import space as interleaved_space
+from toolchain.backends.packed.algorithms.interleaved import (
+    weight as interleaved_weight,
+)
+from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
 from toolchain.backends.packed.algorithms.policy import candidates, legal
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine
@@ -92,9 +98,9 @@ def test_candidates_are_legal(case: Turned, machine: Machine) -> None:
     work = recognise(read(case.function()))
     assert work is not None
     found = candidates(work, machine)
-    assert found[0] == interleaved_tile(work, machine)
+    assert found[0] == interleaved_space.default(work, machine)
     assert all(legal(choice, work, machine) for choice in found)
-    for other in (Choice("direct"), Choice("interleaved", 7), Choice("interleaved", rows=2)):
+    for other in (DirectChoice(), InterleavedChoice(7), InterleavedChoice(1, 0)):
         assert not legal(other, work, machine)
 
 
@@ -110,7 +116,7 @@ def test_every_candidate_computes_the_transposed_convolution() -> None:
     for choice in candidates(work, WIDE):
         function = interleaved.interleaved(found, work, choice, layouts, WIDE)
         library = tvm.compile(tvm.IRModule({"main": function}), target="llvm")
-        packed = interleaved.pack_weight(weight, work, choice, 16, 16)
+        packed = interleaved_weight.pack_weight(weight, work, choice, 16, 16)
         result = tvm.runtime.tensor(out)
         library["main"](*map(tvm.runtime.tensor, (x, packed)), result)
         np.testing.assert_allclose(

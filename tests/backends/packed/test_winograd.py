@@ -18,6 +18,8 @@ from tests.models.graphs import graph_of, tensor_info
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import Choice, Order
 from toolchain.backends.packed.algorithms.winograd import loops as winograd
+from toolchain.backends.packed.algorithms.winograd import weight as winograd_weight
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.space import legal
 from toolchain.backends.packed.algorithms.winograd.transforms import applied, matrices, points, sizes, summed
 from toolchain.backends.packed.layout import Array, Layout, dense_layout
@@ -60,7 +62,7 @@ class Layer:
         floats = {name: value.astype("f4") for name, value in values.items()}
         read_of, conv = self._read(floats)
         assert legal(choice, conv, machine)
-        around = Layout(machine.lanes, winograd.halo(conv, choice.tile))
+        around = Layout(machine.lanes, winograd_weight.halo(conv, choice.tile))
         layout = Layout(machine.lanes, out_halo)
         layouts: list[Layout | None] = []
         arguments: list[Array] = []
@@ -71,7 +73,7 @@ class Layer:
                 arguments.append(around.pack(floats["x"]))
             elif param.same_as(conv.weight):
                 layouts.append(None)
-                arguments.append(winograd.pack_weight(floats["w"], conv, choice, machine.lanes))
+                arguments.append(winograd_weight.pack_weight(floats["w"], conv, choice, machine.lanes))
             elif param.same_as(read_of.output):
                 layouts.append(layout)
                 arguments.append(np.full(layout.shape(shape), np.nan, "f4"))
@@ -128,7 +130,7 @@ SIZES = [(m, taps) for taps in range(2, 8) for m in sizes(taps)]
 
 def square(m: int, blocks: int, columns: int, rows: int = 1, order: Order = "rows") -> Choice:
     """Return the choice of F(m x m, k x k)."""
-    return Choice("winograd", blocks, columns, rows, (m, m), order)
+    return WinogradChoice(blocks, columns, rows, (m, m), order)
 
 
 def bound(layer: Layer, choice: Choice) -> float:
@@ -172,19 +174,19 @@ CASES = [
     # other kernels; one axis alone, the other's taps summed up
     (Layer(kernel=(5, 5), pads=(2, 2, 2, 2)), square(2, 2, 5), AVX2),
     (Layer(kernel=(4, 4), pads=(1, 2, 2, 1)), square(3, 2, 5), AVX2),
-    (Layer(kernel=(1, 7), pads=(0, 3, 0, 3), then="Add"), Choice("winograd", 1, 4, 2, (1, 2)), AVX512),
-    (Layer(kernel=(7, 1), pads=(3, 0, 3, 0), then="Relu"), Choice("winograd", 2, 4, 2, (2, 1)), AVX2),
-    (Layer(kernel=(3, 1), pads=(1, 0, 1, 0)), Choice("winograd", 2, 8, 1, (6, 1), "channels"), AARCH64),
-    (Layer(24, 40, (13, 7), batch=2), Choice("winograd", 1, 5, 4, (1, 2)), AVX512),
-    (Layer(20, 12, (7, 7), then="Add"), Choice("winograd", 2, 6, 1, (1, 2), "channels"), AVX2),
-    (Layer(20, 12, (7, 9), then="Relu"), Choice("winograd", 3, 6, 3, (1, 4)), AARCH64),
-    (Layer(kernel=(5, 3), pads=(2, 1, 2, 1)), Choice("winograd", 2, 4, 2, (1, 3)), ARMV7),
+    (Layer(kernel=(1, 7), pads=(0, 3, 0, 3), then="Add"), WinogradChoice(1, 4, 2, (1, 2)), AVX512),
+    (Layer(kernel=(7, 1), pads=(3, 0, 3, 0), then="Relu"), WinogradChoice(2, 4, 2, (2, 1)), AVX2),
+    (Layer(kernel=(3, 1), pads=(1, 0, 1, 0)), WinogradChoice(2, 8, 1, (6, 1), "channels"), AARCH64),
+    (Layer(24, 40, (13, 7), batch=2), WinogradChoice(1, 5, 4, (1, 2)), AVX512),
+    (Layer(20, 12, (7, 7), then="Add"), WinogradChoice(2, 6, 1, (1, 2), "channels"), AVX2),
+    (Layer(20, 12, (7, 9), then="Relu"), WinogradChoice(3, 6, 3, (1, 4)), AARCH64),
+    (Layer(kernel=(5, 3), pads=(2, 1, 2, 1)), WinogradChoice(2, 4, 2, (1, 3)), ARMV7),
     # batches, bands of rows that do not divide the image, channels that are no multiple of the lanes
     (Layer(24, 40, (13, 7), batch=2), square(4, 1, 2, 2), AVX512),
     (Layer(20, 12, (11, 17), batch=3, then="Add"), square(2, 2, 4, 4), AVX2),
     (Layer(20, 12, (11, 17), batch=2), square(4, 1, 5, order="channels"), AARCH64),
     (Layer(20, 12, (9, 8), batch=2, kernel=(1, 3), pads=(0, 1, 0, 1)),
-     Choice("winograd", 1, 5, 1, (1, 4), "channels"), AVX2),
+     WinogradChoice(1, 5, 1, (1, 4), "channels"), AVX2),
     # pads
     (Layer(pads=(0, 0, 0, 0)), square(4, 2, 4), AVX2),
     (Layer(pads=(2, 2, 2, 2), then="Relu"), square(4, 2, 4, order="channels"), AVX2),
@@ -225,8 +227,7 @@ KERNELS = [
     ),
     kernel=st.sampled_from(KERNELS),
     choice=st.builds(
-        Choice,
-        st.just("winograd"),
+        WinogradChoice,
         st.integers(1, 2),
         st.integers(1, 6),
         st.integers(1, 4),
@@ -269,8 +270,8 @@ def test_a_choice_that_the_registers_do_not_hold_is_not_legal() -> None:
     good = square(4, 2, 6)
     assert legal(good, conv, AVX2)
     changes = [
-        {"columns": 7}, {"columns": 0}, {"blocks": 3, "columns": 2}, {"rows": 0}, {"flat": True},
-        {"algorithm": "direct"}, {"tile": ()}, {"tile": (4,)}, {"tile": (1, 1)}, {"tile": (5, 5)},
+        {"columns": 7}, {"columns": 0}, {"blocks": 3, "columns": 2}, {"tile_rows": 0},
+        {"tile": ()}, {"tile": (4,)}, {"tile": (1, 1)}, {"tile": (5, 5)},
         {"tile": (2, 4)}, {"tile": (4, 1)},
     ]  # fmt: skip
     for changed in changes:

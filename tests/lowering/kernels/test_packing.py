@@ -65,7 +65,7 @@ def test_all_that_decides_about_the_code_counts() -> None:
         Moved((1, 16, 6, 6), "float32", None, Layout(8, (1, 1, 1, 1)), MACHINE),
         Moved((1, 16, 6, 6), "float16", None, Layout(8, (1, 1, 1, 1)), MACHINE),
         convolution(),
-        replace(convolution(), choice=replace(convolution().choice, rows=3)),
+        replace(convolution(), choice=replace(convolution().choice, blocks=1)),
     ]
     found = [packed(each) for each in (recipe, *others)]
     assert len({*found}) == len(found)

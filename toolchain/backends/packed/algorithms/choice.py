@@ -3,74 +3,70 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import TypeAdapter
 
-from toolchain.errors import ToolchainError
-from toolchain.foreign import first_line
-
-Algorithm = Literal["direct", "depthwise", "winograd", "dense", "interleaved", "general"]
 Order = Literal["rows", "channels"]
+"""What runs in parallel first: rows of the output, or its channels (each thread reads its own weights)."""
+
+# The keys of a payload, and what they say where an algorithm has no such knob.
+_KEYS: Mapping[str, object] = {
+    "blocks": 1,
+    "columns": 1,
+    "depth": 0,
+    "flat": False,
+    "order": "rows",
+    "rows": 1,
+    "tile": (),
+}
+
+
+def knob(key: str, default: Any = MISSING) -> Any:
+    """Return a field of a choice that a record keeps under another key than its name."""
+    return field(default=default, metadata={"key": key})
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How one task is computed.
+    """How one task is computed; each algorithm has a type of its own.
 
     Attributes
     ----------
-    blocks, columns
-        Tile of sums in registers: output blocks x output columns (`dense`: rows of the matrix; `winograd`:
-        tiles of outputs; `depthwise`: one block).
-    rows
-        Of one parallel piece: output rows (`dense`: tiles of rows; `winograd`: rows of tiles; `interleaved`:
-        always one of every phase).
-    tile
-        Of winograd: outputs that are computed together along each spatial axis, m of F(m, k); 1: the taps
-        of the axis are summed up as they are.
-    order
-        What runs in parallel first: `rows` of the output, or its `channels` (each thread then reads
-        its own weights).
-    flat
-        A tile is whole rows (of small images).
-    depth
-        Input blocks that are summed up for all tiles of a piece before the next ones are; 0: all.
+    algorithm
+        The algorithm's name.
     """
 
-    algorithm: Algorithm
-    blocks: int = 1
-    columns: int = 1
-    rows: int = 1
-    tile: tuple[int, ...] = ()
-    order: Order = "rows"
-    flat: bool = False
-    depth: int = 0
+    algorithm: ClassVar[str]
+
+    @property
+    def knobs(self) -> dict[str, Any]:
+        """Every key of a record's payload but the algorithm, the same for all algorithms."""
+        return {**_KEYS, **{_key(own): getattr(self, own.name) for own in fields(self)}}
 
     def to_json(self) -> str:
         """Return the choice as a record's payload."""
-        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+        payload = {"algorithm": self.algorithm, **self.knobs}
+        return json.dumps(payload, separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def from_knobs(cls, knobs: Mapping[str, object]) -> Self:
+        """Return the choice that was written with these knobs.
+
+        Raises
+        ------
+        ValueError
+            The algorithm has no such knob, or no such value of it.
+        """
+        own = {_key(each): each.name for each in fields(cls)}
+        for key, value in knobs.items():
+            if key not in own and (key not in _KEYS or json.dumps(value) != json.dumps(_KEYS[key])):
+                raise ValueError(f"unknown: {key}={value}")
+        named = {own[key]: value for key, value in knobs.items() if key in own}
+        return TypeAdapter(cls).validate_json(json.dumps(named), strict=True)
 
 
-GENERAL = Choice("general")
-
-
-def choice_from(payload: str) -> Choice:
-    """Return the choice of a record's payload.
-
-    Raises
-    ------
-    ToolchainError
-        It is none of this version.
-    """
-    try:
-        unknown = set(json.loads(payload)) - {field.name for field in fields(Choice)}
-        if unknown:
-            raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
-        return TypeAdapter(Choice).validate_json(payload, strict=True)
-    except (ValueError, TypeError) as error:
-        raise ToolchainError(
-            f"a record's choice is none of this version: {first_line(error)}",
-            "tune the task again with --fresh",
-        ) from error
+def _key(own: Field[Any]) -> str:
+    return str(own.metadata.get("key", own.name))

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from toolchain.backends.packed.algorithms.choice import GENERAL, Choice, choice_from
-from toolchain.backends.packed.algorithms.cost import cost
-from toolchain.backends.packed.algorithms.dense import space as dense_tile
-from toolchain.backends.packed.algorithms.direct import space as tile
-from toolchain.backends.packed.algorithms.interleaved import space as interleaved_tile
-from toolchain.backends.packed.algorithms.winograd import space as winograd_tile
+from typing import Any
+
+from toolchain.backends.packed.algorithms.algorithm import Algorithm
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.cost import Cost
+from toolchain.backends.packed.algorithms.general import GENERAL
+from toolchain.backends.packed.algorithms.table import ALGORITHMS, algorithm_of, choice_from
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.recognise.convolution import Convolution
-from toolchain.backends.packed.recognise.matmul import Matmul
-from toolchain.backends.packed.recognise.transposed import Transposed
 from toolchain.backends.packed.recognise.work import Work
 from toolchain.errors import ToolchainError
 
 
-def default_choice(work: Work, machine: Machine, use_winograd: bool) -> Choice | None:
-    """Return how a contraction is computed; None: by the general rule."""
-    if isinstance(work, Matmul):
-        return dense_tile.dense_tile(work, machine)
-    if isinstance(work, Transposed):
-        return interleaved_tile.interleaved_tile(work, machine)
-    return _convolution(work, machine, use_winograd)
+def default_choice(work: Work, machine: Machine, use_winograd: bool) -> Choice:
+    """Return how a contraction is computed; `GENERAL`: by the general rule."""
+    best: Choice | None = None
+    for algorithm in _applying(work, machine, use_winograd):
+        choice = algorithm.default(work, machine)
+        if choice is not None and (best is None or _beats(choice, best, work, machine)):
+            best = choice
+    return GENERAL if best is None else best
 
 
-def _convolution(conv: Convolution, machine: Machine, use_winograd: bool) -> Choice | None:
-    if conv.depthwise:
-        return tile.depthwise_tile(conv, machine)
-    direct = tile.direct_tile(conv, machine)
-    if conv.groups != 1:
-        return direct
-    fast = winograd_tile.winograd_tile(conv, machine) if use_winograd else None
-    if fast is not None and cost(fast, conv, machine).beats(cost(direct, conv, machine)):
-        return fast
-    return direct
-
-
-def recorded_choice(payload: str, work: Work, machine: Machine, use_winograd: bool) -> Choice | None:
-    """Return the choice that a record holds; None: the general rule.
+def recorded_choice(payload: str, work: Work, machine: Machine, use_winograd: bool) -> Choice:
+    """Return the choice that a record holds; `GENERAL`: the general rule.
 
     Raises
     ------
@@ -46,9 +33,7 @@ def recorded_choice(payload: str, work: Work, machine: Machine, use_winograd: bo
         It is none of this version, none for this contraction, or winograd where that is not wanted.
     """
     choice = choice_from(payload)
-    if choice == GENERAL:
-        return None
-    if not legal(choice, work, machine) or (choice.algorithm == "winograd" and not use_winograd):
+    if not legal(choice, work, machine) or not (use_winograd or algorithm_of(choice).exact):
         raise ToolchainError(
             f"a record's choice is none for this task: {payload}", "tune the task again with --fresh"
         )
@@ -57,19 +42,27 @@ def recorded_choice(payload: str, work: Work, machine: Machine, use_winograd: bo
 
 def candidates(work: Work, machine: Machine) -> list[Choice]:
     """Return the choices that a tuner may measure, the default first."""
-    if isinstance(work, Matmul):
-        return dense_tile.candidates(work, machine)
-    if isinstance(work, Transposed):
-        return interleaved_tile.candidates(work, machine)
     found = [default_choice(work, machine, True), default_choice(work, machine, False)]
-    found += [*winograd_tile.candidates(work, machine), *tile.candidates(work, machine)]
-    return list(dict.fromkeys(choice for choice in found if choice is not None))
+    for algorithm in reversed(_applying(work, machine, use_winograd=True)):
+        found += algorithm.candidates(work, machine)
+    return list(dict.fromkeys(found))
 
 
 def legal(choice: Choice, work: Work, machine: Machine) -> bool:
     """Whether a choice computes a contraction."""
-    if isinstance(work, Matmul):
-        return dense_tile.legal(choice, work, machine)
-    if isinstance(work, Transposed):
-        return interleaved_tile.legal(choice, work, machine)
-    return winograd_tile.legal(choice, work, machine) or tile.legal(choice, work, machine)
+    algorithm = algorithm_of(choice)
+    return algorithm.applies(work, machine) and algorithm.legal(choice, work, machine)
+
+
+def cost(choice: Choice, work: Work, machine: Machine) -> Cost | None:
+    """Return what a choice is estimated to cost; None: its algorithm has no model."""
+    return algorithm_of(choice).cost(choice, work, machine)
+
+
+def _applying(work: Work, machine: Machine, use_winograd: bool) -> list[Algorithm[Any, Any]]:
+    return [each for each in ALGORITHMS if (use_winograd or each.exact) and each.applies(work, machine)]
+
+
+def _beats(choice: Choice, best: Choice, work: Work, machine: Machine) -> bool:
+    mine, other = cost(choice, work, machine), cost(best, work, machine)
+    return mine is not None and other is not None and mine.beats(other)

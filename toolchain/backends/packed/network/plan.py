@@ -13,25 +13,24 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
-from toolchain.backends.packed.algorithms.choice import GENERAL, Choice
-from toolchain.backends.packed.algorithms.generators import GENERATORS, Generator
+from toolchain.backends.packed.algorithms.algorithm import Algorithm
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.general import GENERAL
+from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.general.recurrent import recurrence_of
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.concatenation import operands
 from toolchain.backends.packed.network.functions import Functions, called, variables
-from toolchain.backends.packed.recognise.convolution import Convolution
-from toolchain.backends.packed.recognise.matmul import Matmul
 from toolchain.backends.packed.recognise.read import Read, shape_of
 from toolchain.backends.packed.recognise.split import until
-from toolchain.backends.packed.recognise.transposed import Transposed
 from toolchain.backends.packed.recognise.work import Work
 from toolchain.models.recurrent.spec import Recurrence
 
 FLOATS = ("float32", "float16")
-# Name of a fused function and what it computes -> how; None: by the general rule. The name is None for
+# Name of a fused function and what it computes -> how. The name is None for
 # what was cut from a function: no record is of it.
-Choose = Callable[["str | None", Work], "Choice | None"]
+Choose = Callable[["str | None", Work], Choice]
 
 
 @dataclass(frozen=True)
@@ -63,9 +62,9 @@ class Generated(Call):
     work: Work | None = None
 
     @property
-    def generator(self) -> Generator | None:
-        """What makes the function; None: the general rule."""
-        return None if self.work is None else GENERATORS[self.choice.algorithm]
+    def algorithm(self) -> Algorithm[Any, Any]:
+        """What makes the function."""
+        return algorithm_of(self.choice)
 
     def argument(self, buffer: tirx.Buffer) -> relax.Expr:
         """Return what is handed over for a parameter."""
@@ -245,42 +244,37 @@ def _steps(functions: Functions, binding: relax.Binding, choose: Choose) -> list
     return steps
 
 
-def _computed(step: Generated, work: Work | None, choose: Callable[[Any], Choice | None]) -> Generated:
+def _computed(step: Generated, work: Work | None, choose: Callable[[Any], Choice]) -> Generated:
     """Return a step with how its contraction is computed."""
-    if isinstance(work, Matmul):
-        if work.weight is not None and not isinstance(step.argument(work.weight), GenericConst):
-            work = None if work.window is not None else replace(work, weight=None)
-    elif work is not None and not _packs(step, work):
-        work = None
-    choice = None if work is None else choose(work)
-    return step if choice is None else replace(step, choice=choice, work=work)
+    weight = None if work is None else work.weight
+    if work is not None and weight is not None and not isinstance(step.argument(weight), GenericConst):
+        work = work.with_variable_weight()
+    if work is None or (work.in_blocks and not _packs(step, work)):
+        return step
+    choice = choose(work)
+    return step if choice == GENERAL else replace(step, choice=choice, work=work)
 
 
-def _packs(step: Generated, conv: Convolution | Transposed) -> bool:
-    """Whether a convolution's weight is known, and its input and output are packed."""
-    return (
-        isinstance(step.argument(conv.weight), GenericConst)
-        and prod(conv.out) > 1
-        and packable(step.var)
-        and images(step.argument(conv.x))
-    )
+def _packs(step: Generated, work: Work) -> bool:
+    """Whether a contraction's input and output may be packed."""
+    return packable(step.var) and images(step.argument(work.x))
 
 
 def _place(step: Generated, result: Plan) -> None:
     """Decide whether the step's value is packed, and what halo its input needs."""
-    if step.work is not None and step.generator is not None:
-        if step.generator.halo is not None and not isinstance(step.work, Matmul):
-            result.packed.add(step.var)
-            source = step.argument(step.work.x)
-            need = step.generator.halo(step.work, step.choice)
-            have = result.halos.get(source, (0,) * len(need))
-            result.halos[source] = tuple(map(max, have, need))
-            if step.choice.algorithm == "depthwise":
-                result.blocked.add(source)
-            for operand in filter(packable, step.arguments):  # what is added to the output is read as it is
-                if extents(operand)[1] == extents(step.var)[1]:
-                    result.blocked.add(operand)
-    elif packable(step.var):
+    algorithm = step.algorithm
+    if algorithm.values == "packed":
+        result.packed.add(step.var)
+        source = step.argument(algorithm.source(step.work))
+        need = algorithm.halo(step.work, step.choice)
+        have = result.halos.get(source, (0,) * len(need))
+        result.halos[source] = tuple(map(max, have, need))
+        if algorithm.full_blocks:
+            result.blocked.add(source)
+        for operand in filter(packable, step.arguments):  # what is added to the output is read as it is
+            if extents(operand)[1] == extents(step.var)[1]:
+                result.blocked.add(operand)
+    elif algorithm.values == "either" and packable(step.var):
         shape = extents(step.var)
         for source in step.arguments:
             if isinstance(source, relax.Var) and source in result.packed:

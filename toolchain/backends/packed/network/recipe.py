@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from toolchain.backends.packed.algorithms.choice import GENERAL, Choice
-from toolchain.backends.packed.algorithms.generators import GENERATORS
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.general import GENERAL
+from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.general.convert import copy_function
-from toolchain.backends.packed.general.general import general
 from toolchain.backends.packed.general.recurrent import recurrent
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine
@@ -34,11 +34,9 @@ class Computed:
         return len(self.layouts)
 
     def function(self) -> tirx.PrimFunc:
-        """Return what the generator of the choice's algorithm makes."""
-        if self.work is None:
-            return general(self.read, self.layouts, self.machine)
-        generator = GENERATORS[self.choice.algorithm]
-        return generator.function(self.read, self.work, self.choice, self.layouts, self.machine)
+        """Return what the choice's algorithm makes."""
+        algorithm = algorithm_of(self.choice)
+        return algorithm.function(self.read, self.work, self.choice, self.layouts, self.machine)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
 from toolchain.backends.packed.general.recurrent import pack_weight
-from toolchain.backends.packed.layout import Array, Layout, dense_layout
+from toolchain.backends.packed.layout import Array, Layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.plan import (
     Call,
@@ -27,8 +27,6 @@ from toolchain.backends.packed.network.plan import (
     plan,
 )
 from toolchain.backends.packed.network.recipe import Computed, Moved, Recurring
-from toolchain.backends.packed.recognise.matmul import Matmul
-from toolchain.backends.packed.recognise.read import shape_of
 from toolchain.lowering.kernels.recipe import Recipe
 from toolchain.lowering.parameter import Parameter
 
@@ -215,29 +213,23 @@ class _Rewriter:
     ) -> tuple[Layout | None, relax.Expr]:
         if isinstance(argument, GenericConst):
             return self._constant(step, param, argument.value.numpy())
-        generator = step.generator
-        packs = argument in self.packed if generator is None else generator.halo is not None
-        source = packs and not isinstance(step.work, Matmul | None) and param.same_as(step.work.x)
-        if packs and (packable(argument) or source):
+        algorithm = step.algorithm
+        packs = argument in self.packed if algorithm.values == "either" else algorithm.values == "packed"
+        source = algorithm.source(step.work)
+        if packs and (packable(argument) or (source is not None and param.same_as(source))):
             return self.plan.layout(argument), self._packed(argument)
         return None, self._plain_expr(argument)
 
     def _constant(
         self, step: Generated, param: tirx.Buffer, value: Array
     ) -> tuple[Layout | None, relax.Expr]:
-        work, generator = step.work, step.generator
-        if work is None or generator is None:
-            return None, _constant(value)
-        if work.weight is not None and param.same_as(work.weight):
-            lanes = 1 if isinstance(work, Matmul) else self.plan.layout(step.argument(work.x)).lanes
-            return None, _constant(generator.weight(value, work, step.choice, self.machine, lanes))
-        if isinstance(work, Matmul):
-            return None, _constant(value)
-        shape = shape_of(param)
-        if len(shape) == len(work.out) + 2 and shape[1] == work.co:
-            layout = dense_layout(self.machine.lanes, len(shape))
-            return layout, _constant(layout.pack(value))
-        return None, _constant(value)
+        work, algorithm = step.work, step.algorithm
+        if work is not None and work.weight is not None and param.same_as(work.weight):
+            source = algorithm.source(work)
+            lanes = 1 if source is None else self.plan.layout(step.argument(source)).lanes
+            return None, _constant(algorithm.weight(value, work, step.choice, self.machine, lanes))
+        layout = algorithm.constant(param, work, self.machine)
+        return layout, _constant(value if layout is None else layout.pack(value))
 
     def _packed(self, value: relax.Var) -> relax.Expr:
         if value not in self.packed:

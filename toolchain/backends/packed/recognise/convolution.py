@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import tvm
 from tvm import tirx
@@ -43,6 +44,10 @@ class Windowed:
     x: tirx.Buffer
     weight: tirx.Buffer
     y: tirx.Buffer
+    in_blocks: ClassVar[bool] = True  # it is computed on images in blocks of channels
+
+    def with_variable_weight(self) -> None:
+        """Return None: its algorithms need a constant weight."""
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product as pairs
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 from tvm import tirx
@@ -67,6 +68,17 @@ class Matmul:
     out: Operand
     weight: tirx.Buffer | None
     window: Convolution | None = None
+
+    in_blocks: ClassVar[bool] = False  # it is computed on values as the network has them
+
+    @property
+    def x(self) -> tirx.Buffer:
+        """The left operand."""
+        return self.a.buffer
+
+    def with_variable_weight(self) -> Matmul | None:
+        """Return the product whose right operand is no constant; None: it could not be brought into order."""
+        return None if self.window is not None else replace(self, weight=None)
 
     @property
     def y(self) -> tirx.Buffer:

@@ -1,6 +1,6 @@
 """Products of matrices on plain values.
 
-A tile of `columns` rows x `blocks` vectors of the output is kept in vector registers while it sums up.
+A tile of `rows` rows x `vectors` vectors of the output is kept in vector registers while it sums up.
 What is multiplied from the right lies in panels (inner, blocks * lanes): a constant is packed so when the
 network is compiled, a variable into a local panel for every piece of work, unless it is read only once.
 """
@@ -8,15 +8,13 @@ network is compiled, a variable into a local panel for every piece of work, unle
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 
-import numpy as np
 from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
+from toolchain.backends.packed.algorithms.dense.weight import weight_shape
 from toolchain.backends.packed.loops.emit import Layouts, build, grid, pieces, places, tiles, when
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch
 from toolchain.backends.packed.loops.sums import Sums
@@ -31,22 +29,7 @@ _FEW = 4  # rows up to which weights cannot be loaded as fast as they are used
 _AHEAD = 2048  # numbers: of 1024 to 8192, which brought a tenth of the bandwidth from memory, the middle
 
 
-def weight_shape(work: Matmul, choice: Choice, lanes: int) -> tuple[int, ...]:
-    """Return (batch, n / (N V), k, N V): N vectors of V columns lie side by side."""
-    wide = choice.blocks * lanes
-    batch = prod(extent for extent, read in zip(work.batch.extents, work.batch_of_b, strict=True) if read)
-    return (batch, -(-work.columns.extent // wide), work.inner.extent, wide)
-
-
-def pack_weight(weight: Array, work: Matmul, choice: Choice, lanes: int) -> Array:
-    """Return a constant right operand as `dense` reads it."""
-    batch, groups, inner, wide = weight_shape(work, choice, lanes)
-    matrix = work.matrix(weight)
-    padded = np.pad(matrix, [(0, 0), (0, 0), (0, groups * wide - matrix.shape[2])])
-    return np.ascontiguousarray(padded.reshape(batch, inner, groups, wide).transpose(0, 2, 1, 3))
-
-
-def dense(read: Read, work: Matmul, choice: Choice, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
+def dense(read: Read, work: Matmul, choice: DenseChoice, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
     """Return the function of a product of matrices, epilogue included.
 
     Parameters
@@ -60,9 +43,9 @@ def dense(read: Read, work: Matmul, choice: Choice, layouts: Layouts, machine: M
 
 
 class _Dense:
-    def __init__(self, read: Read, work: Matmul, choice: Choice, machine: Machine) -> None:
+    def __init__(self, read: Read, work: Matmul, choice: DenseChoice, machine: Machine) -> None:
         self.read, self.work, self.choice, self.machine = read, work, choice, machine
-        self.lanes, self.wide = machine.lanes, machine.lanes * choice.blocks
+        self.lanes, self.wide = machine.lanes, machine.lanes * choice.vectors
         self.rows, self.columns, self.inner = work.rows.extent, work.columns.extent, work.inner.extent
         self.groups = -(-self.columns // self.wide)
         self.analyzer = Analyzer()
@@ -76,9 +59,9 @@ class _Dense:
 
     def emit(self) -> None:
         """Emit all pieces: a group of columns and some tiles of rows of one batch."""
-        size = self.choice.columns
+        size = self.choice.rows
         full, rest = divmod(self.rows, size)
-        steps = min(self.choice.rows, -(-self.rows // size))
+        steps = min(self.choice.tiles, -(-self.rows // size))
         bands = -(-self.rows // (size * steps))
         inner = [bands, self.groups] if self.choice.order == "rows" else [self.groups, bands]
         space = [*self.work.batch.extents, *inner]
@@ -105,7 +88,7 @@ class _Dense:
                 if read:
                     number = number * extent + place
             return lambda k, column: weight[(number, group, k, column)]
-        once = self.rows <= self.choice.columns and self.columns % self.wide == 0
+        once = self.rows <= self.choice.rows and self.columns % self.wide == 0
         if once and work.b.runs_along(work.columns):
             return lambda k, column: self._load(work.b, batch, None, k, group * self.wide + column)
         panel = ir.alloc_buffer((self.inner, self.wide), self.dtype)
@@ -129,7 +112,7 @@ class _Dense:
             return
         with ir.serial(0, self.inner) as k:
             bind(analyzer, k, self.inner)
-            for place in range(self.choice.blocks):
+            for place in range(self.choice.vectors):
                 start = place * self.lanes
 
                 def whole(start: int = start) -> None:
@@ -148,7 +131,7 @@ class _Dense:
         self, group: Expr, place: int, whole: Callable[[], None], part: Callable[[], None] | None
     ) -> None:
         """Emit what is done for a vector inside the matrix, and for one that is not, or not wholly."""
-        inside = self.analyzer.simplify(group * self.choice.blocks + place < self.columns // self.lanes)
+        inside = self.analyzer.simplify(group * self.choice.vectors + place < self.columns // self.lanes)
         if self.analyzer.can_prove(inside):
             whole()
         elif self.analyzer.can_prove(tirx.Not(inside)):
@@ -186,7 +169,7 @@ class _Dense:
     def _tile(self, batch: list[Expr], group: Expr, first: Expr, size: int, right: Right) -> None:
         """Emit one tile, its rows from `first`."""
         lanes, analyzer = self.lanes, self.analyzer
-        sums = Sums(self.choice.blocks, size, lanes, self.dtype, self.inner)
+        sums = Sums(self.choice.vectors, size, lanes, self.dtype, self.inner)
         sums.clear()
 
         def add(row: Expr, x: Expr, k: Expr) -> None:
@@ -226,7 +209,7 @@ class _Dense:
         lanes, analyzer = self.lanes, self.analyzer
         rest = self.columns % lanes
         for place, total in enumerate(sums):
-            start = self.analyzer.simplify((group * self.choice.blocks + place) * lanes)
+            start = self.analyzer.simplify((group * self.choice.vectors + place) * lanes)
 
             def whole(total: tirx.Buffer = total, start: Expr = start) -> None:
                 with ir.unroll(0, size) as row:
@@ -244,7 +227,7 @@ class _Dense:
                     self._write(kept[row * lanes + lane], batch, first + row, start + lane)
 
             def tail(part: Callable[[], None] = part, place: int = place) -> None:
-                last = analyzer.simplify(tirx.EQ(group * self.choice.blocks + place, self.columns // lanes))
+                last = analyzer.simplify(tirx.EQ(group * self.choice.vectors + place, self.columns // lanes))
                 with when(None if analyzer.can_prove(last) else last):
                     part()
 

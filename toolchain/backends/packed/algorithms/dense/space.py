@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from toolchain.backends.packed.algorithms.choice import Choice, Order
+from toolchain.backends.packed.algorithms.choice import Order
+from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.matmul import Matmul
 
@@ -14,7 +15,7 @@ _CHAINS = 8
 _LOADS = 0.1  # what a load adds to a multiply-add's time: measured, 1 x 14 takes a tenth longer than 2 x 14
 
 
-def dense_tile(work: Matmul, machine: Machine) -> Choice:
+def default(work: Matmul, machine: Machine) -> DenseChoice:
     """Return how a product is computed."""
     vectors = -(-work.columns.extent // machine.lanes)
 
@@ -29,9 +30,9 @@ def dense_tile(work: Matmul, machine: Machine) -> Choice:
     return _choice(work, machine, blocks, _limit(machine, blocks), "channels")
 
 
-def candidates(work: Matmul, machine: Machine) -> list[Choice]:
+def candidates(work: Matmul, machine: Machine) -> list[DenseChoice]:
     """Return the ways to compute a product, the default first."""
-    found = [dense_tile(work, machine)]
+    found = [default(work, machine)]
     orders: tuple[Order, ...] = ("channels", "rows")
     for blocks in (4, 3, 2, 1):
         for limit in (_limit(machine, blocks), _limit(machine, blocks) - 2):
@@ -39,14 +40,13 @@ def candidates(work: Matmul, machine: Machine) -> list[Choice]:
     return [choice for choice in dict.fromkeys(found) if legal(choice, work, machine)]
 
 
-def legal(choice: Choice, work: Matmul, machine: Machine) -> bool:
+def legal(choice: DenseChoice, work: Matmul, machine: Machine) -> bool:
     """Whether a choice computes a product."""
     return (
-        choice == Choice("dense", choice.blocks, choice.columns, choice.rows, order=choice.order)
-        and 1 <= choice.blocks <= -(-work.columns.extent // machine.lanes)
-        and 1 <= choice.columns <= min(work.rows.extent, _limit(machine, choice.blocks))
-        and choice.blocks * (choice.columns + 1) < machine.registers
-        and choice.rows >= 1
+        1 <= choice.vectors <= -(-work.columns.extent // machine.lanes)
+        and 1 <= choice.rows <= min(work.rows.extent, _limit(machine, choice.vectors))
+        and choice.vectors * (choice.rows + 1) < machine.registers
+        and choice.tiles >= 1
     )
 
 
@@ -57,7 +57,7 @@ def _limit(machine: Machine, blocks: int) -> int:
     return min(14, (machine.registers - blocks - 1) // blocks)
 
 
-def _choice(work: Matmul, machine: Machine, blocks: int, limit: int, order: Order) -> Choice:
+def _choice(work: Matmul, machine: Machine, blocks: int, limit: int, order: Order) -> DenseChoice:
     rows = work.rows.extent
     columns = -(-rows // -(-rows // limit))
     tiles = -(-rows // columns)
@@ -65,4 +65,4 @@ def _choice(work: Matmul, machine: Machine, blocks: int, limit: int, order: Orde
     steps = tiles if pieces >= _PIECES else max(1, tiles * pieces // _PIECES)
     if work.weight is None:
         steps = max(steps, min(tiles, _REPACKED))
-    return Choice("dense", blocks, columns, steps, order=order)
+    return DenseChoice(blocks, columns, steps, order=order)

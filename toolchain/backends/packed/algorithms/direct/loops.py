@@ -17,14 +17,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.direct.space import merged
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.direct.groups import merged
 from toolchain.backends.packed.algorithms.direct.taps import halo, inside
-from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.algorithms.direct.weight import weight_shape
 from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, places, shares, when
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.prefetch import prefetch_share
@@ -35,40 +34,8 @@ from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, Read
 
 
-def weight_shape(conv: Convolution, choice: Choice, lanes: int, input_lanes: int) -> tuple[int, ...]:
-    """Return (co / (N V), ci of a group / VI, *kernel, VI, N V): N blocks of V outputs lie side by side."""
-    wide = choice.blocks * lanes
-    _groups, ci, _co = merged(conv, lanes)
-    return (-(-conv.co // wide), -(-ci // input_lanes), *conv.kernel, input_lanes, wide)
-
-
-def pack_weight(weight: Array, conv: Convolution, choice: Choice, lanes: int, input_lanes: int) -> Array:
-    """Return a weight (co, ci / groups, *kernel) as `direct` reads it."""
-    outer, inner, *kernel, _input_lanes, wide = weight_shape(conv, choice, lanes, input_lanes)
-    weight = _merge(conv.reached(weight), conv, lanes)
-    around = [(0, -conv.co % wide), (0, -weight.shape[1] % input_lanes), *((0, 0) for _ in kernel)]
-    blocked = np.pad(weight, around).reshape(outer, wide, inner, input_lanes, *kernel)
-    taps = range(4, 4 + len(kernel))
-    return np.ascontiguousarray(blocked.transpose(0, 2, *taps, 3, 1))
-
-
-def _merge(weight: Array, conv: Convolution, lanes: int) -> Array:
-    """Return the weight of the merged groups: block-diagonal, zeros elsewhere."""
-    groups, ci, co = merged(conv, lanes)
-    outputs, own = conv.co // conv.groups, weight.shape[1]
-    many = co // outputs
-    if many == 1:
-        return weight
-    wide = np.zeros((groups, many, outputs, many, own, *conv.kernel), weight.dtype)
-    none = [(0, groups * many * outputs - conv.co), *((0, 0) for _ in weight.shape[1:])]
-    split = np.pad(weight, none).reshape(groups, many, outputs, own, *conv.kernel)
-    for each in range(many):
-        wide[:, each, :, each] = split[:, each]
-    return wide.reshape(groups * co, ci, *conv.kernel)[: conv.co]
-
-
 def direct(
-    read: Read, conv: Convolution, choice: Choice, layouts: Layouts, machine: Machine
+    read: Read, conv: Convolution, choice: DirectChoice, layouts: Layouts, machine: Machine
 ) -> tirx.PrimFunc:
     """Return the packed function of a convolution, epilogue included."""
 
@@ -104,7 +71,7 @@ class _Pass:
 
 class _Direct:
     def __init__(
-        self, emitter: Emitter, conv: Convolution, choice: Choice, machine: Machine, input_lanes: int
+        self, emitter: Emitter, conv: Convolution, choice: DirectChoice, machine: Machine, input_lanes: int
     ) -> None:
         self.emitter, self.conv, self.choice, self.machine = emitter, conv, choice, machine
         self.input_lanes, self.analyzer = input_lanes, emitter.analyzer

@@ -15,51 +15,26 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.direct.groups import merged
+from toolchain.backends.packed.algorithms.pieces import MOST_ROWS, rows_of_piece
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 _WIDEST = 14  # columns; a row of 28 sums leaves LLVM no registers to hold (see above)
 _LARGE = 28  # rows from which on a piece of a few rows is enough work
-_ROWS, _ROWS_OF_PASSES = 8, 20  # most rows of a piece; 4 to 8, and 7 to 28, measured alike
+_ROWS = 8  # most rows of a piece without passes; 4 to 8 measured alike
 _FEW = 1024  # places of an image up to which passes pay: 5 % at 28x28, from 56x56 on they cost 3 %
-_PIECES = 4  # per thread, so that a busy core holds up no more than a quarter of its share
 _STAYS = 256 << 10  # bytes of weights that are taken to lie in the second cache from run to run
 _SECOND = 1 << 20  # bytes of weights that stay in the second cache while rows and images go by
 _SHORTEST = 64  # products per sum of a pass, to pay for bringing the sum from the output and back
 
 
-def merged(conv: Convolution, lanes: int) -> tuple[int, int, int]:
-    """Return how many groups there are when those with too few channels are computed together, and the
-    input and output channels of one.
-
-    Together their weight is block-diagonal, and its zeros are multiplied too (an infinite input reaches
-    the other groups of its block). Still far faster than channel by channel: vectors are full.
-    """
-    ci, co = conv.ci // conv.groups, conv.co // conv.groups
-    for many in range(1, conv.groups):
-        if many * ci % lanes or many * co % lanes:
-            continue
-        # The last may have groups that there are none where it has one block, of zeros beyond the channels.
-        if conv.groups % many == 0 or many * ci == many * co == lanes:
-            return -(-conv.groups // many), many * ci, many * co
-    return 1, conv.ci, conv.co
-
-
-def direct_tile(conv: Convolution, machine: Machine) -> Choice:
+def default(conv: Convolution, machine: Machine) -> DirectChoice:
     """Return how a convolution is computed directly."""
     count = _output_blocks(conv, machine)
     blocks = next((each for each in machine.tiles.blocks if count % each == 0), 1)
-    return _direct(conv, machine, blocks, _limit(conv, machine, blocks))
-
-
-def depthwise_tile(conv: Convolution, machine: Machine) -> Choice:
-    """Return how a depthwise convolution is computed; on x86 4 to 14 columns measured alike."""
-    pieces = conv.batch * -(-conv.co // machine.lanes)
-    plain, other = machine.tiles.depthwise
-    limit = other if conv.out[-1] <= machine.tiles.short or conv.stride[-1] > 1 else plain
-    rows = _rows(conv, machine, pieces, _ROWS_OF_PASSES)
-    return Choice("depthwise", columns=min(limit, conv.out[-1]), rows=rows)
+    return _choice(conv, machine, blocks, _limit(conv, machine, blocks))
 
 
 def widest(machine: Machine, blocks: int) -> int:
@@ -85,24 +60,19 @@ def _flattens(conv: Convolution, machine: Machine) -> bool:
     return machine.tiles.flattens and len(conv.out) == 2 and plain
 
 
-def candidates(conv: Convolution, machine: Machine) -> list[Choice]:
+def candidates(conv: Convolution, machine: Machine) -> list[DirectChoice]:
     """Return the direct choices that a tuner may measure, the default first."""
-    first = depthwise_tile(conv, machine) if conv.depthwise else direct_tile(conv, machine)
-    found = [first, *(_depthwise_space if conv.depthwise else _direct_space)(conv, machine, first)]
+    first = default(conv, machine)
+    found = [first, *_space(conv, machine, first)]
     return [choice for choice in dict.fromkeys(found) if legal(choice, conv, machine)]
 
 
-def legal(choice: Choice, conv: Convolution, machine: Machine) -> bool:
+def legal(choice: DirectChoice, conv: Convolution, machine: Machine) -> bool:
     """Whether a choice computes a convolution, without spills."""
-    if choice.algorithm != ("depthwise" if conv.depthwise else "direct") or choice.tile:
-        return False
     if min(choice.blocks, choice.columns, choice.rows) < 1 or choice.depth < 0:
         return False
     if choice.rows > 1 and (len(conv.out) == 1 or choice.flat or conv.out[-2] % choice.rows):
         return False
-    if conv.depthwise:
-        plain = choice.blocks == 1 and choice.depth == 0 and not choice.flat
-        return plain and choice.columns <= min(_WIDEST, machine.registers - 4)
     whole_rows = len(conv.out) == 2 and choice.columns % conv.out[-1] == 0
     inner = _input_blocks(conv, machine)
     return (
@@ -113,7 +83,7 @@ def legal(choice: Choice, conv: Convolution, machine: Machine) -> bool:
     )
 
 
-def _direct(conv: Convolution, machine: Machine, blocks: int, limit: int) -> Choice:
+def _choice(conv: Convolution, machine: Machine, blocks: int, limit: int) -> DirectChoice:
     groups = conv.batch * (_output_blocks(conv, machine) // blocks) * merged(conv, machine.lanes)[0]
     weights = machine.size * prod(conv.kernel) * conv.co * conv.ci // conv.groups
     large = len(conv.out) > 1 and conv.out[-2] >= _LARGE
@@ -122,10 +92,9 @@ def _direct(conv: Convolution, machine: Machine, blocks: int, limit: int) -> Cho
     if _flattens(conv, machine) and conv.out[-1] < 2 * limit and conv.out[-1] % limit:
         flat, columns = True, min(limit, prod(conv.out))
     passes = machine.prefetches and weights >= _STAYS and prod(conv.out) <= _FEW
-    rows = 1 if flat else _rows(conv, machine, groups, _ROWS_OF_PASSES if passes else _ROWS)
+    rows = 1 if flat else rows_of_piece(conv, machine, groups, MOST_ROWS if passes else _ROWS)
     one = columns >= prod(conv.out) if flat else rows == 1 and columns >= conv.out[-1]
-    return Choice(
-        "direct",
+    return DirectChoice(
         blocks,
         columns,
         rows,
@@ -135,23 +104,16 @@ def _direct(conv: Convolution, machine: Machine, blocks: int, limit: int) -> Cho
     )
 
 
-def _direct_space(conv: Convolution, machine: Machine, first: Choice) -> Iterator[Choice]:
+def _space(conv: Convolution, machine: Machine, first: DirectChoice) -> Iterator[DirectChoice]:
     for blocks in (2, 3, 4, 5, 6, 1):
         if _output_blocks(conv, machine) % blocks == 0:
             limit = _limit(conv, machine, blocks)
             for columns in (limit, limit - 1, limit - 2, limit // 2):
                 if columns >= 1:
-                    yield _direct(conv, machine, blocks, columns)
+                    yield _choice(conv, machine, blocks, columns)
     yield replace(first, order="channels" if first.order == "rows" else "rows")
     for depth in (0, first.depth // 2, 2 * first.depth, _depth(conv, machine, first.blocks)):
         yield replace(first, depth=depth)
-    for rows in (1, 2, 4, 7, 14, 28):
-        yield replace(first, rows=rows)
-
-
-def _depthwise_space(conv: Convolution, _core: Machine, first: Choice) -> Iterator[Choice]:
-    for columns in (4, 5, 6, 7, 8, 10, 12, 14):
-        yield replace(first, columns=min(columns, conv.out[-1]))
     for rows in (1, 2, 4, 7, 14, 28):
         yield replace(first, rows=rows)
 
@@ -174,13 +136,3 @@ def _depth(conv: Convolution, machine: Machine, blocks: int) -> int:
     fit = max(1, machine.near // block)
     depth = max(each for each in range(1, count + 1) if count % each == 0 and each <= fit)
     return 0 if depth == count or depth * taps * machine.lanes < _SHORTEST else depth
-
-
-def _rows(conv: Convolution, machine: Machine, others: int, most: int) -> int:
-    """Return the rows of a piece: many, but enough pieces for every thread."""
-    if len(conv.out) == 1:
-        return 1
-    height, above = conv.out[-2], others * prod(conv.out[:-2])
-    fitting = [each for each in range(1, min(height, most) + 1) if height % each == 0]
-    enough = [each for each in fitting if above * (height // each) >= _PIECES * machine.threads]
-    return max(enough, default=1)

@@ -11,21 +11,21 @@ from collections.abc import Sequence
 from tvm import tirx
 from tvm.sym import Analyzer
 
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr
 
 _WORTH = 1 / 8  # of an axis's products, from which on it pays to ask; 3x3 on 14x14 has 1 / 21
 
 
-def guarded(conv: Convolution, choice: Choice) -> list[bool]:
+def guarded(conv: Convolution, choice: DirectChoice) -> list[bool]:
     """Return per axis but the last whether taps beyond the image are skipped: its halo is not read."""
     if choice.flat:
         return [False] * (len(conv.out) - 1)
     return [_share(conv, axis, 1) >= _WORTH for axis in range(len(conv.out) - 1)]
 
 
-def halo(conv: Convolution, choice: Choice) -> tuple[int, ...]:
+def halo(conv: Convolution, choice: DirectChoice) -> tuple[int, ...]:
     """Return the zeros that `direct` wants around its input."""
     skips = [*guarded(conv, choice), False] * 2
     return tuple(0 if skip else pad for skip, pad in zip(skips, conv.pads, strict=True))
@@ -33,7 +33,7 @@ def halo(conv: Convolution, choice: Choice) -> tuple[int, ...]:
 
 def inside(
     conv: Convolution,
-    choice: Choice,
+    choice: DirectChoice,
     place: Sequence[Expr],
     columns: int,
     taps: Sequence[Expr],

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product as pairs
 from math import prod
 
-import numpy as np
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
+from toolchain.backends.packed.algorithms.interleaved.weight import inputs_of, phases_of, weight_shape
 from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, tiles, when
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.sums import Sums
@@ -25,38 +23,8 @@ from toolchain.backends.packed.recognise.read import Expr, Read
 from toolchain.backends.packed.recognise.transposed import Phase, Transposed
 
 
-def weight_shape(work: Transposed, choice: Choice, lanes: int, input_lanes: int) -> tuple[int, ...]:
-    """Return (co / (N V), blocks of VI input channels that meet them, taps by phase, VI, N V)."""
-    wide = choice.blocks * lanes
-    inputs, _shared = _inputs(work, wide, input_lanes)
-    return (-(-work.co // wide), inputs, prod(work.kernel), input_lanes, wide)
-
-
-def pack_weight(weight: Array, work: Transposed, choice: Choice, lanes: int, input_lanes: int) -> Array:
-    """Return a weight (ci, co / groups, *kernel) as `interleaved` reads it."""
-    groups, inputs, _taps, _lanes, wide = weight_shape(work, choice, lanes, input_lanes)
-    theirs, ours = work.ci // work.groups, work.co // work.groups
-    channels = -(-work.ci // input_lanes) * input_lanes
-    full = np.zeros((channels, groups * wide, *work.kernel), weight.dtype)
-    for group in range(work.groups):
-        full[group * theirs : (group + 1) * theirs, group * ours : (group + 1) * ours] = weight[
-            group * theirs : (group + 1) * theirs
-        ]
-    order = [
-        tuple(each.first + tap * each.step for each, tap in zip(phase, taps, strict=True))
-        for phase in _phases(work)
-        for taps in np.ndindex(*(each.taps for each in phase))
-    ]
-    sorted_taps = np.stack([full[(slice(None), slice(None), *tap)] for tap in order])
-    blocked = sorted_taps.reshape(len(order), -1, input_lanes, groups, wide).transpose(3, 1, 0, 2, 4)
-    _count, shared = _inputs(work, wide, input_lanes)
-    starts = [group // shared * inputs if shared else 0 for group in range(groups)]
-    chosen = [blocked[group, start : start + inputs] for group, start in enumerate(starts)]
-    return np.ascontiguousarray(np.stack(chosen))
-
-
 def interleaved(
-    read: Read, work: Transposed, choice: Choice, layouts: Layouts, machine: Machine
+    read: Read, work: Transposed, choice: InterleavedChoice, layouts: Layouts, machine: Machine
 ) -> tirx.PrimFunc:
     """Return the packed function of a transposed convolution, epilogue included."""
 
@@ -69,26 +37,6 @@ def interleaved(
         ).emit()
 
     return build(body)
-
-
-def _phases(work: Transposed) -> list[tuple[Phase, ...]]:
-    return list(pairs(*(work.phases(axis) for axis in range(len(work.out)))))
-
-
-def _inputs(work: Transposed, wide: int, input_lanes: int) -> tuple[int, int]:
-    """Return how many blocks of input channels a group of outputs needs, and how many groups share them.
-
-    Those of group g start at g // shared * count; with none shared (0) every group needs all.
-    """
-    theirs, ours = work.ci // work.groups, work.co // work.groups
-    every = -(-work.ci // input_lanes)
-    if wide % ours == 0 and wide // ours * theirs % input_lanes == 0:
-        count = wide // ours * theirs // input_lanes
-        if -(-work.co // wide) * count <= every:
-            return count, 1
-    if ours % wide == 0 and theirs % input_lanes == 0:
-        return theirs // input_lanes, ours // wide
-    return every, 0
 
 
 @dataclass(frozen=True)
@@ -109,12 +57,17 @@ class _Place:
 
 class _Interleaved:
     def __init__(
-        self, emitter: Emitter, work: Transposed, choice: Choice, machine: Machine, input_lanes: int
+        self,
+        emitter: Emitter,
+        work: Transposed,
+        choice: InterleavedChoice,
+        machine: Machine,
+        input_lanes: int,
     ) -> None:
         self.emitter, self.work, self.choice, self.machine = emitter, work, choice, machine
         self.input_lanes, self.lanes, self.analyzer = input_lanes, machine.lanes, emitter.analyzer
         self.groups = int(emitter.weight.shape[0])
-        self.inputs, self.shared = _inputs(work, choice.blocks * machine.lanes, input_lanes)
+        self.inputs, self.shared = inputs_of(work, choice.blocks * machine.lanes, input_lanes)
 
     def emit(self) -> None:
         """Emit all rows: one of every phase is a parallel piece."""
@@ -125,7 +78,7 @@ class _Interleaved:
         with pieces(space, self.analyzer) as (n, *where):
             group = where.pop() if rows else where.pop(0)
             tap = 0
-            for phase in _phases(work):
+            for phase in phases_of(work):
                 self._phase(n, group, where, phase, tap)
                 tap += prod(each.taps for each in phase)
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from toolchain.backends.packed.algorithms.choice import Choice, Order
+from toolchain.backends.packed.algorithms.choice import Order
+from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.transposed import Transposed
 
 
-def interleaved_tile(work: Transposed, machine: Machine) -> Choice:
+def default(work: Transposed, machine: Machine) -> InterleavedChoice:
     """Return how a transposed convolution is computed."""
     return _choice(work, machine, 2 if -(-work.co // machine.lanes) % 2 == 0 else 1, "channels")
 
 
-def candidates(work: Transposed, machine: Machine) -> list[Choice]:
+def candidates(work: Transposed, machine: Machine) -> list[InterleavedChoice]:
     """Return the ways to compute a transposed convolution, the default first."""
     orders: tuple[Order, ...] = ("rows", "channels")
     ways = [_choice(work, machine, blocks, order) for blocks in (2, 1) for order in orders]
-    found = dict.fromkeys([interleaved_tile(work, machine), *ways])
+    found = dict.fromkeys([default(work, machine), *ways])
     return [choice for choice in found if legal(choice, work, machine)]
 
 
-def legal(choice: Choice, work: Transposed, machine: Machine) -> bool:
+def legal(choice: InterleavedChoice, work: Transposed, machine: Machine) -> bool:
     """Whether a choice computes a transposed convolution."""
     return (
-        choice == Choice("interleaved", choice.blocks, choice.columns, order=choice.order)
-        and choice.blocks >= 1
+        choice.blocks >= 1
         and -(-work.co // machine.lanes) % choice.blocks == 0
         and 1 <= choice.columns <= _limit(machine, choice.blocks)
         and choice.blocks * (choice.columns + 1) < machine.registers
@@ -36,7 +36,7 @@ def _limit(machine: Machine, blocks: int) -> int:
     return min(machine.tiles.transposed, (machine.registers - blocks - 1) // blocks)
 
 
-def _choice(work: Transposed, machine: Machine, blocks: int, order: Order) -> Choice:
+def _choice(work: Transposed, machine: Machine, blocks: int, order: Order) -> InterleavedChoice:
     """Return tiles of about the same width, none wider than the limit."""
     width = -(-work.out[-1] // work.stride[-1])  # of the outputs of one phase
-    return Choice("interleaved", blocks, -(-width // -(-width // _limit(machine, blocks))), order=order)
+    return InterleavedChoice(blocks, -(-width // -(-width // _limit(machine, blocks))), order=order)

@@ -11,14 +11,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
 from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.winograd.transforms import applied, matrices, points, sizes, summed
-from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd.transforms import applied, matrices, points, summed
+from toolchain.backends.packed.algorithms.winograd.weight import weight_shape
 from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, tiles, when
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch, prefetch_share
 from toolchain.backends.packed.loops.sums import Sums
@@ -30,51 +29,8 @@ from toolchain.backends.packed.recognise.read import Expr, Read
 _NEAR = 16384  # bytes of one point's weights up to which they are fetched into the first cache
 
 
-def tiles_of(conv: Convolution) -> list[tuple[int, ...]]:
-    """Return the tiles that a convolution can be computed in; none where winograd does not apply.
-
-    It has one group, and stride and dilation 1. Its tiles are squares, or of one row, or (of a kernel that
-    has one column) of one column.
-    """
-    if len(conv.kernel) != 2 or conv.groups != 1 or {*conv.stride, *conv.dilation} != {1}:
-        return []
-    high, wide = map(sizes, conv.kernel)
-    squares = [(m, m) for m in high if m in wide]
-    columns = [(m, 1) for m in high if conv.kernel[1] == 1]
-    return [*squares, *((1, m) for m in wide), *columns]
-
-
-def halo(conv: Convolution, tile: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the zeros around the input with which every tile lies inside it."""
-    after = (
-        max(0, -(-out // m) * m + taps - 1 - size - before)
-        for out, m, taps, size, before in zip(conv.out, tile, conv.kernel, conv.size, conv.pads, strict=False)
-    )
-    return (*conv.pads[:2], *after)
-
-
-def weight_shape(conv: Convolution, choice: Choice, lanes: int) -> tuple[int, ...]:
-    """Return (co / (N V), points, ci in full blocks * taps that are summed up, N V)."""
-    wide = choice.blocks * lanes
-    inner = -(-conv.ci // lanes) * lanes * summed(conv.kernel, choice.tile)
-    return (-(-conv.co // wide), prod(points(conv.kernel, choice.tile)), inner, wide)
-
-
-def pack_weight(weight: Array, conv: Convolution, choice: Choice, lanes: int) -> Array:
-    """Return a weight (co, ci, *kernel), transformed, as `winograd` reads it."""
-    outer, count, _inner, wide = weight_shape(conv, choice, lanes)
-    padded = np.pad(conv.reached(weight), [(0, -conv.co % wide), (0, -conv.ci % lanes), (0, 0), (0, 0)])
-    high, row = (np.array(each.filters, dtype=np.float64) for each in map(matrices, choice.tile, conv.kernel))
-    # In double precision: the transform's rounding would otherwise add to every product's.
-    moved = np.matmul(np.matmul(high, padded.astype(np.float64)), row.T)
-    taps = summed(conv.kernel, choice.tile)  # of the first axis, where its points are one
-    blocked = moved.reshape(outer, wide, -1, lanes, taps, count)
-    ordered = blocked.transpose(0, 5, 4, 2, 3, 1).reshape(weight_shape(conv, choice, lanes))
-    return np.ascontiguousarray(ordered, dtype=np.float32)
-
-
 def winograd(
-    read: Read, conv: Convolution, choice: Choice, layouts: Layouts, machine: Machine
+    read: Read, conv: Convolution, choice: WinogradChoice, layouts: Layouts, machine: Machine
 ) -> tirx.PrimFunc:
     """Return the packed function of a convolution that has `tiles_of` it, epilogue included."""
 
@@ -118,7 +74,7 @@ class _Winograd:
     of the first block, then those of the next.
     """
 
-    def __init__(self, emitter: Emitter, choice: Choice, machine: Machine) -> None:
+    def __init__(self, emitter: Emitter, choice: WinogradChoice, machine: Machine) -> None:
         self.emitter, self.choice, self.machine, self.tile = emitter, choice, machine, choice.tile
         self.conv, self.lanes, self.analyzer = emitter.conv, emitter.lanes, emitter.analyzer
         self.points, self.taps = points(self.conv.kernel, self.tile), summed(self.conv.kernel, self.tile)
@@ -135,7 +91,7 @@ class _Winograd:
 
     def _by_rows(self) -> None:
         """One parallel piece is some rows of tiles of one image, all channels."""
-        (_start, many, rows), *rest = tiles(self.high, min(self.choice.rows, self.high))
+        (_start, many, rows), *rest = tiles(self.high, min(self.choice.tile_rows, self.high))
         space = [self.conv.batch, many + len(rest)]
         with pieces(space, self.analyzer) as (n, band):
             moved = self._inputs((rows + self.taps - 1) * self.wide)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.cost import cost
-from toolchain.backends.packed.algorithms.winograd import loops as winograd
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd.cost import cost
 from toolchain.backends.packed.algorithms.winograd.transforms import points, summed
+from toolchain.backends.packed.algorithms.winograd.weight import tiles_of
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
@@ -22,16 +22,16 @@ _ERRORS = {
 _ERROR_BOUND = 1e-5  # of one layer: a hundredth of what the manifest tolerates of the network
 
 
-def winograd_tile(conv: Convolution, machine: Machine) -> Choice | None:
+def default(conv: Convolution, machine: Machine) -> WinogradChoice | None:
     """Return the choice with the smallest estimate; None where winograd does not apply."""
-    best: Choice | None = None
+    best: WinogradChoice | None = None
     for choice in _space(conv, machine, _blocks(conv, machine)):
         if best is None or cost(choice, conv, machine).beats(cost(best, conv, machine)):
             best = choice
     return best
 
 
-def candidates(conv: Convolution, machine: Machine) -> list[Choice]:
+def candidates(conv: Convolution, machine: Machine) -> list[WinogradChoice]:
     """Return the ways to compute a convolution by winograd, the most promising first.
 
     Those that are estimated to take up to 1.5 times as long as the best.
@@ -46,24 +46,21 @@ def candidates(conv: Convolution, machine: Machine) -> list[Choice]:
     return list(dict.fromkeys(choice for seconds, _place, choice in sorted(found) if seconds <= bound))
 
 
-def legal(choice: Choice, conv: Convolution, machine: Machine) -> bool:
+def legal(choice: WinogradChoice, conv: Convolution, machine: Machine) -> bool:
     """Whether a choice computes a convolution, its input packed in full blocks.
 
     Not in float16: there the transforms would add more to the error than all else.
     """
     return (
-        choice.algorithm == "winograd"
-        and machine.dtype == "float32"
+        machine.dtype == "float32"
         and conv.ci >= machine.lanes
-        and choice.tile in winograd.tiles_of(conv)
+        and choice.tile in tiles_of(conv)
         and error(conv, choice.tile) <= _ERROR_BOUND
         and (conv.batch == 1 or choice.order == "rows" or summed(conv.kernel, choice.tile) == 1)
         and 1 <= choice.blocks <= min(-(-conv.co // machine.lanes), machine.registers // 2)
         and -(-conv.co // machine.lanes) % choice.blocks == 0
         and 1 <= choice.columns <= columns_limit(machine, choice.blocks)
-        and choice.rows >= 1
-        and not choice.flat
-        and choice.depth == 0
+        and choice.tile_rows >= 1
     )
 
 
@@ -83,15 +80,15 @@ def _blocks(conv: Convolution, machine: Machine) -> int:
     return 2 if -(-conv.co // machine.lanes) % 2 == 0 else 1
 
 
-def _space(conv: Convolution, machine: Machine, blocks: int) -> list[Choice]:
+def _space(conv: Convolution, machine: Machine, blocks: int) -> list[WinogradChoice]:
     found = []
     limit = columns_limit(machine, blocks)
-    for tile in winograd.tiles_of(conv):
+    for tile in tiles_of(conv):
         high, wide = (-(-out // m) for out, m in zip(conv.out, tile, strict=True))
         bands = [rows for rows in _ROWS if rows < high]
-        found += [Choice("winograd", blocks, _even(rows * wide, limit), rows, tile) for rows in bands]
+        found += [WinogradChoice(blocks, _even(rows * wide, limit), rows, tile) for rows in bands]
         whole = _even(conv.batch * high * wide, limit)
-        found.append(Choice("winograd", blocks, whole, tile=tile, order="channels"))
+        found.append(WinogradChoice(blocks, whole, tile=tile, order="channels"))
     return [choice for choice in found if legal(choice, conv, machine)]
 
 

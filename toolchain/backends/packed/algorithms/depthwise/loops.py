@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
+from toolchain.backends.packed.algorithms.depthwise.weight import weight_shape
 from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, shares
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.machine import Machine
@@ -15,21 +14,8 @@ from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr, Read
 
 
-def weight_shape(conv: Convolution, lanes: int) -> tuple[int, ...]:
-    """Return (c / V, *kernel, V)."""
-    return (-(-conv.co // lanes), *conv.kernel, lanes)
-
-
-def pack_weight(weight: Array, conv: Convolution, lanes: int) -> Array:
-    """Return a weight (c, 1, *kernel) as `depthwise` reads it."""
-    blocks, *kernel, _lanes = weight_shape(conv, lanes)
-    around = [(0, -conv.co % lanes), *((0, 0) for _ in kernel)]
-    blocked = np.pad(conv.reached(weight)[:, 0], around).reshape(blocks, lanes, *kernel)
-    return np.ascontiguousarray(np.moveaxis(blocked, 1, -1))
-
-
 def depthwise(
-    read: Read, conv: Convolution, choice: Choice, layouts: Layouts, machine: Machine
+    read: Read, conv: Convolution, choice: DepthwiseChoice, layouts: Layouts, machine: Machine
 ) -> tirx.PrimFunc:
     """Return the packed function of a depthwise convolution, epilogue included."""
 

@@ -1,0 +1,58 @@
+"""A product of matrices on plain values."""
+
+from __future__ import annotations
+
+from tvm import tirx
+
+from toolchain.backends.packed.algorithms.algorithm import Algorithm
+from toolchain.backends.packed.algorithms.dense import space
+from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
+from toolchain.backends.packed.algorithms.dense.loops import dense
+from toolchain.backends.packed.algorithms.dense.weight import pack_weight
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.matmul import Matmul
+from toolchain.backends.packed.recognise.read import Read
+from toolchain.backends.packed.recognise.work import Work
+
+
+class Dense(Algorithm[Matmul, DenseChoice]):
+    """A product of matrices on plain values."""
+
+    choice = DenseChoice
+
+    def applies(self, contraction: Work, machine: Machine) -> bool:
+        """Whether it is a product of matrices."""
+        del machine
+        return isinstance(contraction, Matmul)
+
+    def default(self, contraction: Matmul, machine: Machine) -> DenseChoice:
+        """Return the measured or modelled best tile."""
+        return space.default(contraction, machine)
+
+    def candidates(self, contraction: Matmul, machine: Machine) -> list[DenseChoice]:
+        """Return the choices that a tuner may measure."""
+        return space.candidates(contraction, machine)
+
+    def legal(self, choice: DenseChoice, contraction: Matmul, machine: Machine) -> bool:
+        """Whether a choice fits the contraction and the registers."""
+        return space.legal(choice, contraction, machine)
+
+    def weight(
+        self, value: Array, contraction: Matmul, choice: DenseChoice, machine: Machine, input_lanes: int
+    ) -> Array:
+        """Return the weight as `weight_shape` says."""
+        del input_lanes
+        return pack_weight(value, contraction, choice, machine.lanes)
+
+    def function(
+        self,
+        read: Read,
+        contraction: Matmul,
+        choice: DenseChoice,
+        layouts: Layouts,
+        machine: Machine,
+    ) -> tirx.PrimFunc:
+        """Return the function, epilogue included."""
+        return dense(read, contraction, choice, layouts, machine)

@@ -1,0 +1,69 @@
+"""Sums over taps alone: every lane is a channel of its own."""
+
+from __future__ import annotations
+
+from tvm import tirx
+
+from toolchain.backends.packed.algorithms.algorithm import PackedAlgorithm
+from toolchain.backends.packed.algorithms.depthwise import space
+from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
+from toolchain.backends.packed.algorithms.depthwise.loops import depthwise
+from toolchain.backends.packed.algorithms.depthwise.weight import pack_weight
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.convolution import Convolution
+from toolchain.backends.packed.recognise.read import Read
+from toolchain.backends.packed.recognise.work import Work
+
+
+class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
+    """Sums over taps alone: every lane is a channel of its own."""
+
+    choice = DepthwiseChoice
+    full_blocks = True
+
+    def applies(self, contraction: Work, machine: Machine) -> bool:
+        """Whether every channel is a group of its own."""
+        del machine
+        return isinstance(contraction, Convolution) and contraction.depthwise
+
+    def default(self, contraction: Convolution, machine: Machine) -> DepthwiseChoice:
+        """Return the measured or modelled best tile."""
+        return space.default(contraction, machine)
+
+    def candidates(self, contraction: Convolution, machine: Machine) -> list[DepthwiseChoice]:
+        """Return the choices that a tuner may measure."""
+        return space.candidates(contraction, machine)
+
+    def legal(self, choice: DepthwiseChoice, contraction: Convolution, machine: Machine) -> bool:
+        """Whether a choice fits the contraction and the registers."""
+        return space.legal(choice, contraction, machine)
+
+    def halo(self, contraction: Convolution, choice: DepthwiseChoice) -> tuple[int, ...]:
+        """Return all zeros that the windows reach."""
+        del choice
+        return contraction.pads
+
+    def weight(
+        self,
+        value: Array,
+        contraction: Convolution,
+        choice: DepthwiseChoice,
+        machine: Machine,
+        input_lanes: int,
+    ) -> Array:
+        """Return the weight as `weight_shape` says."""
+        del choice, input_lanes
+        return pack_weight(value, contraction, machine.lanes)
+
+    def function(
+        self,
+        read: Read,
+        contraction: Convolution,
+        choice: DepthwiseChoice,
+        layouts: Layouts,
+        machine: Machine,
+    ) -> tirx.PrimFunc:
+        """Return the function, epilogue included."""
+        return depthwise(read, contraction, choice, layouts, machine)

@@ -1,0 +1,68 @@
+"""Sums over input channels and taps."""
+
+from __future__ import annotations
+
+from tvm import tirx
+
+from toolchain.backends.packed.algorithms.algorithm import PackedAlgorithm
+from toolchain.backends.packed.algorithms.cost import Cost
+from toolchain.backends.packed.algorithms.direct import space
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.direct.cost import cost
+from toolchain.backends.packed.algorithms.direct.loops import direct
+from toolchain.backends.packed.algorithms.direct.taps import halo
+from toolchain.backends.packed.algorithms.direct.weight import pack_weight
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.convolution import Convolution
+from toolchain.backends.packed.recognise.read import Read
+from toolchain.backends.packed.recognise.work import Work
+
+
+class Direct(PackedAlgorithm[Convolution, DirectChoice]):
+    """Sums over input channels and taps."""
+
+    choice = DirectChoice
+
+    def applies(self, contraction: Work, machine: Machine) -> bool:
+        """Whether it is a convolution whose groups have several channels."""
+        del machine
+        return isinstance(contraction, Convolution) and not contraction.depthwise
+
+    def default(self, contraction: Convolution, machine: Machine) -> DirectChoice:
+        """Return the measured or modelled best tile."""
+        return space.default(contraction, machine)
+
+    def candidates(self, contraction: Convolution, machine: Machine) -> list[DirectChoice]:
+        """Return the choices that a tuner may measure."""
+        return space.candidates(contraction, machine)
+
+    def legal(self, choice: DirectChoice, contraction: Convolution, machine: Machine) -> bool:
+        """Whether a choice fits the contraction and the registers."""
+        return space.legal(choice, contraction, machine)
+
+    def cost(self, choice: DirectChoice, contraction: Convolution, machine: Machine) -> Cost:
+        """Return the estimate of a convolution without groups."""
+        return cost(choice, contraction, machine)
+
+    def halo(self, contraction: Convolution, choice: DirectChoice) -> tuple[int, ...]:
+        """Return the zeros that taps meet which are not skipped."""
+        return halo(contraction, choice)
+
+    def weight(
+        self, value: Array, contraction: Convolution, choice: DirectChoice, machine: Machine, input_lanes: int
+    ) -> Array:
+        """Return the weight as `weight_shape` says."""
+        return pack_weight(value, contraction, choice, machine.lanes, input_lanes)
+
+    def function(
+        self,
+        read: Read,
+        contraction: Convolution,
+        choice: DirectChoice,
+        layouts: Layouts,
+        machine: Machine,
+    ) -> tirx.PrimFunc:
+        """Return the function, epilogue included."""
+        return direct(read, contraction, choice, layouts, machine)

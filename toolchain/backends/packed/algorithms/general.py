@@ -1,0 +1,78 @@
+"""The rule for every function that no other algorithm computes; see `general.general`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm import tirx
+
+from toolchain.backends.packed.algorithms.algorithm import Algorithm
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.general.general import general
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.read import Read
+from toolchain.backends.packed.recognise.work import Work
+
+
+@dataclass(frozen=True)
+class GeneralChoice(Choice):
+    """There is nothing to choose."""
+
+    algorithm = "general"
+
+
+GENERAL = GeneralChoice()
+
+
+class General(Algorithm[Work, GeneralChoice]):
+    """Loops over the stages of a function, contractions or not."""
+
+    choice = GeneralChoice
+    values = "either"
+
+    def applies(self, contraction: Work, machine: Machine) -> bool:
+        """Return True."""
+        del contraction, machine
+        return True
+
+    def default(self, contraction: Work, machine: Machine) -> GeneralChoice:
+        """Return the only one."""
+        del contraction, machine
+        return GENERAL
+
+    def candidates(self, contraction: Work, machine: Machine) -> list[GeneralChoice]:
+        """Return none: no tuner measures what is taken only where nothing else applies."""
+        del contraction, machine
+        return []
+
+    def legal(self, choice: GeneralChoice, contraction: Work, machine: Machine) -> bool:
+        """Return True."""
+        del choice, contraction, machine
+        return True
+
+    def weight(
+        self, value: Array, contraction: Work, choice: GeneralChoice, machine: Machine, input_lanes: int
+    ) -> Array:
+        """Return the weight as it is."""
+        del contraction, choice, machine, input_lanes
+        return value
+
+    def function(
+        self,
+        read: Read,
+        contraction: Work | None,
+        choice: GeneralChoice,
+        layouts: Layouts,
+        machine: Machine,
+    ) -> tirx.PrimFunc:
+        """Return the function's loops.
+
+        Raises
+        ------
+        UnreadableError
+            It has a stage that the rule does not know.
+        """
+        del contraction, choice
+        return general(read, layouts, machine)

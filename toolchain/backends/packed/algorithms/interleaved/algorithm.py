@@ -1,0 +1,67 @@
+"""Convolutions with stride 1 whose outputs interleave."""
+
+from __future__ import annotations
+
+from tvm import tirx
+
+from toolchain.backends.packed.algorithms.algorithm import PackedAlgorithm
+from toolchain.backends.packed.algorithms.interleaved import space
+from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
+from toolchain.backends.packed.algorithms.interleaved.loops import interleaved
+from toolchain.backends.packed.algorithms.interleaved.weight import pack_weight
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.read import Read
+from toolchain.backends.packed.recognise.transposed import Transposed
+from toolchain.backends.packed.recognise.work import Work
+
+
+class Interleaved(PackedAlgorithm[Transposed, InterleavedChoice]):
+    """Convolutions with stride 1 whose outputs interleave."""
+
+    choice = InterleavedChoice
+
+    def applies(self, contraction: Work, machine: Machine) -> bool:
+        """Whether it is a transposed convolution."""
+        del machine
+        return isinstance(contraction, Transposed)
+
+    def default(self, contraction: Transposed, machine: Machine) -> InterleavedChoice:
+        """Return the measured or modelled best tile."""
+        return space.default(contraction, machine)
+
+    def candidates(self, contraction: Transposed, machine: Machine) -> list[InterleavedChoice]:
+        """Return the choices that a tuner may measure."""
+        return space.candidates(contraction, machine)
+
+    def legal(self, choice: InterleavedChoice, contraction: Transposed, machine: Machine) -> bool:
+        """Whether a choice fits the contraction and the registers."""
+        return space.legal(choice, contraction, machine)
+
+    def halo(self, contraction: Transposed, choice: InterleavedChoice) -> tuple[int, ...]:
+        """Return all zeros that the windows reach."""
+        del choice
+        return contraction.pads
+
+    def weight(
+        self,
+        value: Array,
+        contraction: Transposed,
+        choice: InterleavedChoice,
+        machine: Machine,
+        input_lanes: int,
+    ) -> Array:
+        """Return the weight as `weight_shape` says."""
+        return pack_weight(value, contraction, choice, machine.lanes, input_lanes)
+
+    def function(
+        self,
+        read: Read,
+        contraction: Transposed,
+        choice: InterleavedChoice,
+        layouts: Layouts,
+        machine: Machine,
+    ) -> tirx.PrimFunc:
+        """Return the function, epilogue included."""
+        return interleaved(read, contraction, choice, layouts, machine)

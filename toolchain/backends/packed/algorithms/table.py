@@ -1,0 +1,56 @@
+"""The algorithms there are. A new one is a room of its own and a line here."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from toolchain.backends.packed.algorithms.algorithm import Algorithm
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.dense.algorithm import Dense
+from toolchain.backends.packed.algorithms.depthwise.algorithm import Depthwise
+from toolchain.backends.packed.algorithms.direct.algorithm import Direct
+from toolchain.backends.packed.algorithms.general import General
+from toolchain.backends.packed.algorithms.interleaved.algorithm import Interleaved
+from toolchain.backends.packed.algorithms.winograd.algorithm import Winograd
+from toolchain.errors import ToolchainError
+from toolchain.foreign import first_line
+
+ALGORITHMS: tuple[Algorithm[Any, Any], ...] = (
+    Direct(),
+    Depthwise(),
+    Interleaved(),
+    Dense(),
+    Winograd(),
+    General(),
+)
+"""Of several that apply the first is taken by default, unless a later one is estimated to be better."""
+
+_BY_NAME = {algorithm.name: algorithm for algorithm in ALGORITHMS}
+
+
+def algorithm_of(choice: Choice) -> Algorithm[Any, Any]:
+    """Return the algorithm that a choice is one of."""
+    return _BY_NAME[choice.algorithm]
+
+
+def choice_from(payload: str) -> Choice:
+    """Return the choice of a record's payload.
+
+    Raises
+    ------
+    ToolchainError
+        It is none of this version.
+    """
+    try:
+        knobs = dict(json.loads(payload))
+        name = knobs.pop("algorithm", None)
+        if name not in _BY_NAME:
+            raise ValueError(f"unknown algorithm: {name}")
+        choice: Choice = _BY_NAME[name].choice.from_knobs(knobs)
+    except (ValueError, TypeError) as error:
+        raise ToolchainError(
+            f"a record's choice is none of this version: {first_line(error)}",
+            "tune the task again with --fresh",
+        ) from error
+    return choice

@@ -1,0 +1,77 @@
+"""Products of transformed inputs and weights, fewer than the convolution has."""
+
+from __future__ import annotations
+
+from tvm import tirx
+
+from toolchain.backends.packed.algorithms.algorithm import PackedAlgorithm
+from toolchain.backends.packed.algorithms.cost import Cost
+from toolchain.backends.packed.algorithms.winograd import space
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd.cost import cost
+from toolchain.backends.packed.algorithms.winograd.loops import winograd
+from toolchain.backends.packed.algorithms.winograd.weight import halo, pack_weight, tiles_of
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.convolution import Convolution
+from toolchain.backends.packed.recognise.read import Read
+from toolchain.backends.packed.recognise.work import Work
+
+
+class Winograd(PackedAlgorithm[Convolution, WinogradChoice]):
+    """Products of transformed inputs and weights, fewer than the convolution has."""
+
+    choice = WinogradChoice
+    exact = False
+
+    def applies(self, contraction: Work, machine: Machine) -> bool:
+        """Whether the convolution can be cut into tiles of it, in float32."""
+        return (
+            machine.dtype == "float32"
+            and isinstance(contraction, Convolution)
+            and bool(tiles_of(contraction))
+        )
+
+    def default(self, contraction: Convolution, machine: Machine) -> WinogradChoice | None:
+        """Return the choice with the smallest estimate; None: none is legal."""
+        return space.default(contraction, machine)
+
+    def candidates(self, contraction: Convolution, machine: Machine) -> list[WinogradChoice]:
+        """Return the choices that a tuner may measure."""
+        return space.candidates(contraction, machine)
+
+    def legal(self, choice: WinogradChoice, contraction: Convolution, machine: Machine) -> bool:
+        """Whether a choice fits the contraction and the registers."""
+        return space.legal(choice, contraction, machine)
+
+    def cost(self, choice: WinogradChoice, contraction: Convolution, machine: Machine) -> Cost:
+        """Return the estimate."""
+        return cost(choice, contraction, machine)
+
+    def halo(self, contraction: Convolution, choice: WinogradChoice) -> tuple[int, ...]:
+        """Return the zeros with which every tile lies inside the input."""
+        return halo(contraction, choice.tile)
+
+    def weight(
+        self,
+        value: Array,
+        contraction: Convolution,
+        choice: WinogradChoice,
+        machine: Machine,
+        input_lanes: int,
+    ) -> Array:
+        """Return the weight as `weight_shape` says."""
+        del input_lanes
+        return pack_weight(value, contraction, choice, machine.lanes)
+
+    def function(
+        self,
+        read: Read,
+        contraction: Convolution,
+        choice: WinogradChoice,
+        layouts: Layouts,
+        machine: Machine,
+    ) -> tirx.PrimFunc:
+        """Return the function, epilogue included."""
+        return winograd(read, contraction, choice, layouts, machine)

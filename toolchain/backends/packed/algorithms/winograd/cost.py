@@ -1,0 +1,42 @@
+"""What a convolution by winograd costs."""
+
+from __future__ import annotations
+
+from math import prod
+
+from toolchain.backends.packed.algorithms.cost import EXPOSED, FLOAT, Cost, missed, padded, seconds
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd.transforms import points, summed
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.convolution import Convolution
+
+# Transforms of 64 values, by F(6 x 6, 3 x 3), were measured to be so much slower than those of up to 36.
+_HELD, _SPILLED = 36, 3
+
+
+def cost(choice: WinogradChoice, conv: Convolution, machine: Machine) -> Cost:
+    """Return what a convolution by winograd is estimated to cost."""
+    rate, taps = machine.rates, summed(conv.kernel, choice.tile)
+    ci, co = padded(conv.ci, machine.lanes), padded(conv.co, machine.lanes * choice.blocks)
+    groups = co // (machine.lanes * choice.blocks)
+    high, wide = (-(-out // m) for out, m in zip(conv.out, choice.tile, strict=True))
+    count = prod(points(conv.kernel, choice.tile))
+    weights = count * ci * taps * co * FLOAT
+    if choice.order == "rows":
+        bands = -(-high // min(choice.tile_rows, high))
+        rows, reads, pieces = high / bands, conv.batch * bands, conv.batch * bands
+    else:
+        rows, reads, pieces = conv.batch * high, 1, groups
+    # Values of one channel that are transformed at once; taps that are summed up reach into further rows.
+    inputs, outputs = (rows + taps - 1) * wide * count, rows * wide * count
+    held = (inputs * ci + outputs * choice.blocks * machine.lanes) * FLOAT
+    # What the cache does not hold is read again: weights by each piece, inputs by each group.
+    again = inputs * ci * FLOAT * (groups - 1) * reads * missed(held, machine)
+    traffic = weights * (1 + (reads - 1) * missed(weights, machine) / rate.again) + again / rate.again
+    spilled = _SPILLED if count > _HELD else 1
+    transforms = reads * (inputs * ci + outputs * co) * spilled / rate.values
+    products = conv.batch * high * wide * count * ci * taps * co
+    total = seconds(2 * products / rate.flops + transforms, traffic / rate.stream, EXPOSED)
+    shares = min(pieces, machine.threads)
+    idle = -(-pieces // shares) * shares / pieces  # the last round of pieces may not occupy every core
+    return Cost(total * idle / shares, weights)

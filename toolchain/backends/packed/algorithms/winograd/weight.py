@@ -1,0 +1,55 @@
+"""What winograd reads: its tiles, the halo they need, the transformed weight."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd.transforms import matrices, points, sizes, summed
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.recognise.convolution import Convolution
+
+
+def tiles_of(conv: Convolution) -> list[tuple[int, ...]]:
+    """Return the tiles that a convolution can be computed in; none where winograd does not apply.
+
+    It has one group, and stride and dilation 1. Its tiles are squares, or of one row, or (of a kernel that
+    has one column) of one column.
+    """
+    if len(conv.kernel) != 2 or conv.groups != 1 or {*conv.stride, *conv.dilation} != {1}:
+        return []
+    high, wide = map(sizes, conv.kernel)
+    squares = [(m, m) for m in high if m in wide]
+    columns = [(m, 1) for m in high if conv.kernel[1] == 1]
+    return [*squares, *((1, m) for m in wide), *columns]
+
+
+def halo(conv: Convolution, tile: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the zeros around the input with which every tile lies inside it."""
+    after = (
+        max(0, -(-out // m) * m + taps - 1 - size - before)
+        for out, m, taps, size, before in zip(conv.out, tile, conv.kernel, conv.size, conv.pads, strict=False)
+    )
+    return (*conv.pads[:2], *after)
+
+
+def weight_shape(conv: Convolution, choice: WinogradChoice, lanes: int) -> tuple[int, ...]:
+    """Return (co / (N V), points, ci in full blocks * taps that are summed up, N V)."""
+    wide = choice.blocks * lanes
+    inner = -(-conv.ci // lanes) * lanes * summed(conv.kernel, choice.tile)
+    return (-(-conv.co // wide), prod(points(conv.kernel, choice.tile)), inner, wide)
+
+
+def pack_weight(weight: Array, conv: Convolution, choice: WinogradChoice, lanes: int) -> Array:
+    """Return a weight (co, ci, *kernel), transformed, as the function reads it."""
+    outer, count, _inner, wide = weight_shape(conv, choice, lanes)
+    padded = np.pad(conv.reached(weight), [(0, -conv.co % wide), (0, -conv.ci % lanes), (0, 0), (0, 0)])
+    high, row = (np.array(each.filters, dtype=np.float64) for each in map(matrices, choice.tile, conv.kernel))
+    # In double precision: the transform's rounding would otherwise add to every product's.
+    moved = np.matmul(np.matmul(high, padded.astype(np.float64)), row.T)
+    taps = summed(conv.kernel, choice.tile)  # of the first axis, where its points are one
+    blocked = moved.reshape(outer, wide, -1, lanes, taps, count)
+    ordered = blocked.transpose(0, 5, 4, 2, 3, 1).reshape(weight_shape(conv, choice, lanes))
+    return np.ascontiguousarray(ordered, dtype=np.float32)
