@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from tests.boards.provisioning.test_facts import SAID
-from tests.cli.liar import BENCH, OUTPUTS, RUN, info, outputs_file, tiny_bundle
+from tests.cli.lying.liar import BENCH, OUTPUTS, RUN, info, outputs_file, tiny_bundle
 from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.json_values import NUMBERS, WORDS, any_json, mutated_json
 from tests.fuzz.loop import Attempt, run

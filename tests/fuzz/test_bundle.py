@@ -21,7 +21,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from tests.cli.liar import tiny_bundle
+from tests.cli.lying.liar import tiny_bundle
 from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.json_values import mutated_json
 from tests.fuzz.loop import Attempt, run

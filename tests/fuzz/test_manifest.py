@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.liar import tiny_bundle
+from tests.cli.lying.liar import tiny_bundle
 from tests.fuzz.json_values import mutated_json
 from tests.fuzz.loop import Attempt, run
 from tests.fuzz.test_bundle import Members, archive

@@ -21,7 +21,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from tests.cli.liar import OUTPUTS, npy, outputs_file
+from tests.cli.lying.liar import OUTPUTS, npy, outputs_file
 from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.loop import Attempt, run
 from toolchain.bundles.manifest import Tensor

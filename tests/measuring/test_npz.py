@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cli.liar import npy, npz
+from tests.cli.lying.liar import npy, npz
 from toolchain.bundles.manifest import Tensor
 from toolchain.measuring.npz import npz_size, read_npz
 

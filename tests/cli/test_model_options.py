@@ -87,10 +87,3 @@ def test_a_layout_makes_other_workloads(invoke: Toolchain, folder: Path) -> None
     layouts = ("NCHW", "NHWC")
     found = [invoke("tasks", "small.onnx", "--layout", x, "--json").document for x in layouts]
     assert {task["id"] for task in found[0]} != {task["id"] for task in found[1]}
-
-
-def test_a_tasks_program_can_be_shown(invoke: Toolchain, folder: Path) -> None:
-    network(folder / "small.onnx")
-    first = invoke("tasks", "small.onnx", "--board", "rk3399", "--json").document[0]
-    ran = invoke("tasks", "small.onnx", "--board", "rk3399", "--show", first["id"])
-    assert ran.code == 0 and "prim_func" in ran.out

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.cli.conftest import Toolchain
+from tests.cli.refusals import refused
 from toolchain.rpc.session import open_session
 
 
@@ -76,4 +77,13 @@ def test_start_status_stop(toolchain: Toolchain) -> None:
         assert {address for address, _ in found} == {"127.0.0.1"}
     finally:
         assert toolchain("lab", "stop", "--json").document == {"stopped": True}
+    assert toolchain("lab", "status", "--json").document["tracker"] is None
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("state")
+def test_a_port_in_use(toolchain: Toolchain, folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        refused(toolchain, folder, 1, [str(port)], "lab", "start", "--board", "local", "--port", port)
     assert toolchain("lab", "status", "--json").document["tracker"] is None

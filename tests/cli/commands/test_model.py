@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import resource
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import onnx
+import pytest
 
+from tests.cli.bad_models import MODELS
 from tests.cli.conftest import Toolchain
+from tests.cli.refusals import refused
+from tests.measuring.small_network import INPUT
 from tests.models.graphs import classifier
 from tests.models.test_cutting import detector
 from toolchain.models.zoo import ZOO
@@ -48,3 +57,57 @@ def test_inspect_shows_where_a_network_can_be_cut(invoke: Toolchain, folder: Pat
     ran = invoke("model", "inspect", "d.onnx", "--shape", "size=1,4")
     assert "cannot be compiled: NonMaxSuppression (node 'nms') makes a tensor" in ran.out
     assert "can be compiled up to these tensors: --outputs boxes,scores,mean" in ran.out
+
+
+@pytest.mark.parametrize(("model", "code", "says"), MODELS, ids=[row[0] for row in MODELS])
+def test_models_that_cannot_be_used(
+    invoke: Toolchain, files: Path, model: str, code: int, says: list[str]
+) -> None:
+    refused(invoke, files, code, says, "model", "inspect", model)
+
+
+NAMES = [
+    (["model", "inspect", "good.onnx", "--shape", f"{INPUT}=1,3,8,8"], ["--shape", INPUT]),
+    (["model", "inspect", "good.onnx", "--shape", "x"], ["--shape x", "NAME=D,D"]),
+]
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(("arguments", "says"), NAMES, ids=[" ".join(row[0]) for row in NAMES])
+def test_names_and_options_that_are_none(
+    invoke: Toolchain, files: Path, arguments: list[str], says: list[str]
+) -> None:
+    refused(invoke, files, 2, says, *arguments)
+
+
+def test_a_full_disk(files: Path) -> None:
+    """A limit on the size of files stands for the disk: the same error of write(2), for root as well."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, 2**16))
+
+    before = [path for path in files.rglob("*") if path.is_file()]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "toolchain",
+            "model",
+            "export",
+            "squeezenet_v1.1",
+            "-o",
+            "out/mine.onnx",
+            "--json",
+        ],
+        cwd=files,
+        capture_output=True,
+        text=True,
+        preexec_fn=limit,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    error = json.loads(done.stdout)["error"]
+    assert "cannot write out/mine.onnx: File too large" in error["message"] and error["hint"]
+    assert [path for path in files.rglob("*") if path.is_file()] == before

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Toolchain
+from tests.cli.refusals import refused
 from toolchain.profiles import class_names
 
 
@@ -52,3 +53,27 @@ def test_an_emulated_board_comes_and_goes(invoke: Toolchain, state: Path) -> Non
     assert "rk3399-emulated is broken" in invoke("board", "list").out
     assert invoke("board", "emulate", "stop", "rk3399-emulated").code == 0
     assert invoke("board", "emulate", "list", "--json").document == []
+
+
+NAMES = [
+    (["board", "show", "nosuch"], ["nosuch", "local"]),
+    (["board", "emulate", "start", "nosuch"], ["nosuch", "rk3399"]),
+    (["board", "emulate", "stop", "nosuch"], ["nosuch"]),
+    (["board", "emulate", "start", "rk3399", "--name", "../x"], ["--name ../x"]),
+]
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(("arguments", "says"), NAMES, ids=[" ".join(row[0]) for row in NAMES])
+def test_names_and_options_that_are_none(
+    invoke: Toolchain, files: Path, arguments: list[str], says: list[str]
+) -> None:
+    refused(invoke, files, 2, says, *arguments)
+
+
+def test_a_broken_board_class_names_file_and_key(invoke: Toolchain, folder: Path) -> None:
+    (folder / "toolchain.toml").touch()
+    file = folder / "boards" / "mine" / "board.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text('triple = "arm-linux"\n')
+    refused(invoke, folder, 2, [str(file), "triple", "clusters"], "board", "show", "mine")

@@ -1,4 +1,4 @@
-"""`toolchain image build | list | bootstrap` as a user types them."""
+"""`toolchain image`: what no subcommand can do."""
 
 from __future__ import annotations
 
@@ -7,25 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Toolchain
-from toolchain.images.catalogue import catalogue
 
-
-def test_list_has_every_image_of_the_table(toolchain: Toolchain, invoke: Toolchain) -> None:
-    ran = toolchain("image", "list", "--json")
-    assert ran.code == 0
-    assert [row["name"] for row in ran.document] == list(catalogue())
-    for row in ran.document:
-        assert row["tag"] == catalogue()[row["name"]].tag
-        assert (row["size_mib"] is None) == (row["id"] is None) == (row["state"] == "absent")
-        assert row["stale"] == (row["state"] != "current")
-    assert invoke("image", "list").out.splitlines()[0].split() == ["NAME", "TAG", "SIZE", "AGE", "STATE"]
-
-
-def test_a_dry_run_makes_nothing_and_names_foundations(invoke: Toolchain) -> None:
-    ran = invoke("image", "build", "armhf", "--no-cache", "--dry-run", "--json")
-    assert ran.code == 0
-    assert [row["name"] for row in ran.document] == ["base", "armhf"]
-    assert ran.document[1]["make"] is True
+BOARD = "board-amd64"
 
 
 @pytest.mark.parametrize("command", [("list",), ("build",), ("bootstrap",)])
@@ -66,3 +49,20 @@ def test_what_cannot_be_used(
         monkeypatch.setenv(name, value)
     ran = invoke("image", *arguments)
     assert ran.code == 2 and ran.says(*words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("push", "base", "--registry", "https://a.b"), 2, "not HOST[:PORT][/PREFIX]"),
+        (("pull", "--registry", "team"), 2, "not HOST[:PORT][/PREFIX]"),
+        (("pull", "bse", "--registry", "a.b"), 2, "no image 'bse'"),
+        (("test", "bse"), 2, "no image 'bse'"),
+        (("shell", "bse"), 2, "no image 'bse'"),
+        (("shell", BOARD), 2, "toolchain board emulate start"),
+        (("shell", "base"), 3, "a shell needs a terminal"),
+    ],
+)
+def test_what_cannot_be_is_told(invoke: Toolchain, arguments: tuple[str, ...], code: int, says: str) -> None:
+    ran = invoke("image", *arguments)
+    assert ran.code == code and ran.says(says, "hint:")

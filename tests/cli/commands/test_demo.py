@@ -1,0 +1,23 @@
+"""`toolchain demo`: what is said before anything is done. tests/e2e/test_demo.py goes the whole way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Toolchain
+from tests.cli.refusals import refused
+from tests.measuring.small_network import INPUT
+
+DEMOS = [
+    (["nosuch.onnx"], ["nosuch.onnx"]),
+    (["good.onnx", "--board", "rk3388"], ["--board rk3388", "rk3399"]),
+    (["good.onnx", "--board", "local", "--input", "data=good.npy"], ["--input data", INPUT]),
+]
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(("arguments", "says"), DEMOS, ids=[" ".join(row[0]) for row in DEMOS])
+def test_what_cannot_be_used(invoke: Toolchain, files: Path, arguments: list[str], says: list[str]) -> None:
+    refused(invoke, files, 2, says, "demo", *arguments)

@@ -1,0 +1,36 @@
+"""`toolchain tune`: what is said before anything is measured. tests/tuning measures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Toolchain
+from tests.cli.refusals import refused
+
+
+@pytest.mark.usefixtures("state")
+def test_a_dry_run_says_what_would_be_tuned_and_measures_nothing(invoke: Toolchain, files: Path) -> None:
+    assert (files / "good.onnx").exists()
+    tasks = invoke("tasks", "good.onnx", "--board", "local", "--json").document
+    common = ["tune", "good.onnx", "--board", "local", "--dry-run"]
+    planned = invoke(*common, "--json")
+    assert planned.code == 0 and {t["id"] for t in planned.document} == {t["id"] for t in tasks}
+    one = invoke(*common, "--tasks", tasks[-1]["id"], "--trials", 9)
+    assert "9 trials of 1 tasks on local; nothing was measured" in one.out
+    assert invoke("lab", "status", "--json").document["tracker"] is None
+    assert invoke("records", "list", "--json").document == []
+
+
+NAMES = [
+    (["tune", "good.onnx", "--board", "rk3399"], ["--board rk3399", "board emulate start rk3399"]),
+]
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(("arguments", "says"), NAMES, ids=[" ".join(row[0]) for row in NAMES])
+def test_names_and_options_that_are_none(
+    invoke: Toolchain, files: Path, arguments: list[str], says: list[str]
+) -> None:
+    refused(invoke, files, 2, says, *arguments)

@@ -1,0 +1,61 @@
+"""`toolchain verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.bad_bundles import BUNDLES
+from tests.cli.conftest import Toolchain
+from tests.cli.refusals import refused
+from toolchain.bundles.read import Bundle
+from toolchain.bundles.write import write_bundle
+
+
+@pytest.mark.slow  # edge-rt may have to be compiled
+@pytest.mark.usefixtures("state")
+def test_a_right_bundle_passes_and_a_wrong_one_ends_with_4(
+    invoke: Toolchain, files: Path, bundles: dict[str, Bundle]
+) -> None:
+    good = bundles["local"]
+    ran = invoke("verify", good.path, "--board", "local", "--json")
+    assert ran.code == 0 and ran.document["passed"] is True
+    assert {output["name"] for output in ran.document["outputs"]} == set(good.expected)
+    wrong = {name: array + 1 for name, array in good.expected.items()}
+    write_bundle(files / "wrong.bundle", good.manifest, good.library, good.sample, wrong)
+    ran = invoke("verify", "wrong.bundle", "--board", "local")
+    assert ran.code == 4 and "passed: false" in ran.out
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(("name", "change", "code", "says"), BUNDLES, ids=[row[0] for row in BUNDLES])
+def test_bundles_that_are_none(
+    invoke: Toolchain,
+    files: Path,
+    bundles: dict[str, Bundle],
+    name: str,
+    change: Callable[[bytes], bytes],
+    code: int,
+    says: list[str],
+) -> None:
+    bad = files / f"{name}.bundle"
+    bad.write_bytes(change(bundles["local"].path.read_bytes()))
+    refused(invoke, files, code, [bad.name, *says], "verify", bad.name, "--board", "local")
+
+
+@pytest.mark.usefixtures("state")
+def test_bundles_for_other_boards(invoke: Toolchain, files: Path, bundles: dict[str, Bundle]) -> None:
+    other, local = bundles["rk3399"], bundles["local"]
+    refused(invoke, files, 2, ["aarch64", "--board local"], "verify", other.path, "--board", "local")
+    refused(invoke, files, 2, ["nosuch.bundle"], "verify", "nosuch.bundle", "--board", "local")
+    refused(invoke, files, 2, ["rk3399", "emulate start"], "verify", other.path, "--board", "rk3399")
+    write_bundle(
+        files / "demanding.bundle",
+        local.manifest.model_copy(update={"requires": ("avx9000",)}),
+        local.library,
+        local.sample,
+        local.expected,
+    )
+    refused(invoke, files, 2, ["avx9000", "local"], "verify", "demanding.bundle", "--board", "local")

@@ -1,0 +1,25 @@
+"""What `make` calls."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+def test_make_builds_all_images_or_one() -> None:
+    root = Path(__file__).parents[1]
+    for goal, line in (
+        ("images", ".venv/bin/toolchain image build"),
+        ("image-aarch64", ".venv/bin/toolchain image build aarch64"),
+    ):
+        done = subprocess.run(
+            ["make", "-n", goal, "DEPS=skip"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert done.stdout.splitlines()[-1] == line
+    shown = subprocess.run(["make", "help"], cwd=root, capture_output=True, text=True, timeout=60, check=True)
+    assert {"images", "image-%"} <= {line.split()[0] for line in shown.stdout.splitlines()}
