@@ -166,7 +166,6 @@ def test_what_is_missing_is_told_with_its_package(
     ("arguments", "says"),
     [
         (("rk3390",), "no board class 'rk3390'"),
-        (("rk3399", "system"), "--kind system: comes later"),
         (("rk3399", "vm"), "--kind vm: unknown"),
         (("rk3399", "auto", "../x"), r"--name \.\./x"),
         (("rk3399", "auto", "local"), "--name local: taken by this host"),

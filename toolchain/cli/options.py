@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -129,7 +129,17 @@ def output_path(metavar: str, help_text: str) -> Callable[[Function], Function]:
     )
 
 
-def place_options(function: Function) -> Function:
+class Execution(TypedDict):
+    """How a bundle is executed: what `execution_options` passes on."""
+
+    threads: int | None
+    cluster: str | None
+    spin_us: int | None
+    timeout: float | None
+    wait: float | None
+
+
+def execution_options(function: Function) -> Function:
     """Add what says how a bundle is executed: threads, cluster, waiting, deadlines."""
     for option in reversed(
         (

@@ -320,10 +320,8 @@ def _writing() -> Iterator[None]:
 
 
 def _check_kind(kind: str) -> None:
-    if kind == "system":
-        raise UsageError(f"--kind {kind}: comes later", "use --kind container")
     if kind not in ("auto", "process", "container"):
-        raise UsageError(f"--kind {kind}: unknown", "the kinds are: auto, process, container, system")
+        raise UsageError(f"--kind {kind}: unknown", "the kinds are: auto, process, container")
 
 
 def _check_host(profile: Profile) -> None:

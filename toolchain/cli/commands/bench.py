@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from toolchain.cli.options import Seconds, board_name, board_option, bundle_argument, place_options
+from toolchain.cli.options import (
+    Execution,
+    Seconds,
+    board_name,
+    board_option,
+    bundle_argument,
+    execution_options,
+)
 from toolchain.cli.output import emit, note, output_options, table
 
 if TYPE_CHECKING:
@@ -38,15 +45,33 @@ if TYPE_CHECKING:
     help="Seconds to spend, warm-up included; default 10, unlimited with --repeat.",
 )
 @click.option("--profile", is_flag=True, help="Also time each operator.")
-@place_options
+@execution_options
 @output_options
-def command(bundle: Path, board: str | None, **how: Any) -> None:
+def command(
+    bundle: Path,
+    board: str | None,
+    number: int,
+    repeat: int | None,
+    min_repeat_ms: int,
+    time_s: float | None,
+    profile: bool,
+    **execution: Unpack[Execution],
+) -> None:
     """Measure a bundle's latency on a board."""
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
     from toolchain.measuring.bench import bench_bundle
 
-    result = bench_bundle(read_bundle(bundle), find_board(board_name(board)), **how)
+    result = bench_bundle(
+        read_bundle(bundle),
+        find_board(board_name(board)),
+        number=number,
+        repeat=repeat,
+        min_repeat_ms=min_repeat_ms,
+        time_s=time_s,
+        profile=profile,
+        **execution,
+    )
     emit(result.to_json(), lambda: show(result))
 
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 @device_option
 @model_options
 @click.option("--require-tuned", is_flag=True, help="Fail when a task has no record.")
-@click.option("--no-shipped", is_flag=True, help="Leave out the records that the project ships.")
 @named_inputs("--sample", "The input that `verify` runs, one for each input; default: a seeded one.")
 @click.option(
     "--linker",
@@ -68,7 +67,6 @@ def command(
     cluster: str | None,
     device: str,
     require_tuned: bool,
-    no_shipped: bool,
     inputs: tuple[str, ...],
     linker: str,
     file_format: Literal["so", "tar"],
@@ -99,7 +97,6 @@ def command(
     how = BuildOptions(
         cluster=cluster,
         require_tuned=require_tuned,
-        shipped=not no_shipped,
         linker=linker,
         format=file_format,
         sample=sample,

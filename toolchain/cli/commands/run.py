@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import click
 
 from toolchain.cli.options import (
+    Execution,
     board_name,
     board_option,
     bundle_argument,
+    execution_options,
     named_inputs,
     output_path,
-    place_options,
 )
 from toolchain.cli.output import emit, output_options, table
 
@@ -23,9 +24,11 @@ from toolchain.cli.output import emit, output_options, table
 @board_option("The board to run on.")
 @named_inputs("--input", "An input's data; one for each input.", required=True)
 @output_path("OUT.npz", "The file for the outputs, by name.")
-@place_options
+@execution_options
 @output_options
-def command(bundle: Path, board: str | None, inputs: tuple[str, ...], output: Path, **placing: Any) -> None:
+def command(
+    bundle: Path, board: str | None, inputs: tuple[str, ...], output: Path, **execution: Unpack[Execution]
+) -> None:
     """Run a bundle once on a board, with your own data."""
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
@@ -34,7 +37,7 @@ def command(bundle: Path, board: str | None, inputs: tuple[str, ...], output: Pa
 
     found = read_bundle(bundle)
     arrays = read_inputs(inputs, input_specs(found.manifest))
-    outputs = run_bundle(found, find_board(board_name(board)), arrays, **placing)
+    outputs = run_bundle(found, find_board(board_name(board)), arrays, **execution)
     write_outputs(output, outputs)
     rows = [{"name": n, "shape": list(a.shape), "dtype": a.dtype.name} for n, a in outputs.items()]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from toolchain.cli.options import board_name, board_option, bundle_argument, place_options
+from toolchain.cli.options import Execution, board_name, board_option, bundle_argument, execution_options
 from toolchain.cli.output import emit, note, output_options, table, wants_json
 from toolchain.errors import CheckError
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @click.command()
 @bundle_argument
 @board_option("The board to run on.")
-@place_options
+@execution_options
 @output_options
-def command(bundle: Path, board: str | None, **placing: Any) -> None:
+def command(bundle: Path, board: str | None, **execution: Unpack[Execution]) -> None:
     """Compare a bundle's results on a board with the reference.
 
     The reference in the bundle is onnxruntime's. Exits with 4 when an output is outside its tolerance.
@@ -29,7 +29,7 @@ def command(bundle: Path, board: str | None, **placing: Any) -> None:
     from toolchain.bundles.read import read_bundle
     from toolchain.measuring.verify import verify_bundle
 
-    result = verify_bundle(read_bundle(bundle), find_board(board_name(board)), **placing)
+    result = verify_bundle(read_bundle(bundle), find_board(board_name(board)), **execution)
     emit(result.to_json(), lambda: show(result))
     if wants_json() and not result.passed:
         click.get_current_context().exit(CheckError.exit_code)  # the document above says what is wrong
