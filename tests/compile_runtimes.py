@@ -6,16 +6,15 @@ Otherwise the first test that needs it would be slow, its deadline notwithstandi
 from __future__ import annotations
 
 import sys
-from typing import get_args
 
 from tests import conftest  # sets the folders that tests use
-from toolchain.runtime import Arch, ensure_runtime
+from toolchain.runtime import ARCHES, ensure_runtime
 
 
 def main() -> None:
     """Compile what is missing, and say how far it is."""
     try:
-        for arch in get_args(Arch):
+        for arch in ARCHES:
             ensure_runtime(arch, progress=lambda line: print(line, file=sys.stderr))
     finally:
         conftest.pytest_unconfigure()

@@ -19,7 +19,7 @@ from toolchain.images.catalogue import catalogue
 from toolchain.images.debian import bootstrap, system
 from toolchain.images.making import wheels
 from toolchain.lowering.kernels import store
-from toolchain.runtime import Arch, expected_fingerprint
+from toolchain.runtime import ARCHES, expected_fingerprint
 
 Kind = Literal["runtime", "objects", "stubs", "rootfs", "wheels", "images", "zig"]
 _ABANDONED_S = 24 * 3600.0  # no build lasts that long: what is left of one that was killed
@@ -112,7 +112,7 @@ def _is_current(kind: Kind, path: Path) -> bool:
     if _is_temporary(path):
         return time.time() - path.lstat().st_mtime < _ABANDONED_S
     if kind == "runtime":
-        return path.name in {f"{expected_fingerprint()}-{arch}" for arch in get_args(Arch)}
+        return path.name in {f"{expected_fingerprint()}-{arch}" for arch in ARCHES}
     if kind == "objects":
         return path.name == store.fingerprint()
     if kind == "rootfs":

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+from toolchain.architectures.table import LINUX
 from toolchain.boards.emulation.qemu import user_modes
 from toolchain.configuration.settings import Configuration, cache_dir, data_dir, state_dir
 from toolchain.errors import ToolchainError
@@ -219,7 +220,7 @@ def _containers() -> Iterator[Check]:
     except ToolchainError as error:
         yield Check("docker", "optional", error.message, error.hint)
     yield _tool("mmdebstrap", ["mmdebstrap", "--version"], "optional", hint)
-    for name in ("aarch64", "arm"):
+    for name in (row.qemu.name for row in LINUX.values() if row.qemu):
         flags = _registered_flags(name)
         # F: found from inside a container; C: sudo works there.
         good = flags is not None and {"F", "C"} <= set(flags)

@@ -7,6 +7,7 @@ import platform
 import re
 from pathlib import Path
 
+from toolchain.architectures.table import LINUX
 from toolchain.errors import UsageError
 from toolchain.profiles import Cluster, Profile, load_profile
 
@@ -17,46 +18,27 @@ def host_profile() -> Profile:
     x86-64 hosts take the class `x86_64` with the highest feature level their CPU has, so that
     code for `local` uses what is there.
     """
-    arch = platform.machine()
-    name = {"x86_64": "x86_64", "aarch64": "raspberrypi4"}.get(arch)
-    if name is None:
-        raise UsageError(f"the board 'local' does not exist on a {arch} host", "use an x86-64 or arm64 host")
-    base = load_profile(name)
+    machine = platform.machine()
+    row = next((row for row in LINUX.values() if row.uname == machine), None)
+    if row is None or row.host_class is None:
+        raise UsageError(
+            f"the board 'local' does not exist on a {machine} host", "use an x86-64 or arm64 host"
+        )
+    base = load_profile(row.host_class)
     flags = host_cpu_flags()
-    cpu = x86_level(flags) if arch == "x86_64" else "generic"
+    half = row.half if row.half and row.features[row.half] in flags else None
     cores = physical_cores()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     return base.model_copy(
         update={
-            "name": base.name if arch == "x86_64" else "aarch64",
+            "name": row.name,
             "description": "this host",
-            "clusters": (Cluster(cpu=cpu, cores=cores),),
-            "optional": tuple(f"+{feature}" for feature, flag in _HALF.items() if flag in flags),
+            "clusters": (Cluster(cpu=row.host_cpu or row.level(flags), cores=cores),),
+            "optional": (f"+{half}",) if half else (),  # only code in float16 asks for it
             "memory_mib": memory,
             "image": "base",
         }
     )
-
-
-# LLVM's and Linux's names of what computes in float16: only code in float16 asks for it.
-_HALF = {"avx512fp16": "avx512_fp16", "fullfp16": "asimdhp"}
-
-# Linux's names of the flags that the x86-64 psABI asks of each level
-# (https://gitlab.com/x86-psABIs/x86-64-ABI, "Micro-Architecture Levels").
-_V2 = frozenset({"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"})
-_V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
-_V4 = _V3 | {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"}
-X86_LEVELS: dict[str, frozenset[str]] = {
-    "x86-64-v4": _V4,
-    "x86-64-v3": _V3,
-    "x86-64-v2": _V2,
-    "x86-64": frozenset(),
-}
-
-
-def x86_level(flags: frozenset[str]) -> str:
-    """Return the highest x86-64 level whose flags are all in `flags`."""
-    return next(level for level, needed in X86_LEVELS.items() if needed <= flags)
 
 
 def host_cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:

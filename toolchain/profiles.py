@@ -10,12 +10,12 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 from pydantic_core import PydanticKnownError
 
+from toolchain.architectures.architecture import Architecture
+from toolchain.architectures.table import ARCHITECTURES, architecture_of, wrong_system
 from toolchain.errors import UsageError
 
 PROFILE_FILE = "board.toml"
 _TRIPLE_PARTS = 4
-ARMV7 = "armv7a-unknown-linux-gnueabihf"
-ANDROID = "aarch64-unknown-linux-android"
 DEVICE_KINDS = ("cpu",)
 """What can compute on a board."""
 
@@ -24,10 +24,8 @@ def _four_parts(triple: str) -> str:
     # LLVM does not normalise mtriple: with three parts, system and environment are unknown to it.
     if len(triple.split("-")) != _TRIPLE_PARTS:
         raise ValueError("a triple has four parts, such as aarch64-unknown-linux-gnu")
-    if triple.startswith("arm") and triple != ARMV7:
-        raise ValueError(f"of the 32-bit Arm systems only those with hard float are known: {ARMV7}")
-    if "android" in triple and triple != ANDROID:
-        raise ValueError(f"of Android's systems one is known: {ANDROID}")
+    if problem := wrong_system(triple):
+        raise ValueError(problem)
     return triple
 
 
@@ -39,9 +37,13 @@ def _known_kind(kind: str) -> str:
 
 def _has_glibc(glibc: str | None, info: ValidationInfo) -> str | None:
     triple = info.data.get("triple", "")  # none where it is wrong itself
-    if triple == ANDROID and glibc is not None:
+    if not triple:
+        return glibc
+    row = architecture_of(triple)
+    android = row is not None and row.android
+    if android and glibc is not None:
         raise ValueError("Android has another C library: leave this line out")
-    if triple not in ("", ANDROID) and glibc is None:
+    if not android and glibc is None:
         raise PydanticKnownError("missing")
     return glibc
 
@@ -95,7 +97,25 @@ class Profile(_Strict):
     @property
     def android(self) -> bool:
         """Whether such boards run Android: networks are built for them, and run by an app there."""
-        return self.triple == ANDROID
+        row = architecture_of(self.triple)
+        return row is not None and row.android
+
+    @property
+    def architecture(self) -> Architecture:
+        """The row of its architecture.
+
+        Raises
+        ------
+        UsageError
+            There is none.
+        """
+        row = architecture_of(self.triple)
+        if row is None:
+            known = ", ".join(sorted(ARCHITECTURES))
+            raise UsageError(
+                f"board class {self.name}: triple {self.triple!r} is not supported", f"known are: {known}"
+            )
+        return row
 
     def cluster(self, cpu: str | None) -> Cluster:
         """Return the cluster of that cpu, the first one for None.

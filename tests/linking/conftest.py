@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from toolchain.linking.architectures import ARCHITECTURES, Architecture
+from toolchain.architectures.architecture import Architecture
+from toolchain.architectures.table import ARCHITECTURES
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.profiles import Profile, load_profile
 
@@ -62,7 +63,7 @@ class Workshop:
 
     def lld(self, *arguments: object, name: str = "bad.so") -> Path:
         out = self.folder / name
-        zig("ld.lld", "-m", self.arch.emulation, "-shared", *arguments, "-o", out)
+        zig("ld.lld", "-m", self.arch.lld, "-shared", *arguments, "-o", out)
         return out
 
 

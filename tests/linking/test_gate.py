@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.linking.conftest import zig
+from toolchain.architectures.table import ARCHITECTURES
 from toolchain.errors import ToolchainError
 from toolchain.linking import ZigLinker, check_library
-from toolchain.linking.architectures import ARCHITECTURES
 from toolchain.linking.linker import flags_for
 from toolchain.linking.stubs import stub_libraries
 from toolchain.profiles import load_profile
@@ -62,7 +62,7 @@ def test_one_that_calls_nothing_outside_passes(workshop):
 def test_wrong_machine(case):
     other = {"aarch64": "x86_64", "armv7a": "rk3399", "x86_64": "pynq"}[case.workshop.profile.arch]
     message = case.refusal(case.link(), load_profile(other))
-    assert f"e_machine is {case.workshop.arch.machine}, expected EM_" in message
+    assert f"e_machine is {case.workshop.arch.elf_machine}, expected EM_" in message
 
 
 def test_code_that_is_changed_while_loading(case):

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from toolchain.architectures.table import ARCHITECTURES
 from toolchain.boards.emulation.qemu import emulator
-from toolchain.linking.architectures import ARCHITECTURES
 from toolchain.linking.helpers import _compiled
 from toolchain.linking.symbols import object_symbols
 from toolchain.linking.zig import run_zig, zig_cache_environment

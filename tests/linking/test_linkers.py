@@ -16,10 +16,11 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerDefSection, GNUVerNeedSection, GNUVerSymSection
 
+from toolchain.architectures.table import ARCHITECTURES
+from toolchain.boards.emulation.qemu import user_modes
 from toolchain.configuration import settings as config
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.linking import ZigLinker, check_library, linker_named
-from toolchain.linking.architectures import ARCHITECTURES
 from toolchain.linking.glibc import LIBC, LIBM, version_key, versions_for
 from toolchain.linking.ndk import NdkLinker
 from toolchain.linking.process import run
@@ -128,8 +129,7 @@ def real_library(arch: str, name: str) -> Path:
         ctypes.CDLL(name)
         maps = Path("/proc/self/maps").read_text()
         return Path(re.search(rf"/\S*/{re.escape(name)}", maps).group())
-    settings = config.settings()
-    return {"aarch64": settings.sysroot_aarch64, "armv7a": settings.sysroot_arm}[arch] / "lib" / name
+    return user_modes()[arch].sysroot / "lib" / name
 
 
 def real_versions(library: Path) -> dict[str, set[str]]:

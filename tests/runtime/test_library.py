@@ -15,7 +15,6 @@ from tests.measuring.small_network import built
 from tests.runtime.conftest import Edge
 from tests.runtime.test_program import LIBRARIES, LOADERS, version
 from toolchain.boards.emulation.qemu import emulator
-from toolchain.linking.architectures import architecture_of
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.profiles import load_profile
 from toolchain.runtime import ensure_runtime
@@ -80,7 +79,7 @@ def test_the_c_example_runs_a_network(board: str, tmp_path: Path) -> None:
     profile = load_profile(board)
     # The same as for the helpers' test: zig makes libraries of its own for each target and cpu.
     cpu = {"rk3399": (), "pynq": ("-mcpu=cortex_a9",)}[board]
-    target = ["-target", f"{architecture_of(profile).zig_target}.{GLIBC_FLOOR}", *cpu]
+    target = ["-target", f"{profile.architecture.zig_target}.{GLIBC_FLOOR}", *cpu]
     flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{place.sdk}"]
     program = place.sdk / "edge_example"
     link = [f"-L{place.sdk}", "-ledge", "-Wl,-rpath,$ORIGIN", "-o", str(program)]

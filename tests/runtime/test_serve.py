@@ -30,7 +30,6 @@ from tests.rpc.peers import listening, running_tracker
 from tests.runtime import networks
 from tests.runtime.conftest import Case, Edge, address_of
 from tests.waiting import until
-from toolchain.linking.architectures import architecture_of
 from toolchain.linking.zig import run_zig
 from toolchain.profiles import load_profile
 from toolchain.rpc.client import TrackerClient
@@ -68,7 +67,7 @@ def bad_kernels(arch: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder) / "bad.c", Path(folder) / "bad.so"
         source.write_text(BAD_KERNELS)
-        zig_target = architecture_of(load_profile(networks.CLASSES[arch])).zig_target
+        zig_target = load_profile(networks.CLASSES[arch]).architecture.zig_target
         target = ("-target", f"{zig_target}.2.27")
         ended = run_zig(["cc", *target, "-O1", "-nostdlib", "-shared", str(source), "-o", str(out)], 60)
         assert ended.returncode == 0, ended.output

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolchain.architectures.architecture import Architecture
+from toolchain.architectures.table import LINUX
 from toolchain.errors import UsageError
-from toolchain.host import X86_LEVELS, host_cpu_flags, host_profile
+from toolchain.host import host_cpu_flags, host_profile
 from toolchain.profiles import Cluster, Profile, class_names, load_profile
-from toolchain.targets.features import LINUX_NAMES, linux_features
 from toolchain.targets.llvm import cpu_features, cpus
 from toolchain.targets.target import target_for
 
-X86 = "x86_64-unknown-linux-gnu"
+X86 = LINUX["x86_64"]
+X86_LEVELS = {level.name: level.flags for level in X86.levels}
 
 
 def changed(name: str = "rk3399", cpu: str | None = None, **values: Any) -> Profile:
@@ -133,21 +135,20 @@ def test_no_cpu_name_reaches_llvm_unchecked(name: str) -> None:
             target_for(profile)
 
 
-@pytest.mark.parametrize("arch", LINUX_NAMES)
-def test_the_table_of_features_names_what_llvm_knows(arch: str) -> None:
-    triple = f"{arch}-unknown-linux-gnu"
-    known = frozenset().union(*(cpu_features(triple, cpu) for cpu in cpus(triple)))
-    assert set(LINUX_NAMES[arch]) <= known
+@pytest.mark.parametrize("row", LINUX.values(), ids=list(LINUX))
+def test_the_table_of_features_names_what_llvm_knows(row: Architecture) -> None:
+    known = frozenset().union(*(cpu_features(row.triple, cpu) for cpu in cpus(row.triple)))
+    assert set(row.features) <= known
 
 
 def test_features_are_translated_sorted_and_the_rest_left_out() -> None:
-    assert linux_features("x86_64", frozenset({"fma", "avx2", "64bit", "slow-shld"})) == ("avx2", "fma")
-    assert linux_features("aarch64", frozenset()) == ()
+    assert X86.linux_features({"fma", "avx2", "64bit", "slow-shld"}) == ("avx2", "fma")
+    assert LINUX["aarch64"].linux_features(()) == ()
 
 
 def test_the_features_of_the_levels_are_all_translated() -> None:
     for level, flags in X86_LEVELS.items():
-        assert flags <= set(linux_features("x86_64", cpu_features(X86, level)))
+        assert flags <= set(X86.linux_features(cpu_features(X86.triple, level)))
 
 
 LACKING = [

@@ -6,10 +6,11 @@ import tomllib
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from toolchain.architectures.table import LINUX
 from toolchain.errors import UsageError
 
 REPOSITORY = "edge-toolchain"
@@ -35,7 +36,7 @@ class Image(BaseModel):
     description: str = Field(min_length=1)
     folder: str = ""
     stands_on: str = ""
-    system: Literal["", "arm64", "armhf", "amd64"] = ""
+    system: str = ""
 
     @property
     def tag(self) -> str:
@@ -51,6 +52,9 @@ class Image(BaseModel):
     def _is_one_kind(self) -> Self:
         if bool(self.folder) == bool(self.system):
             raise ValueError("either folder or system is wanted")
+        known = [row.debian for row in LINUX.values()]
+        if self.system and self.system not in known:
+            raise ValueError(f"system is none of {', '.join(known)}")
         return self
 
 

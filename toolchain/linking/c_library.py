@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from toolchain.architectures.architecture import Architecture
 from toolchain.linking import bionic, glibc
-from toolchain.linking.architectures import Architecture
 
 # Library -> symbol -> version, None where the library has none.
 CLibrary = dict[str, dict[str, str | None]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from toolchain.linking.architectures import architecture_of
 from toolchain.linking.helpers import helper_objects
 from toolchain.linking.linker import DEADLINE_S, check_wanted, flags_for, report
 from toolchain.linking.process import run
@@ -26,7 +25,7 @@ def link_by(program: str, objects: Sequence[Path], out: Path, profile: Profile) 
     ToolchainError
         They cannot be linked; says why, in the linker's own words.
     """
-    arch = architecture_of(profile)
+    arch = profile.architecture
     check_wanted(objects, profile)
     passed = [part for flag in flags_for(profile, objects)[1:] for part in ("-Xlinker", flag)]
     stubs = stub_libraries(arch, profile.glibc)

@@ -10,8 +10,8 @@ from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
 
+from toolchain.architectures.architecture import Architecture
 from toolchain.errors import ToolchainError
-from toolchain.linking.architectures import Architecture, architecture_of
 from toolchain.linking.c_library import CLibrary, c_library
 from toolchain.linking.glibc import version_key
 from toolchain.linking.symbols import HELPER_PREFIX, RUNTIME_PREFIXES, Symbols, object_symbols, split_symbols
@@ -73,7 +73,7 @@ def check_library(path: Path, profile: Profile, objects: Sequence[Path]) -> None
     try:
         with path.open("rb") as file:
             violations = list(_violations(_read(ELFFile(file), path), profile, expected))
-        if architecture_of(profile).hard_float:
+        if profile.architecture.hard_float:
             violations += _float_abi((path, *objects))
     except OSError as error:
         raise ToolchainError(f"cannot read {path}: {error.strerror}", "build it again") from error
@@ -120,7 +120,7 @@ def _read(elf: ELFFile, path: Path) -> _Facts:
 
 
 def _violations(facts: _Facts, profile: Profile, expected: Symbols) -> Iterator[str]:
-    arch = architecture_of(profile)
+    arch = profile.architecture
     libraries = c_library(arch, profile.glibc)
     yield from _header(facts.elf, arch)
     yield from _segments(facts.elf, arch.page)
@@ -132,12 +132,12 @@ def _violations(facts: _Facts, profile: Profile, expected: Symbols) -> Iterator[
 
 
 def _header(elf: ELFFile, arch: Architecture) -> Iterator[str]:
-    wanted = {"e_machine": arch.machine, "e_type": "ET_DYN"}
+    wanted = {"e_machine": arch.elf_machine, "e_type": "ET_DYN"}
     for field, value in wanted.items():
         if elf[field] != value:
             yield f"{field} is {elf[field]}, expected {value}"
-    if elf["e_flags"] != arch.flags:
-        yield f"e_flags is {elf['e_flags']:#x}, expected {arch.flags:#x}"
+    if elf["e_flags"] != arch.elf_flags:
+        yield f"e_flags is {elf['e_flags']:#x}, expected {arch.elf_flags:#x}"
     if elf.elfclass != arch.bits or not elf.little_endian:
         order = "little" if elf.little_endian else "big"
         yield f"it is a {elf.elfclass}-bit {order}-endian file, expected {arch.bits}-bit little-endian"

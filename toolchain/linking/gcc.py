@@ -7,13 +7,13 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from toolchain.architectures.architecture import Architecture
 from toolchain.errors import MissingError
-from toolchain.linking.architectures import Architecture, architecture_of
 from toolchain.linking.driver import link_by
 from toolchain.profiles import Profile
 
 
-def gcc_program(arch: Architecture, name: str) -> str:
+def gcc_program(arch: Architecture) -> str:
     """Return the compiler that links for an architecture on this host.
 
     Raises
@@ -21,13 +21,13 @@ def gcc_program(arch: Architecture, name: str) -> str:
     MissingError
         There is none on the PATH.
     """
-    candidates = (arch.gcc, *(("gcc", "cc") if name == platform.machine() else ()))
+    candidates = (arch.gcc, *(("gcc", "cc") if arch.uname == platform.machine() else ()))
     for candidate in candidates:
         found: str | None = shutil.which(candidate)
         if found:
             return found
     raise MissingError(
-        f"--linker gcc needs {' or '.join(candidates)} for {name}, which is not on the PATH",
+        f"--linker gcc needs {' or '.join(candidates)} for {arch.name}, which is not on the PATH",
         f"apt-get install gcc-{arch.gcc.removesuffix('-gcc').replace('_', '-')}, or use --linker zig",
     )
 
@@ -37,7 +37,7 @@ class GccLinker:
 
     def check(self, profile: Profile) -> None:
         """Refuse to link where there is no gcc for the architecture."""
-        gcc_program(architecture_of(profile), profile.arch)
+        gcc_program(profile.architecture)
 
     def link(self, objects: Sequence[Path], out: Path, profile: Profile) -> None:
         """Link `objects`, in this order, to the library `out` for boards of `profile`.
@@ -49,4 +49,4 @@ class GccLinker:
         MissingError
             There is no gcc for that architecture.
         """
-        link_by(gcc_program(architecture_of(profile), profile.arch), objects, out, profile)
+        link_by(gcc_program(profile.architecture), objects, out, profile)

@@ -10,10 +10,10 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from toolchain.architectures.architecture import Architecture
 from toolchain.configuration import settings as config
 from toolchain.errors import ToolchainError
 from toolchain.files import atomic
-from toolchain.linking.architectures import Architecture
 from toolchain.linking.symbols import object_symbols
 from toolchain.linking.zig import run_zig, zig_cache_environment
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Protocol
 
 from toolchain.errors import ToolchainError
-from toolchain.linking.architectures import architecture_of
 from toolchain.linking.c_library import c_library
 from toolchain.linking.helpers import helper_objects
 from toolchain.linking.process import Ended
@@ -58,7 +57,7 @@ def flags_for(profile: Profile, objects: Sequence[Path]) -> tuple[str, ...]:
     before API level 23 know the older hash tables alone (bionic, `android-changes-for-ndk-developers.md`).
     It makes whole pages read-only: none may hold what is written later (bionic, `linker/linker_phdr.cpp`).
     """
-    arch = architecture_of(profile)
+    arch = profile.architecture
     flags = (*_FLAGS, "-z", f"max-page-size={arch.page}")
     if not arch.android:
         return flags
@@ -77,7 +76,7 @@ def check_wanted(objects: Sequence[Path], profile: Profile) -> None:
     ToolchainError
         Lists those symbols.
     """
-    arch = architecture_of(profile)
+    arch = profile.architecture
     offered = {name for symbols in c_library(arch, profile.glibc).values() for name in symbols}
     wanted = object_symbols([*objects, *helper_objects(arch, objects)]).undefined - offered
     lacking = sorted(name for name in wanted if not name.startswith(RUNTIME_PREFIXES))

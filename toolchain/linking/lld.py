@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from toolchain.linking.architectures import architecture_of
 from toolchain.linking.helpers import helper_objects
 from toolchain.linking.linker import DEADLINE_S, check_wanted, flags_for, report
 from toolchain.linking.stubs import stub_libraries
@@ -18,7 +17,7 @@ class ZigLinker:
 
     def check(self, profile: Profile) -> None:
         """Refuse to link where there is no zig, or for an architecture that is not known."""
-        architecture_of(profile)
+        _ = profile.architecture
         zig_program()
 
     def link(self, objects: Sequence[Path], out: Path, profile: Profile) -> None:
@@ -31,8 +30,8 @@ class ZigLinker:
         MissingError
             There is no zig.
         """
-        arch = architecture_of(profile)
+        arch = profile.architecture
         check_wanted(objects, profile)
-        flags = ["-m", arch.emulation, *flags_for(profile, objects)]
+        flags = ["-m", arch.lld, *flags_for(profile, objects)]
         files = (out, *objects, *helper_objects(arch, objects), *stub_libraries(arch, profile.glibc))
         report(out, run_zig(["ld.lld", *flags, "-o", *map(str, files)], DEADLINE_S))

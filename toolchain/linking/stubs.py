@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from toolchain.architectures.architecture import Architecture
 from toolchain.configuration import settings as config
 from toolchain.errors import ToolchainError
 from toolchain.files import atomic
-from toolchain.linking.architectures import Architecture
 from toolchain.linking.c_library import c_library
 from toolchain.linking.glibc import version_key
 from toolchain.linking.zig import run_zig, zig_cache_environment
@@ -74,7 +74,7 @@ def _make(library: Path, table: Mapping[str, str | None], arch: Architecture) ->
     naming = ["-soname", library.name, *(["--version-script", str(script)] if script.read_text() else [])]
     for arguments in (
         ["cc", "-target", arch.zig_target, "-c", str(source), "-o", str(made)],
-        ["ld.lld", "-m", arch.emulation, "-shared", "-s", *naming, "-o", str(library), str(made)],
+        ["ld.lld", "-m", arch.lld, "-shared", "-s", *naming, "-o", str(library), str(made)],
     ):
         done = run_zig(arguments, _DEADLINE_S, zig_cache_environment())
         if done.returncode != 0:

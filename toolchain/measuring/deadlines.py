@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolchain.architectures.table import ARCHITECTURES, architecture_of
 from toolchain.bundles.manifest import CPU
 from toolchain.errors import UsageError
 from toolchain.profiles import Profile
 
-# Reasoned, not measured on silicon: the slowest that working code should be, in FLOP/s of one core.
-# A deadline must never end a sound run; it only has to end a hung one.
-# An untuned loop nest does one multiply-add in about ten cycles (a scalar load or a cache miss in
-# each); boards are found at their lowest clock, 408 MHz on an RK3399, hosts share their cores. On
-# armv7 a fused multiply-add is two instructions and registers are few: fifteen cycles at 333 MHz.
-_FLOPS_PER_S = {"x86_64": 3e8, "aarch64": 8e7, "armv7a": 4e7}
+# A deadline must never end a sound run; it only has to end a hung one: `slow_flops` of the architecture.
 # qemu-user computes each float of a vector in software. Measured: an untuned MobileNet, 1.1 GFLOP, takes
 # 5 s with two threads on two busy cores of a server; a tenth of that rate leaves room for slower hosts.
 _EMULATED = 2e7
 # What an architecture or a device that nobody timed does at least: what is slowest here. A simulator may
 # stand for a device.
-_SLOWEST = min(_EMULATED, *_FLOPS_PER_S.values())
+_SLOWEST = min(_EMULATED, *(row.slow_flops for row in ARCHITECTURES.values()))
 _START_S = 30.0  # to start the program and load the library on a busy machine
 _FLOPS_UNKNOWN = 20e9  # the largest network that such boards sensibly run
 _LONGEST_S = 14 * 86400.0  # the system's waits know no more than 24 days; a bundle may say any FLOPs
@@ -69,7 +65,8 @@ def deadline(
         if not timeout > 0:
             raise UsageError(f"--timeout {timeout:g}: not a time", "give a number of seconds above 0")
         return Deadline(min(timeout, _LONGEST_S), "given by --timeout")
-    rate = _EMULATED if emulated else _FLOPS_PER_S.get(profile.arch, _SLOWEST)
+    row = architecture_of(profile.triple)
+    rate = _EMULATED if emulated else row.slow_flops if row else _SLOWEST
     if device != CPU:
         rate = _SLOWEST
     work = flops or _FLOPS_UNKNOWN

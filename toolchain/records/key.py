@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolchain.architectures.table import LINUX
+
 EMULATED = "+emulated"
-# Each level runs everything that the ones before it run.
-_LEVELS = (("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"), ("neon",))
+_LADDERS = [[level.name for level in row.levels] for row in LINUX.values()]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def level_rank(level: str, of: str) -> tuple[int, int] | None:
     """
     base, *features = level.split("+")
     wanted_base, *wanted_features = of.split("+")
-    ladder = next((ladder for ladder in _LEVELS if base in ladder), (base,))
+    ladder = next((ladder for ladder in _LADDERS if base in ladder), [base])
     if wanted_base not in ladder or ladder.index(base) > ladder.index(wanted_base):
         return None
     if not set(features) <= set(wanted_features):

@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
 
 from filelock import FileLock, Timeout
 
+from toolchain.architectures.table import LINUX
 from toolchain.configuration import settings as config
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.atomic import replacing_folder
@@ -18,8 +18,8 @@ from toolchain.profiles import Profile
 from toolchain.runtime.compile import LIBRARY, PROGRAM, compile_runtime
 from toolchain.runtime.fingerprint import NATIVE, digest_sources, expected_fingerprint
 
-Arch = Literal["x86_64", "aarch64", "armv7"]
-_ARCHES: dict[str, Arch] = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7a": "armv7"}
+ARCHES = tuple(row.edge_rt for row in LINUX.values() if row.edge_rt)
+"""What edge-rt can be compiled for."""
 # Another process compiles the same; its own deadline is shorter than this.
 _LOCK_S = 2400.0
 
@@ -46,10 +46,10 @@ class Runtime:
     library: Path
     header: Path
     fingerprint: str
-    arch: Arch
+    arch: str
 
 
-def arch_of(profile: Profile) -> Arch:
+def arch_of(profile: Profile) -> str:
     """Return which edge-rt runs on boards of a class.
 
     Raises
@@ -57,21 +57,17 @@ def arch_of(profile: Profile) -> Arch:
     UsageError
         There is none for its architecture.
     """
-    if profile.android:
+    arch = profile.architecture.edge_rt
+    if arch is None:
         raise UsageError(
             f"board class {profile.name}: networks for Android are built and checked here, and run by an "
             "app of one's own; edge-rt does not run there",
             f"toolchain build MODEL --board {profile.name} -o DIR",
         )
-    if profile.arch not in _ARCHES:
-        raise UsageError(
-            f"board class {profile.name}: edge-rt cannot be compiled for {profile.triple}",
-            f"the architectures are: {', '.join(_ARCHES)}",
-        )
-    return _ARCHES[profile.arch]
+    return arch
 
 
-def ensure_runtime(arch: Arch, *, progress: Callable[[str], None] | None = None) -> Runtime:
+def ensure_runtime(arch: str, *, progress: Callable[[str], None] | None = None) -> Runtime:
     """Return edge-rt for an architecture, compiled if it is not in the cache (a minute or two).
 
     Parameters
@@ -90,10 +86,10 @@ def ensure_runtime(arch: Arch, *, progress: Callable[[str], None] | None = None)
     ToolchainError
         It does not compile, the disk is full, or another process has been compiling it too long.
     """
-    if arch not in get_args(Arch):
+    if arch not in ARCHES:
         raise UsageError(
             f"edge-rt cannot be compiled for {arch!r}",
-            f"the architectures are: {', '.join(get_args(Arch))}",
+            f"the architectures are: {', '.join(ARCHES)}",
         )
     fingerprint = expected_fingerprint()
     root = config.cache_dir() / "runtime"
@@ -109,7 +105,7 @@ def _is_whole(folder: Path) -> bool:
     return all((folder / name).is_file() for name in (PROGRAM, LIBRARY))
 
 
-def _compile_once(root: Path, folder: Path, arch: Arch, progress: Callable[[str], None]) -> None:
+def _compile_once(root: Path, folder: Path, arch: str, progress: Callable[[str], None]) -> None:
     try:
         root.mkdir(parents=True, exist_ok=True)
         with FileLock(root / f"{folder.name}.lock", timeout=_LOCK_S):

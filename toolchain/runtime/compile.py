@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from toolchain import __version__
+from toolchain.architectures.table import LINUX
 from toolchain.configuration import settings as config
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.linking.zig import zig_cache_environment, zig_program
@@ -26,11 +27,6 @@ from toolchain.runtime.fingerprint import (
 )
 
 PROGRAM, LIBRARY = "edge-rt", "libedge.so"
-_TARGETS = {
-    "x86_64": "x86_64-linux-gnu",
-    "aarch64": "aarch64-linux-gnu",
-    "armv7": "arm-linux-gnueabihf",
-}
 # About a minute on two cores; a busy single-core machine may take ten.
 _DEADLINE_S = 1800.0
 _LAST_LINES = 30
@@ -45,7 +41,7 @@ def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) ->
     Parameters
     ----------
     arch
-        A key of `_TARGETS`.
+        Edge-rt's name of it.
     folder
         An empty folder for everything that is made; `PROGRAM` and `LIBRARY` appear in it.
     progress
@@ -59,7 +55,7 @@ def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) ->
         The compiler failed, or was still running after half an hour.
     """
     ninja = _tool("ninja")
-    target = _TARGETS[arch]
+    target = next(row.zig_target for row in LINUX.values() if row.edge_rt == arch)
     definitions = {
         "CMAKE_MAKE_PROGRAM": str(ninja),
         "CMAKE_TOOLCHAIN_FILE": str(NATIVE / "zig.cmake"),

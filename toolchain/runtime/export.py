@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
+from toolchain.architectures.architecture import Architecture
 from toolchain.files import atomic
 from toolchain.profiles import Profile
 from toolchain.runtime.cache import Runtime
@@ -34,11 +36,6 @@ A program in five calls (each of the others is described in edge_rt.h):
 
 When a call fails, edge_last_error() says why. Python opens it with ctypes.CDLL("./libedge.so").
 """
-_COMPILERS = {
-    "x86_64": "gcc",
-    "aarch64": "aarch64-linux-gnu-gcc",
-    "armv7": "arm-linux-gnueabihf-gcc",
-}
 
 
 def export_runtime(runtime: Runtime, profile: Profile, out: Path) -> dict[str, Path]:
@@ -59,7 +56,7 @@ def export_runtime(runtime: Runtime, profile: Profile, out: Path) -> dict[str, P
         triple=profile.triple,
         board_class=profile.name,
         fingerprint=runtime.fingerprint,
-        compiler=_COMPILERS[runtime.arch],
+        compiler=_compiler(profile.architecture),
     )
     contents = {
         "library": (out / runtime.library.name, runtime.library.read_bytes()),
@@ -69,3 +66,7 @@ def export_runtime(runtime: Runtime, profile: Profile, out: Path) -> dict[str, P
     for path, content in contents.values():
         atomic.write_bytes(path, content)
     return {name: path.absolute() for name, (path, _) in contents.items()}
+
+
+def _compiler(row: Architecture) -> str:
+    return "gcc" if row.uname == platform.machine() else row.gcc

@@ -9,9 +9,7 @@ from functools import cache
 import tvm
 
 from toolchain.errors import UsageError
-from toolchain.host import x86_level
 from toolchain.profiles import Profile
-from toolchain.targets.features import LINUX_NAMES, linux_features
 from toolchain.targets.llvm import cpu_features, cpus
 
 
@@ -43,11 +41,6 @@ class BoardTarget:
     features: tuple[str, ...] = ()
 
 
-# By the first part of the triple: what computes in float16, in LLVM's names. What only converts to it
-# (f16c, and fp16 of Arm's VFP) does not.
-_HALF = {"x86_64": "avx512fp16", "aarch64": "fullfp16"}
-
-
 def target_for(
     profile: Profile, cluster: str | None = None, threads: int | None = None, dtype: str = "float32"
 ) -> BoardTarget:
@@ -61,9 +54,7 @@ def target_for(
     """
     cores = profile.cluster(cluster)
     source = f"board class {profile.name}"
-    if profile.arch not in LINUX_NAMES:
-        known = ", ".join(sorted(LINUX_NAMES))
-        raise UsageError(f"{source}: triple {profile.triple!r} is not supported", f"known are: {known}")
+    row = profile.architecture
     _check_cpu(source, profile.triple, cores.cpu)
     _check_features(source, profile)
     features = profile.features + _for_dtype(profile, cores.cpu, dtype)
@@ -74,13 +65,13 @@ def target_for(
         "mcpu": cores.cpu,
         "num-cores": count,
     }
-    if profile.arch == "armv7a":
+    if row.hard_float:
         options["mfloat-abi"] = "hard"  # the profile's triple says so; TVM wants it here too
     if features:
         options["mattr"] = list(features)
     target = tvm.target.Target(options)
-    requires = linux_features(profile.arch, _enabled(profile.triple, features, cores.cpu))
-    level = x86_level(frozenset(requires)) if profile.arch == "x86_64" else "neon"
+    requires = row.linux_features(_enabled(profile.triple, features, cores.cpu))
+    level = row.level(requires)
     return BoardTarget(target, profile.triple, cores.cpu, level, requires, count, dtype, features)
 
 
@@ -88,7 +79,7 @@ def _for_dtype(profile: Profile, cpu: str, dtype: str) -> tuple[str, ...]:
     """Return the features to switch on for code in a dtype."""
     if dtype == "float32":
         return ()
-    needed = _HALF.get(profile.arch)
+    needed = profile.architecture.half
     if needed in _enabled(profile.triple, profile.features, cpu):
         return ()
     if f"+{needed}" in profile.optional:

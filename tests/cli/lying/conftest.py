@@ -11,13 +11,13 @@ from tests.cli.conftest import Toolchain
 from tests.cli.lying.asking import Ask, Lies
 from tests.cli.lying.liar import Liar, tiny_bundle
 from toolchain.host import host_profile
-from toolchain.runtime import ensure_runtime
+from toolchain.runtime import arch_of, ensure_runtime
 
 
 @pytest.fixture(scope="session")
 def lies(tmp_path_factory: pytest.TempPathFactory) -> Lies:
     folder = tmp_path_factory.mktemp("liar")
-    runtime = ensure_runtime({"armv7a": "armv7"}.get(host_profile().arch, host_profile().arch))
+    runtime = ensure_runtime(arch_of(host_profile()))
     liar = Liar(folder / "state" / "boards" / "local", runtime)
     liar.install()
     return Lies(liar, tiny_bundle(folder / "tiny.bundle"), folder / "state")

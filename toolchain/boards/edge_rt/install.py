@@ -16,8 +16,6 @@ from toolchain.linking.glibc import version_key
 from toolchain.runtime import Runtime, arch_of, ensure_runtime
 
 STATE_FOLDER = "state"  # on the board: edge-rt's lock and what else it keeps
-# What Linux calls a machine that runs programs for the first part of a triple, where it is another word.
-_MACHINES = {"armv7a": ("armv7l", "armv8l", "aarch64")}  # the latter two: a 64-bit kernel
 _INFO_SECONDS = 60.0  # it takes 0.2 s under qemu; the rest is for a busy host
 
 
@@ -102,7 +100,7 @@ def _facts(board: Board, completed: Completed) -> Facts:
 
 def _check(board: Board, facts: Facts, fingerprint: str) -> None:
     profile = board.profile
-    if facts.machine not in _MACHINES.get(profile.arch, (profile.arch,)):
+    if facts.machine not in profile.architecture.runs_on:
         raise ToolchainError(
             f"board {board.name} is a {facts.machine} machine, its class {profile.name} is {profile.arch}",
             "give the board another class",

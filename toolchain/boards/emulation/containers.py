@@ -18,12 +18,14 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from toolchain.architectures.table import LINUX
+from toolchain.boards.emulation.qemu import is_foreign
 from toolchain.boards.ssh.hostkeys import checked_host_key
 from toolchain.boards.ssh.transport import SshAddress
 from toolchain.configuration.settings import state_dir
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.foreign import last_line
-from toolchain.images.debian.system import DEBIAN, ensure_image
+from toolchain.images.debian.system import ensure_image
 from toolchain.images.debian.system_files import HOST_KEY, USER, USER_ID
 from toolchain.images.engine import LABEL, Engine, Wanted
 from toolchain.images.registry.archive import add_file
@@ -83,12 +85,12 @@ def prepare(engine: Engine, profile: Profile, progress: Callable[[str], None]) -
             f"DOCKER_HOST={engine.where}: emulated boards need a Docker daemon on this machine",
             "unset DOCKER_HOST, or use --kind process",
         )
-    if profile.arch not in DEBIAN:
+    if profile.arch not in LINUX:
         raise UsageError(
             f"board class {profile.name}: there is no system for {profile.arch} container boards",
-            f"use a class for {', '.join(DEBIAN)}",
+            f"use a class for {', '.join(LINUX)}",
         )
-    return ensure_image(engine, profile.arch, progress)
+    return ensure_image(engine, profile.architecture.debian, progress)
 
 
 def start(
@@ -184,7 +186,7 @@ def _wanted(image: str, profile: Profile, name: str, port: int) -> Wanted:
         hostname=name.replace("_", "-"),
         purpose=PURPOSE,
         labels={_BOARD_LABEL: name, _STATE_LABEL: _state()},
-        environment={"QEMU_CPU": profile.clusters[0].cpu} if profile.arch != "x86_64" else {},
+        environment={"QEMU_CPU": profile.clusters[0].cpu} if is_foreign(profile) else {},
         ports={_SSH_PORT: port},
         capabilities=_CAPABILITIES,
         memory_mib=profile.memory_mib,
@@ -208,7 +210,7 @@ def _board_files(profile: Profile, authorized: str, sudo: bool) -> bytes:
         if sudo:
             rule = f"{USER} ALL=(ALL) NOPASSWD: ALL\n"
             add_file(archive, f"etc/sudoers.d/{USER}", rule.encode(), 0o440)
-        if profile.arch != "x86_64":
+        if is_foreign(profile):
             # The emulator reads it: programs see this core's features and no others.
             line = f"SetEnv QEMU_CPU={profile.clusters[0].cpu}\n"
             add_file(archive, "etc/ssh/sshd_config.d/cpu.conf", line.encode())

@@ -24,7 +24,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import install_runtime
 from toolchain.boards.emulation import containers
 from toolchain.boards.emulation.containers import ContainerBoard
-from toolchain.boards.emulation.qemu import emulator, user_modes
+from toolchain.boards.emulation.qemu import emulator, is_foreign, user_modes
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.provisioning import How, provision
 from toolchain.boards.ssh.transport import SshTransport
@@ -326,7 +326,7 @@ def _check_kind(kind: str) -> None:
 
 def _check_host(profile: Profile) -> None:
     host = platform.machine()
-    if profile.arch == host:
+    if not is_foreign(profile):
         return
     modes = user_modes()
     if profile.arch not in modes:

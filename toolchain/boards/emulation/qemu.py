@@ -6,6 +6,8 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolchain.architectures.architecture import Qemu
+from toolchain.architectures.table import LINUX
 from toolchain.configuration.settings import settings
 from toolchain.profiles import Profile
 
@@ -38,30 +40,30 @@ class UserMode:
 
 def user_modes() -> dict[str, UserMode]:
     """Return the emulators by architecture, as configured; whether they are there is another matter."""
-    found = settings()
-    return {
-        "aarch64": UserMode(
-            program=found.qemu_aarch64,
-            program_key="qemu_aarch64",
-            sysroot=found.sysroot_aarch64,
-            sysroot_key="sysroot_aarch64",
-            loader=found.sysroot_aarch64 / "lib" / "ld-linux-aarch64.so.1",
-            package="libc6-arm64-cross",
-        ),
-        "armv7a": UserMode(
-            program=found.qemu_arm,
-            program_key="qemu_arm",
-            sysroot=found.sysroot_arm,
-            sysroot_key="sysroot_arm",
-            loader=found.sysroot_arm / "lib" / "ld-linux-armhf.so.3",
-            package="libc6-armhf-cross",
-        ),
-    }
+    return {row.name: _user_mode(row.qemu) for row in LINUX.values() if row.qemu}
+
+
+def _user_mode(qemu: Qemu) -> UserMode:
+    program_key, sysroot_key = f"qemu_{qemu.name}", f"sysroot_{qemu.name}"
+    sysroot = Path(getattr(settings(), sysroot_key))
+    return UserMode(
+        program=str(getattr(settings(), program_key)),
+        program_key=program_key,
+        sysroot=sysroot,
+        sysroot_key=sysroot_key,
+        loader=sysroot / "lib" / qemu.loader,
+        package=qemu.package,
+    )
+
+
+def is_foreign(profile: Profile) -> bool:
+    """Whether this host's CPUs do not run programs of that class by themselves."""
+    return profile.architecture.uname != platform.machine()
 
 
 def emulator(profile: Profile) -> tuple[str, ...]:
     """Return what to put before a program of that class to run it here; empty if nothing is needed."""
-    if profile.arch == platform.machine():
+    if not is_foreign(profile):
         return ()
     mode = user_modes()[profile.arch]
     return (mode.program, "-cpu", profile.clusters[0].cpu, "-L", str(mode.sysroot))

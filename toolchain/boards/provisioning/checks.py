@@ -12,8 +12,6 @@ from toolchain.linking.glibc import version_key
 from toolchain.profiles import Profile
 from toolchain.runtime.fingerprint import GLIBC_FLOOR
 
-# The first part of a triple is LLVM's word for a machine, this is Linux's where it is another.
-_MACHINES = {"armv7a": "armv7l"}
 # Room for a network's library and its inputs besides; the zoo's largest library has 100 MiB of weights.
 SPARE_MIB = 128
 CLOCK_WARNS_S = 300.0
@@ -54,7 +52,7 @@ def check_machine(board: str, profile: Profile, facts: Facts) -> None:
     ToolchainError
         Another machine than its class, or a C library older than the class or `edge-rt` needs.
     """
-    wanted = _MACHINES.get(profile.arch, profile.arch)
+    wanted = profile.architecture.uname
     if facts.machine != wanted:
         raise ToolchainError(
             f"board {board} is a {facts.machine} machine, its class {profile.name} is {wanted}; "

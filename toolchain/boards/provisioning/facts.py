@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from toolchain.answers import Answer, Word, formed, lie, problem, shown
+from toolchain.architectures.table import LINUX
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import text_of
 from toolchain.boards.transport import RemoteFile, Transport
@@ -233,7 +234,10 @@ def _unclear(board: str, line: str) -> ToolchainError:
 
 
 def _machine(kernel: str, bits: str) -> str:
-    return "armv7l" if (kernel, bits) == ("aarch64", "32") or kernel == "armv8l" else kernel
+    """Return `uname -m` as programs of that many bits see it; a 64-bit kernel runs those of two."""
+    rows = [row for row in LINUX.values() if kernel in row.runs_on]
+    fitting = [row for row in rows if bits == str(row.bits)] or rows
+    return fitting[0].uname if len(fitting) == 1 else kernel
 
 
 def _glibc(text: str) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
+from toolchain.architectures.table import of_debian
 from toolchain.configuration.settings import cache_dir
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
@@ -21,9 +22,6 @@ from toolchain.images.making.layer import CHANGED, add_folder, add_link, copy_pa
 from toolchain.images.registry.archive import add_file, write_archive
 
 FOLDER = "rootfs"  # in the cache
-DEBIAN = {"aarch64": "arm64", "armv7": "armhf", "armv7a": "armhf", "x86_64": "amd64"}
-GO = {"arm64": "arm64", "armhf": "arm", "amd64": "amd64"}  # what Docker calls Debian's architectures
-
 _LOCK_SECONDS = 1200.0
 
 
@@ -39,16 +37,15 @@ def cached_name(image: Image) -> str:
     return f"{image.system}-{system_digest(image)[:16]}.tar"
 
 
-def ensure_image(engine: Engine, machine: str, progress: Callable[[str], None]) -> str:
-    """Make sure that the engine has the image of a board of that machine; return its tag.
+def ensure_image(engine: Engine, debian: str, progress: Callable[[str], None]) -> str:
+    """Make sure that the engine has the image of a board of that architecture; return its tag.
 
     Parameters
     ----------
-    machine
-        A profile's architecture, such as aarch64; one of `DEBIAN`.
+    debian
+        Debian's name of the machine's architecture, such as arm64.
     """
-    wanted = DEBIAN[machine]
-    return ensure_system(engine, next(i for i in catalogue().values() if i.system == wanted), progress)
+    return ensure_system(engine, next(i for i in catalogue().values() if i.system == debian), progress)
 
 
 def ensure_system(engine: Engine, image: Image, progress: Callable[[str], None]) -> str:
@@ -93,7 +90,7 @@ def build(target: Path, image: Image) -> None:
         with unpacked(files.SUITE, image.system, files.PACKAGES, Path(folder) / "log") as packages:
             _write_layer(packages, layer)
         labels = {**_annotations(image), SOURCES_LABEL: system_digest(image)}
-        write_archive(archive, layer, image.tag, GO[image.system], files.COMMAND, labels)
+        write_archive(archive, layer, image.tag, of_debian(image.system).docker, files.COMMAND, labels)
 
 
 def _annotations(image: Image) -> Mapping[str, str]:

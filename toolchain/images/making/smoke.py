@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from toolchain.architectures.table import of_debian
 from toolchain.configuration.settings import cache_dir
 from toolchain.errors import MissingError, UsageError
 from toolchain.files.atomic import cannot_write
@@ -25,7 +26,6 @@ SECONDS = 1200  # 20 s here; with a cold cache it compiles edge-rt, which takes 
 _LATE = 124  # as `timeout` says it
 _INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
 _KILL_AFTER = 10
-_UNAME = {"arm64": "aarch64", "armhf": "armv7l", "amd64": "x86_64"}
 
 
 @dataclass(frozen=True)
@@ -113,10 +113,11 @@ def _step(image: Image, folder: Path) -> Step:
 
 def _system(image: Image) -> Step:
     """Return the test of a board's system; as the user that it has, who need not be one of this machine."""
+    uname = of_debian(image.system).uname
     script = (docker_folder() / SHARED / "board.sh").read_text()
     return Step(
         image=image.tag,
-        argv=[*_limit(), "/bin/bash", "-c", script, "board.sh", _UNAME[image.system]],
+        argv=[*_limit(), "/bin/bash", "-c", script, "board.sh", uname],
         folder=Path("/tmp"),  # noqa: S108
         mounts=[],
         user=(USER_ID, USER_ID),

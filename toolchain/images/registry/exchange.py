@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from toolchain.architectures.table import of_debian
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import REPOSITORY, Image
-from toolchain.images.debian.system import GO
 from toolchain.images.engine import IMAGE_LABEL, Engine
 from toolchain.images.registry.transfer import explained, listen
 
@@ -119,7 +119,9 @@ def _repository(registry: str, image: Image) -> str:
 
 
 def _go_architecture(engine: Engine, image: Image) -> str:
-    return GO[image.system] if image.system else str(engine.api.version()["Arch"])
+    if not image.system:
+        return str(engine.api.version()["Arch"])
+    return of_debian(image.system).docker
 
 
 def _check(image: Image, got: dict[str, Any], architecture: str, reference: str) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from toolchain.architectures.table import LINUX
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.engine import address, checked_address, connect, is_local
@@ -18,7 +19,6 @@ from toolchain.images.running.inside import image_here
 
 Wanted = Literal["auto", "docker", "host"]
 _PROBE_S = 2.0
-_DOCKER_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,8 @@ def _check_users(machine: Mapping[str, Any]) -> None:
 
 def _check_architecture(image: Image, facts: Mapping[str, Any]) -> None:
     machine = platform.machine()
-    if facts["Architecture"] != _DOCKER_NAMES.get(machine, machine):
+    named = next((row.docker for row in LINUX.values() if row.uname == machine), machine)
+    if facts["Architecture"] != named:
         raise MissingError(
             f"the image {image.name} is for {facts['Architecture']}, and this machine is {machine}: "
             "exec format error",

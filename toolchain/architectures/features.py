@@ -1,10 +1,12 @@
-"""LLVM's names of CPU features beside Linux's, for the features that generated code can use."""
+"""LLVM's names of CPU features beside Linux's, and x86-64's feature levels: columns of the table."""
 
 from __future__ import annotations
 
+from toolchain.architectures.architecture import Level
+
 # Linux: Documentation/arch/arm64/elf_hwcaps.rst; LLVM: lib/Target/AArch64/AArch64Features.td.
 # Features that only intrinsics reach (crc, aes, sha2) are left out: no network needs them.
-_AARCH64 = {
+AARCH64 = {
     "fp-armv8": "fp",
     "neon": "asimd",
     "fullfp16": "asimdhp",
@@ -18,7 +20,7 @@ _AARCH64 = {
 }
 # Linux: arch/arm/kernel/setup.c; LLVM: lib/Target/ARM/ARMFeatures.td. What Linux has no name for
 # (fp16, the conversions of VFPv3) is left out.
-_ARMV7A = {
+ARMV7A = {
     "neon": "neon",
     "vfp3": "vfpv3",
     "vfp4": "vfpv4",
@@ -27,7 +29,7 @@ _ARMV7A = {
     "hwdiv": "idivt",
 }
 # Linux: arch/x86/include/asm/cpufeatures.h; LLVM: lib/Target/X86/X86.td.
-_X86_64 = {
+X86_64 = {
     "sse3": "pni",
     "ssse3": "ssse3",
     "sse4.1": "sse4_1",
@@ -54,10 +56,15 @@ _X86_64 = {
     "avx512fp16": "avx512_fp16",
     "avxvnni": "avx_vnni",
 }
-LINUX_NAMES: dict[str, dict[str, str]] = {"aarch64": _AARCH64, "armv7a": _ARMV7A, "x86_64": _X86_64}
 
-
-def linux_features(arch: str, llvm_features: frozenset[str]) -> tuple[str, ...]:
-    """Return Linux's names, sorted, of those `llvm_features` that generated code can use."""
-    names = LINUX_NAMES[arch]
-    return tuple(sorted(names[feature] for feature in llvm_features if feature in names))
+# Linux's names of the flags that the x86-64 psABI asks of each level
+# (https://gitlab.com/x86-psABIs/x86-64-ABI, "Micro-Architecture Levels").
+_V2 = frozenset({"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"})
+_V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
+_V4 = _V3 | {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"}
+X86_LEVELS = (
+    Level("x86-64"),
+    Level("x86-64-v2", _V2),
+    Level("x86-64-v3", _V3),
+    Level("x86-64-v4", _V4),
+)

@@ -1,0 +1,130 @@
+"""What the toolchain knows of an architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+# ELF for the Arm Architecture, section 5.2 "ELF header".
+EF_ARM_EABI_5, EF_ARM_ABI_FLOAT_HARD = 0x5000000, 0x400
+
+
+@dataclass(frozen=True)
+class Level:
+    """A feature level, and Linux's names of the CPU flags that its code may use."""
+
+    name: str
+    flags: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """What runs an architecture's programs on a host of another one.
+
+    Attributes
+    ----------
+    name
+        QEMU's of the architecture: `qemu-<name>-static`, and the keys `qemu_<name>` and `sysroot_<name>`.
+    loader
+        File name of the dynamic loader, without which nothing starts.
+    package
+        Debian's package of its C library.
+    """
+
+    name: str
+    loader: str
+    package: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """An architecture, together with the operating system where that makes a difference (Android).
+
+    Attributes
+    ----------
+    name
+        First part of its triples.
+    triple
+        LLVM's, of its boards.
+    uname, runs_on
+        What Linux calls such a machine (`uname -m`), and every machine that runs its programs.
+    debian, docker
+        What Debian and Docker call it.
+    edge_rt
+        What the edge-rt for it is called; None: edge-rt does not run there.
+    host_class
+        The board class whose facts hold for a host of this architecture; None: it cannot be `local`.
+    host_cpu
+        LLVM's cpu for such a host; None: its highest feature level is one.
+    features
+        LLVM's names of CPU features beside Linux's, for the features that generated code can use.
+    levels
+        Feature levels of the records' key, each of which runs everything that those before it run.
+    half
+        LLVM's feature that computes in float16; None: there is none. What only converts to it (f16c,
+        and fp16 of Arm's VFP) does not.
+    slow_flops
+        The slowest that working code should be on one core, in FLOP/s: reasoned, for deadlines.
+    lld
+        lld's name of the output format (`-m`).
+    zig_target
+        Zig's name of the target.
+    gcc
+        The C compiler that drives GNU ld for it on a host of another architecture.
+    elf_machine, bits, elf_flags
+        `e_machine`, in pyelftools' words, the file's class, and `e_flags`.
+    page
+        Alignment in bytes that load segments must have: the largest page of such Linux kernels
+        (Android: 16 KiB, https://developer.android.com/guide/practices/page-sizes).
+    glibc_base
+        Version node of the first glibc of this architecture
+        (glibc, `sysdeps/unix/sysv/linux/*/shlib-versions`); None for Android, whose symbols a
+        library names without versions.
+    helpers
+        LLVM calls functions of the Arm run-time ABI, which a library brings along.
+    qemu
+        What emulates it; None: nothing that is known here.
+    """
+
+    name: str
+    triple: str
+    uname: str
+    runs_on: tuple[str, ...]
+    debian: str
+    docker: str
+    edge_rt: str | None
+    host_class: str | None = None
+    host_cpu: str | None = None
+    features: Mapping[str, str]
+    levels: tuple[Level, ...]
+    half: str | None = None
+    slow_flops: float
+    lld: str
+    zig_target: str
+    gcc: str
+    elf_machine: str
+    bits: int
+    elf_flags: int = 0
+    page: int
+    glibc_base: str | None
+    helpers: bool = False
+    qemu: Qemu | None = None
+
+    @property
+    def hard_float(self) -> bool:
+        """Whether objects and libraries must say that they pass floats in VFP registers."""
+        return bool(self.elf_flags & EF_ARM_ABI_FLOAT_HARD)
+
+    @property
+    def android(self) -> bool:
+        """Whether it is Android on that architecture."""
+        return self.glibc_base is None
+
+    def linux_features(self, llvm_features: Iterable[str]) -> tuple[str, ...]:
+        """Return Linux's names, sorted, of those `llvm_features` that generated code can use."""
+        return tuple(sorted(self.features[name] for name in llvm_features if name in self.features))
+
+    def level(self, flags: Iterable[str]) -> str:
+        """Return the highest feature level whose flags are all in `flags`."""
+        there = frozenset(flags)
+        return next(level.name for level in reversed(self.levels) if level.flags <= there)
