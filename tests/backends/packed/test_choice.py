@@ -49,6 +49,7 @@ def test_every_algorithm_has_such_a_payload() -> None:
         "",
         "{",
         "[]",
+        "[" * 5000,
         "7",
         "{}",
         '{"algorithm":"quantum"}',

@@ -21,7 +21,8 @@ from tvm.tirx.script.builder import ir
 from benchmarks.arm.loops import hot_loops
 from tests.backends.packed.computed import MACHINES, computed, error, loaded
 from toolchain.backends.packed.loops.elementary import exp_to_one
-from toolchain.backends.packed.loops.emit import build
+from toolchain.backends.packed.loops.function import build
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.lowering.export import export_objects
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.profiles import load_profile
@@ -89,13 +90,13 @@ SPECIAL = {
 def function(name: str, lanes: int, kind: str = "float32") -> tirx.PrimFunc:
     """Return a function that computes so many numbers, by vectors."""
 
-    def body() -> None:
+    def body(nest: Nest) -> None:
         x, y = (ir.arg(each, ir.buffer((COUNT,), kind)) for each in "xy")
-        with ir.serial(0, COUNT // lanes) as i, ir.vectorized(0, lanes) as lane:
+        with nest.serial(COUNT // lanes) as i, nest.vector(lanes) as lane:
             place = i * lanes + lane
             ir.buffer_store(y, FUNCTIONS[name][0](tirx.BufferLoad(x, [place])), [place])
 
-    return build(body).with_attr("global_symbol", name)
+    return build(MACHINES[0], body).with_attr("global_symbol", name)
 
 
 @cache

@@ -23,9 +23,10 @@ from tests.backends.packed.networks import CASES as NETWORKS
 from tests.backends.packed.single import Case, Layer, function
 from tests.backends.packed.test_properties import FOUND
 from tests.e2e.test_pads import padded
-from toolchain.backends.packed.loops.emit import build
+from toolchain.backends.packed.loops.function import build
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.machines import machine_of
+from toolchain.backends.packed.machines import AARCH64, machine_of
 from toolchain.building.apply import pack
 from toolchain.lowering.pipeline import compile_fused, fuse
 from toolchain.lowering.tasks import extract_tasks
@@ -165,11 +166,11 @@ def test_pads_and_what_was_found(board: str, tmp_path: Path) -> None:
     ("place", "what"), [(8, "written beside"), (5000, "beyond a buffer"), (-1, "beside|beyond")]
 )
 def test_what_touches_more_is_named(place: int, what: str, tmp_path: Path) -> None:
-    def body() -> None:
+    def body(nest: Nest) -> None:
         out = ir.arg("out", ir.buffer((8,), "float32"))
-        with ir.serial(0, 8) as i:
+        with nest.serial(8) as i:
             ir.buffer_store(out, 1.0, [i + place])
 
-    call = Called("a culprit", build(body), [np.zeros(8, "f4")])
+    call = Called("a culprit", build(AARCH64, body), [np.zeros(8, "f4")])
     with pytest.raises(AssertionError, match=f"a culprit ended with 1: .*({what})"):
         run([call], load_profile("rk3399"), tmp_path)

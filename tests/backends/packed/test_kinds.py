@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.records.samples import KEY, PROVENANCE, put
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.kinds import CPU, KINDS, WINOGRAD, allowed, excluded, usable, without_winograd
 from toolchain.records.lookup import lookup
 from toolchain.records.record import Record
 from toolchain.records.store import RecordStore
 
-DIRECT, FAST = Choice("direct").to_json(), Choice("winograd", tile=(4, 4)).to_json()
+DIRECT, FAST = DirectChoice().to_json(), WinogradChoice(tile=(4, 4)).to_json()
 WITHOUT = replace(PROVENANCE, excluded=WINOGRAD)
 
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import tvm
 from tvm import tirx
-from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.loops.emit import build
+from toolchain.backends.packed.loops.function import build
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.machines import AVX2
 from toolchain.backends.packed.recognise.read import Expr
 
 pytestmark = pytest.mark.slow
@@ -25,13 +26,12 @@ def summed(extents: Sequence[int], each: int, dtype: str, values: np.ndarray) ->
     """Return one number per lane: the sum of `values`, (products, lanes), times one."""
     count = prod(extents) * each
 
-    def body() -> None:
+    def body(nest: Nest) -> None:
         source = ir.arg("source", ir.buffer((count, LANES), dtype))
         out = ir.arg("out", ir.buffer((LANES,), "float32"))
-        analyzer = Analyzer()
-        sums = Sums(1, 1, LANES, dtype, count)
+        sums = Sums(nest, 1, 1, LANES, dtype, count)
         sums.clear()
-        with sums.loops(extents, each, analyzer) as steps:
+        with sums.loops(extents, each) as steps:
             place: Expr = tirx.const(0, "int32")
             for step, extent in zip(steps, extents, strict=True):
                 place = place * extent + step
@@ -43,7 +43,9 @@ def summed(extents: Sequence[int], each: int, dtype: str, values: np.ndarray) ->
             ir.buffer_store(out, total[lane].astype("float32"), [lane])
 
     # Any CPU runs this: where it has no float16, LLVM rounds after every float32 operation.
-    library = tvm.compile(tvm.IRModule({"main": build(body).with_attr("global_symbol", "main")}), "llvm")
+    library = tvm.compile(
+        tvm.IRModule({"main": build(AVX2, body).with_attr("global_symbol", "main")}), "llvm"
+    )
     out = tvm.runtime.tensor(np.empty(LANES, "f4"))
     library["main"](tvm.runtime.tensor(values.reshape(count, LANES).astype(dtype)), out)
     return out.numpy()

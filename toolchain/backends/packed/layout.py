@@ -86,6 +86,10 @@ class Layout:
         return np.ascontiguousarray(flat[(slice(None), slice(c), *inner)])
 
 
+Layouts: TypeAlias = Sequence["Layout | None"]
+"""Of every parameter of a function; None: as the network has it."""
+
+
 def dense_layout(lanes: int, rank: int) -> Layout:
     """Return the layout without a halo of values of a rank."""
     return Layout(lanes, (0,) * (2 * (rank - 2)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from toolchain.backends.packed.loops.pieces import ParallelLoop, Pieces
 
 Operand = Literal["memory", "lane"]
 
@@ -91,6 +93,8 @@ class Machine:
         Bytes of weights that stay in the first cache beside inputs and sums.
     cache
         Bytes of the second-level cache.
+    pieces
+        What runs the independent pieces of a function.
     in_order
         Instructions are issued in their order.
     threads
@@ -108,6 +112,7 @@ class Machine:
     cache: int
     rates: Rates
     tiles: Tiles
+    pieces: Pieces = field(default_factory=ParallelLoop)
     in_order: bool = False
     threads: int = 1
     dtype: str = "float32"

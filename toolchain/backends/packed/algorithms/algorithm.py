@@ -9,8 +9,7 @@ from tvm import tirx
 
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.cost import Cost
-from toolchain.backends.packed.layout import Array, Layout, dense_layout
-from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.layout import Array, Layout, Layouts, dense_layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read, shape_of

@@ -9,8 +9,7 @@ from tvm import tirx
 from toolchain.backends.packed.algorithms.algorithm import Algorithm
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.general.general import general
-from toolchain.backends.packed.layout import Array
-from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.layout import Array, Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Read
 from toolchain.backends.packed.recognise.work import Work

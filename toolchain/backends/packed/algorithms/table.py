@@ -48,7 +48,7 @@ def choice_from(payload: str) -> Choice:
         if name not in _BY_NAME:
             raise ValueError(f"unknown algorithm: {name}")
         choice: Choice = _BY_NAME[name].choice.from_knobs(knobs)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ToolchainError(
             f"a record's choice is none of this version: {first_line(error)}",
             "tune the task again with --fresh",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 
 from tvm import tirx
 from tvm.sym import Analyzer
@@ -11,7 +10,8 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.general.value import Value
 from toolchain.backends.packed.layout import Layout
-from toolchain.backends.packed.loops.emit import grid, places, tiles, zero_halo
+from toolchain.backends.packed.loops.cut import tiles
+from toolchain.backends.packed.loops.halo import zero_halo
 from toolchain.backends.packed.recognise.borders import interior, segments
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, shape_of
@@ -30,7 +30,7 @@ class Packed:
 
     def __init__(self, value: Value, outs: list[tirx.Buffer], layout: Layout) -> None:
         self.value, self.outs, self.layout = value, outs, layout
-        self.analyzer = value.memory.analyzer
+        self.nest, self.analyzer = value.memory.nest, value.memory.analyzer
         self.n, self.channels, *self.spatial = shape_of(value.target.buffer)
         self.blocks = layout.blocks(self.channels)
 
@@ -39,8 +39,7 @@ class Packed:
         space = [self.n, self.blocks, *self.spatial[:-1]]
         whole = [(0, self.blocks), *((0, size) for size in self.spatial)]
         cuts = segments(self.value, whole, self.layout.lanes)
-        with self.value.memory.pieces(prod(space), self.value.stage) as piece:
-            n, block, *row = places(piece, space, self.analyzer)
+        with self.value.memory.pieces(space, self.value.stage) as (n, block, *row):
             if len(cuts) > 1:
                 for start, end in cuts:
                     inside = tirx.all(block >= start, block < end)
@@ -48,7 +47,7 @@ class Packed:
             else:
                 self._interior(n, block, row, whole)
             for out in self.outs:
-                zero_halo(out, self.layout, self.spatial, n, block, row, self.analyzer)
+                zero_halo(self.nest, out, self.layout, self.spatial, n, block, row)
 
     def _under(
         self, condition: Expr, then: Callable[[], None], otherwise: Callable[[], None] | None = None
@@ -104,7 +103,7 @@ class Packed:
             return analyzer.simplify(block * lanes + lane) < self.channels
 
         for first, count, size in tiles(end - start, 1 if padded else _COLUMNS):
-            with grid([count], analyzer) as (tile,):
+            with self.nest.grid([count]) as (tile,):
 
                 def column_at(column: Expr, base: Expr = tile * size + (start + first)) -> Expr:
                     return analyzer.simplify(base + column)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvm import te, tirx
-from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.general.general import general
 from toolchain.backends.packed.general.transposing import applies, transposing
 from toolchain.backends.packed.layout import Layout
-from toolchain.backends.packed.loops.emit import build, pieces, tiles
+from toolchain.backends.packed.loops.cut import tiles
+from toolchain.backends.packed.loops.function import build
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Read, read
 
@@ -39,10 +40,10 @@ def _with_halo(shape: Sequence[int], dtype: str, layout: Layout, machine: Machin
     full = layout.shape(shape)[:-1]
     width = shape[-1]
 
-    def body() -> None:
+    def body(nest: Nest) -> None:
         source = ir.arg("source", ir.buffer(tuple(shape), dtype))
         result = ir.arg("result", ir.buffer((*full, 1), dtype))
-        with pieces(full[:-1], Analyzer()) as (n, channel, *row):
+        with nest.pieces(full[:-1]) as (n, channel, *row):
             inside = [
                 tirx.all(place >= before, place < before + size)
                 for place, before, size in zip(row, layout.before, shape[2:], strict=False)
@@ -50,14 +51,14 @@ def _with_halo(shape: Sequence[int], dtype: str, layout: Layout, machine: Machin
 
             def zeros(start: int, count: int) -> None:
                 if count:
-                    with ir.serial(0, count) as column:
+                    with nest.serial(count) as column:
                         ir.buffer_store(result, tirx.const(0, dtype), [n, channel, *row, column + start, 0])
 
             def copy() -> None:
                 zeros(0, layout.before[-1])
                 moved = [place - before for place, before in zip(row, layout.before, strict=False)]
                 for start, many, size in tiles(width, machine.lanes):
-                    with ir.serial(0, many) as step, ir.vectorized(0, size) as lane:
+                    with nest.serial(many) as step, nest.vector(size) as lane:
                         column = step * size + start + lane
                         value = source[(n, channel, *moved, column)]
                         ir.buffer_store(result, value, [n, channel, *row, column + layout.before[-1], 0])
@@ -72,4 +73,4 @@ def _with_halo(shape: Sequence[int], dtype: str, layout: Layout, machine: Machin
                     with ir.Else():
                         zeros(0, full[-1])
 
-    return build(body)
+    return build(machine, body)

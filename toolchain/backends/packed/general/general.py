@@ -16,8 +16,10 @@ from toolchain.backends.packed.general.blocks import Packed
 from toolchain.backends.packed.general.plain import plain
 from toolchain.backends.packed.general.rowwise import rows_of, rowwise
 from toolchain.backends.packed.general.value import Value
-from toolchain.backends.packed.loops.emit import Layouts, build
+from toolchain.backends.packed.layout import Layouts
+from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.memory import Memory
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import calls, inlined, substitute
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, shape_of
@@ -39,8 +41,8 @@ def general(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
             return rowwise(read, kept, rows, machine)
     last = _lasts(read, kept)
 
-    def body() -> None:
-        memory = Memory(read, layouts, machine.lanes)
+    def body(nest: Nest) -> None:
+        memory = Memory(nest, read, layouts)
         for stage in kept:
             if stage.buffer in last:
                 continue
@@ -55,7 +57,7 @@ def general(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
             else:
                 Packed(value, outs, layout).emit()
 
-    return build(body)
+    return build(machine, body)
 
 
 def _lasts(read: Read, kept: list[Stage]) -> dict[tirx.Buffer, Stage]:

@@ -10,7 +10,7 @@ from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.general.value import Combine, Value
-from toolchain.backends.packed.loops.emit import grid, places
+from toolchain.backends.packed.loops.cut import places
 from toolchain.backends.packed.recognise.breaks import breaks
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, shape_of
@@ -80,16 +80,14 @@ def _along(value: Value, outs: list[tirx.Buffer], axis: int) -> None:
         value.emit(size, 1, index, store, memory.analyzer)
 
     if prod(outer) >= _JOBS:
-        with memory.pieces(prod(outer), value.stage) as piece:
-            before = places(piece, outer, memory.analyzer)
+        with memory.pieces(outer, value.stage) as before:
             for start, many, size in parts:
-                with grid([many], memory.analyzer) as (vector,):
+                with memory.nest.grid([many]) as (vector,):
                     emit(before, vector, start, size)
         return
     for start, many, size in parts:
         space = [*outer, many]
-        with memory.pieces(prod(space), value.stage) as piece:
-            *before, vector = places(piece, space, memory.analyzer)
+        with memory.pieces(space, value.stage) as (*before, vector):
             emit(before, vector, start, size)
 
 
@@ -119,28 +117,27 @@ def _vectors(extent: int, lanes: int) -> list[tuple[int, int, int]]:
 
 def _across(value: Value, out: tirx.Buffer, combine: Combine, step: Expr, wide: int) -> None:
     """Emit vectors along the last axis that is reduced over, each in the end combined to one number."""
-    memory, shape = value.memory, shape_of(out)
+    memory, nest, shape = value.memory, value.memory.nest, shape_of(out)
     analyzer, init = memory.analyzer, value.stage.init
     *before, last = value.reduced
     split = before[0] if before and prod(shape) < _JOBS and prod(value.stage.extents) >= _SPLIT else 1
-    partial = ir.alloc_buffer((prod(shape), split), str(out.dtype)) if split > 1 else None
-    with memory.pieces(prod(shape) * split, value.stage) as piece:
-        *index, part = places(piece, [*shape, split], analyzer)
-        total = ir.alloc_buffer((wide,), str(out.dtype))
-        with ir.vectorized(0, wide) as lane:
+    partial = nest.shared((prod(shape), split), str(out.dtype)) if split > 1 else None
+    with memory.pieces([prod(shape), split], value.stage) as (number, part):
+        index = places(number, shape, analyzer)
+        total = nest.local((wide,), str(out.dtype))
+        with nest.vector(wide) as lane:
             ir.buffer_store(total, init, [lane])
         left, start = wide, 0
         for size in (*[wide] * (wide > memory.lanes), memory.lanes, 1):
             while left > size:  # halve what has come together
                 left //= 2
-                with ir.vectorized(0, left) as lane:
+                with nest.vector(left) as lane:
                     ir.buffer_store(total, combine(total[lane], total[lane + left]), [lane])
             many = (last - start) // size
             if not many:
                 continue
             outer = before if partial is None else before[1:]
-            with grid([*outer, many], analyzer) as (*steps, vector), ir.vectorized(0, size) as lane:
-                bind(analyzer, lane, size)
+            with nest.grid([*outer, many]) as (*steps, vector), nest.vector(size) as lane:
                 at = analyzer.simplify(vector * size + start + lane)
                 reduced = [*([] if partial is None else [part]), *steps, at]
                 each = value.at(step, index, reduced, analyzer)
@@ -149,18 +146,17 @@ def _across(value: Value, out: tirx.Buffer, combine: Combine, step: Expr, wide: 
         if partial is None:
             ir.buffer_store(out, value.result([total[0]], index, analyzer)[0], index)
         else:
-            ir.buffer_store(partial, total[0], [piece // split, part])
+            ir.buffer_store(partial, total[0], [number, part])
     if partial is not None:
         _gather(value, partial, out, combine)
 
 
 def _gather(value: Value, partial: tirx.Buffer, out: tirx.Buffer, combine: Combine) -> None:
     """Emit what brings the parts of few reductions together."""
-    analyzer = value.memory.analyzer
+    nest, analyzer = value.memory.nest, value.memory.analyzer
     count, split = shape_of(partial)
-    with ir.serial(0, count) as number:
-        bind(analyzer, number, count)
-        total = ir.alloc_buffer((1,), str(out.dtype))
+    with nest.pieces([count], small=True) as (number,):
+        total = nest.local((1,), str(out.dtype))
         ir.buffer_store(total, partial[number, 0], [0])
         with ir.serial(1, split) as part:
             ir.buffer_store(total, combine(total[0], partial[number, part]), [0])

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 
 import numpy as np
 from tvm import tirx
-from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.layout import Array
-from toolchain.backends.packed.loops.emit import build, tiles, when
+from toolchain.backends.packed.loops.cut import tiles
+from toolchain.backends.packed.loops.function import build
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.sums import Sums
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr
 from toolchain.models.recurrent.cell import Phase, buffers, phases
 from toolchain.models.recurrent.definition import PEEPHOLES, steps_of, time_of
@@ -75,16 +75,17 @@ def recurrent(of: Recurrence, machine: Machine, *, constant: bool) -> tirx.PrimF
     constant
         R is a constant, in the order of `pack_weight`; else it is read as it is.
     """
-    return build(lambda: _Recurrent(of, machine, constant).emit())
+    return build(machine, lambda nest: _Recurrent(nest, of, constant).emit())
 
 
 class _Recurrent:
     """The function under construction; `named`: its parameters."""
 
-    def __init__(self, of: Recurrence, machine: Machine, constant: bool) -> None:
-        self.of, self.machine, self.constant = of, machine, constant
+    def __init__(self, nest: Nest, of: Recurrence, constant: bool) -> None:
+        self.of, self.constant = of, constant
+        machine = nest.machine
+        self.nest, self.machine, self.analyzer = nest, machine, nest.analyzer
         self.lanes = lanes_of(machine)
-        self.analyzer = Analyzer()
         shapes = {**of.parameters, **of.outputs}
         if constant:
             shapes["r"] = (of.directions * of.hidden * of.gates * of.padded,)
@@ -103,42 +104,40 @@ class _Recurrent:
     def emit(self) -> None:
         """Emit all pieces."""
         of, count = self.of, self.of.directions * self.bands
-        with ir.serial(0, count) if self.shared else ir.parallel(0, count) as piece:
-            bind(self.analyzer, piece, count)
+        with self.nest.pieces([count], small=self.shared) as (piece,):
             direction = self.analyzer.simplify(piece // self.bands)
             band = self.analyzer.simplify(piece % self.bands)
             if len(set(of.activations)) == 1:
                 self._band(direction, band)
                 return
             for number in range(of.directions):
-                with when(tirx.EQ(direction, number)):
+                with self.nest.when(tirx.EQ(direction, number)):
                     self._band(tirx.IntImm("int32", number), band)
 
     def _band(self, direction: Expr, band: Expr) -> None:
         last = None if self.bands == 1 else tirx.EQ(band, self.bands - 1)
         if self.full:
-            with when(None if not self.rest else band < self.full):
+            with self.nest.when(None if not self.rest else band < self.full):
                 self._piece(direction, self.analyzer.simplify(band * self.rows), self.rows)
         if self.rest:
-            with when(last):
+            with self.nest.when(last):
                 self._piece(direction, tirx.IntImm("int32", self.full * self.rows), self.rest)
 
     def _piece(self, direction: Expr, first: Expr, rows: int) -> None:
         """Emit all steps of some rows of the batch."""
         of = self.of
-        kept = {name: ir.alloc_buffer((rows * of.padded,), _FLOAT) for name in buffers(of)}
+        kept = {name: self.nest.local((rows * of.padded,), _FLOAT) for name in buffers(of)}
         for name in self.states:
             self._begin(kept[name], self.named[f"{name}0"], direction, first, rows)
         steps = steps_of(of, self.named.get("lengths"), first)
-        with ir.serial(0, steps) as step:
-            bind(self.analyzer, step, of.steps)
+        with self.nest.serial(of.steps, steps) as step:
             time = time_of(of, direction, step, steps)
             for number, phase in enumerate(phases(of)):
                 self._phase(number, phase, kept, direction, time, first, rows)
             self._each(rows, self._own(kept["next"]), self._into(self.named["y"], time, direction, first))
             self._go_on(kept["h"], kept["next"], rows)
         if of.lengths:
-            with ir.serial(0, of.steps - steps) as late:
+            with self.nest.serial(of.steps, of.steps - steps) as late:
                 zeros = self._into(self.named["y"], steps + late, direction, first)
                 self._each(rows, lambda _row, _unit: tirx.const(0, _FLOAT), zeros)
         for name in self.states:
@@ -155,13 +154,13 @@ class _Recurrent:
 
         self._each(rows, load, store)
         if of.padded > of.hidden:
-            with ir.serial(0, rows) as row, ir.serial(0, of.padded - of.hidden) as unit:
+            with self.nest.serial(rows) as row, self.nest.serial(of.padded - of.hidden) as unit:
                 store(row, of.hidden + unit, tirx.const(0, _FLOAT))
 
     def _go_on(self, state: tirx.Buffer, new: tirx.Buffer, rows: int) -> None:
         """Copy what is the state in the next step."""
         vectors = self.of.padded // self.lanes
-        with ir.serial(0, rows * vectors) as vector, ir.vectorized(0, self.lanes) as lane:
+        with self.nest.serial(rows * vectors) as vector, self.nest.vector(self.lanes) as lane:
             here = vector * self.lanes + lane
             ir.buffer_store(state, new[here], [here])
 
@@ -178,8 +177,8 @@ class _Recurrent:
     ) -> None:
         """Emit a copy of every unit, but for those of the padding."""
         for start, count, size in tiles(self.of.hidden, self.lanes):
-            lanes = ir.vectorized(0, size) if size == self.lanes else ir.serial(0, size)
-            with ir.serial(0, rows) as row, ir.serial(0, count) as vector, lanes as lane:
+            lanes = self.nest.vector(size) if size == self.lanes else self.nest.serial(size)
+            with self.nest.serial(rows) as row, self.nest.serial(count) as vector, lanes as lane:
                 unit = vector * size + start + lane
                 store(row, unit, load(row, unit))
 
@@ -197,11 +196,11 @@ class _Recurrent:
         vectors = vectors_of(of, phase, self.machine)
         groups = of.padded // (vectors * lanes)
         with self._groups(groups) as group:
-            sums = Sums(len(phase.gates) * vectors, rows, lanes, _FLOAT, of.hidden)
+            sums = Sums(self.nest, len(phase.gates) * vectors, rows, lanes, _FLOAT, of.hidden)
             sums.clear()
             self._products(sums, kept[phase.state], rows, self._weight(number, phase, direction, group))
             for vector in range(vectors):
-                with ir.unroll(0, rows) as row, ir.vectorized(0, lanes) as lane:
+                with self.nest.unroll(rows) as row, self.nest.vector(lanes) as lane:
                     unit = (group * vectors + vector) * lanes + lane
                     x = self.named["x"]
                     inputs = [
@@ -218,8 +217,8 @@ class _Recurrent:
 
     @contextmanager
     def _groups(self, count: int) -> Iterator[Expr]:
-        with ir.parallel(0, count) if self.shared else ir.serial(0, count) as group:
-            yield bind(self.analyzer, group, count)
+        with self.nest.pieces([count], small=not self.shared) as (group,):
+            yield group
 
     def _weight(
         self, number: int, phase: Phase, direction: Expr, group: Expr
@@ -250,16 +249,16 @@ class _Recurrent:
             sums.add(row, lambda place, lane: x * weight(k, place, lane))
 
         if self.machine.operand == "memory":
-            with ir.serial(0, self.of.hidden) as k, ir.unroll(0, rows) as row:
+            with self.nest.serial(self.of.hidden) as k, self.nest.unroll(rows) as row:
                 add(row, state[row * padded + k], k)
             return
         for start, count, width in tiles(self.of.hidden, lanes):
-            values = ir.alloc_buffer((rows * width,), _FLOAT)
-            with ir.serial(0, count) as block:
+            values = self.nest.local((rows * width,), _FLOAT)
+            with self.nest.serial(count) as block:
                 first = block * width + start
-                with ir.unroll(0, rows) as row, ir.vectorized(0, width) as lane:
+                with self.nest.unroll(rows) as row, self.nest.vector(width) as lane:
                     ir.buffer_store(values, state[row * padded + first + lane], [row * width + lane])
-                with ir.unroll(0, width) as each, ir.unroll(0, rows) as row:
+                with self.nest.unroll(width) as each, self.nest.unroll(rows) as row:
                     add(row, values[row * width + each], first + each)
 
 

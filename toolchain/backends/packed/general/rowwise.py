@@ -20,11 +20,14 @@ from tvm.tirx.script.builder import ir
 
 from toolchain import tvm_compat
 from toolchain.backends.packed.general.value import Value
+from toolchain.backends.packed.layout import Layouts
+from toolchain.backends.packed.loops.cut import places
 from toolchain.backends.packed.loops.elementary import exp_to_one
-from toolchain.backends.packed.loops.emit import Layouts, build, grid, places
+from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.memory import CALL, SMALL, Memory
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.recognise.expressions import bind, calls, inlined, linear, substitute
+from toolchain.backends.packed.recognise.expressions import calls, inlined, linear, substitute
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, Var, loads, shape_of
 
 _JOBS = 8  # fewer rows than this are too few for the cores of today's boards
@@ -78,8 +81,8 @@ def _cost(kept: Sequence[Stage]) -> int:
 class _Memory(Memory):
     """Where the values of one row are: what no parameter holds lies in buffers that are a row long."""
 
-    def __init__(self, read: Read, layouts: Layouts, lanes: int, rows: int) -> None:
-        super().__init__(read, layouts, lanes)
+    def __init__(self, nest: Nest, read: Read, layouts: Layouts, rows: int) -> None:
+        super().__init__(nest, read, layouts)
         self.rows = rows
         self._kept: list[tuple[tirx.Buffer, tirx.Buffer]] = []
         # Where the largest number of a row is, and what it is the largest of, at a place of its own.
@@ -93,7 +96,7 @@ class _Memory(Memory):
         kept = next((new for own, new in self._kept if own.same_as(buffer)), None)
         if kept is not None:
             return kept, False
-        new = ir.alloc_buffer(shape_of(buffer)[self.rows :] or (1,), str(buffer.dtype))
+        new = self.nest.local(shape_of(buffer)[self.rows :] or (1,), str(buffer.dtype))
         self._kept.append((buffer, new))
         return new, False
 
@@ -113,31 +116,31 @@ def rowwise(read: Read, kept: Sequence[Stage], rows: int, machine: Machine) -> t
         Neighbours in a row are none in memory.
     """
 
-    def body() -> None:
-        memory, analyzer = _Memory(read, [None] * len(read.params), machine.lanes, rows), Analyzer()
+    def body(nest: Nest) -> None:
+        memory = _Memory(nest, read, [None] * len(read.params), rows)
         shape = shape_of(read.output)[:rows]
         count, small = prod(shape), _cost(kept) < SMALL
         each = count if small else -(-count // (_PIECES * machine.threads))
-        with (ir.serial if small else ir.parallel)(0, -(-count // each)) as piece:
-            begin = bind(analyzer, piece, -(-count // each)) * each
+        with nest.pieces([-(-count // each)], small=small) as (piece,):
+            begin = piece * each
             for stage in kept:  # what rows need besides, they need one after the other
                 memory.room(stage.buffer)
-            with ir.serial(0, each if count % each == 0 else tirx.min(each, count - begin)) as step:
-                bind(analyzer, step, each)
-                row = places(begin + step, shape, analyzer)
+            fewer = None if count % each == 0 else tirx.min(each, count - begin)
+            with nest.serial(each, fewer) as step:
+                row = places(begin + step, shape, nest.analyzer)
                 for stage in kept:
-                    _Row(memory, stage, row, analyzer).emit()
+                    _Row(memory, stage, row).emit()
 
-    return build(body)
+    return build(machine, body)
 
 
 class _Row:
     """One stage of one row."""
 
-    def __init__(self, memory: _Memory, stage: Stage, row: list[Expr], analyzer: Analyzer) -> None:
+    def __init__(self, memory: _Memory, stage: Stage, row: list[Expr]) -> None:
         self.memory, self.stage, self.row = memory, stage, row
         self.out, whole = memory.room(stage.buffer)
-        self.analyzer, self.lanes = analyzer, memory.lanes
+        self.nest, self.analyzer, self.lanes = memory.nest, memory.analyzer, memory.lanes
         self.value = Value(memory, stage)
         self.rest = shape_of(stage.buffer)[len(row) :]
         self.first = row if whole else []  # of the index in `out`
@@ -160,10 +163,9 @@ class _Row:
         free = [tirx.Var("i", "int32") for _ in self.rest]
         value = self.value.at(self.stage.value, [*self.row, *free], [], self.analyzer)
         value = self._prepared(value, free)
-        with grid(outer, self.analyzer) as before:
+        with self.nest.grid(outer) as before:
             for start, many, size in _vectors(last, [self.lanes * _AT_ONCE, self.lanes], again=True):
-                with grid([many], self.analyzer) as (vector,), ir.vectorized(0, size) as lane:
-                    bind(self.analyzer, lane, size)
+                with self.nest.grid([many]) as (vector,), self.nest.vector(size) as lane:
                     at = [*before, self.analyzer.simplify(vector * size + start + lane)]
                     self._store(_bound(value, free, at, self.analyzer), at)
 
@@ -183,18 +185,17 @@ class _Row:
         # The largest of some numbers is the same if one of them is looked at twice.
         cut = _vectors(last, sizes, again=isinstance(self.stage.value, tirx.Max | tirx.Min))
         left = cut[0][2]
-        total = ir.alloc_buffer((left,), str(self.out.dtype))
-        with ir.vectorized(0, left) as lane:
+        total = self.nest.local((left,), str(self.out.dtype))
+        with self.nest.vector(left) as lane:
             ir.buffer_store(total, self.stage.init, [lane])
         for start, many, size in [*cut, (last, 0, 1)]:
             while left > size:  # halve what has come together
                 left //= 2
-                with ir.vectorized(0, left) as lane:
+                with self.nest.vector(left) as lane:
                     ir.buffer_store(total, combine(total[lane], total[lane + left]), [lane])
             if not many:
                 continue
-            with grid([*outer, many], self.analyzer) as (*steps, vector), ir.vectorized(0, size) as lane:
-                bind(self.analyzer, lane, size)
+            with self.nest.grid([*outer, many]) as (*steps, vector), self.nest.vector(size) as lane:
                 at = [*steps, self.analyzer.simplify(vector * size + start + lane)]
                 found = _bound(each, free, at, self.analyzer)
                 ir.buffer_store(total, combine(total[lane], found), [lane])
@@ -216,7 +217,7 @@ class _Row:
                 return exp_to_one(node.args[0])
             return mutator.default_mutate(node)
 
-        return _hoisted(tvm_compat.mutated(value, [(tvm.ir.Call, power)]), free)
+        return _hoisted(tvm_compat.mutated(value, [(tvm.ir.Call, power)]), free, self.nest)
 
     def _not_above_zero(self, value: Expr, free: list[Var]) -> bool:
         """Whether this is the distance of a float32 number to the largest of its row."""
@@ -276,7 +277,7 @@ def _bound(value: Expr, free: Sequence[Var], at: Sequence[Expr], analyzer: Analy
     return analyzer.simplify(substitute(value, list(zip(free, at, strict=True)), tirx.BufferLoad))
 
 
-def _hoisted(value: Expr, free: Sequence[Var]) -> Expr:
+def _hoisted(value: Expr, free: Sequence[Var], nest: Nest) -> Expr:
     """Emit what does not change with the free variables; return the value written with it."""
     made: list[tuple[Expr, tirx.Buffer]] = []
 
@@ -288,7 +289,7 @@ def _hoisted(value: Expr, free: Sequence[Var]) -> Expr:
     def stored(each: Expr) -> Expr:
         buffer = next((own for known, own in made if tvm_ffi.structural_equal(known, each)), None)
         if buffer is None:
-            buffer = ir.alloc_buffer((1,), str(each.ty.dtype))
+            buffer = nest.local((1,), str(each.ty.dtype))
             ir.buffer_store(buffer, each, [0])
             made.append((each, buffer))
         return tirx.BufferLoad(buffer, [0])

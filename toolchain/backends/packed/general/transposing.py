@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from math import prod
 
 from tvm import tirx
-from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.layout import Layout
-from toolchain.backends.packed.loops.emit import build, places, when, zero_halo
+from toolchain.backends.packed.loops.function import build
+from toolchain.backends.packed.loops.halo import zero_halo
 from toolchain.backends.packed.loops.memory import SMALL
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr
 
 _PIECES = 8  # parallel ones per thread
@@ -41,16 +41,14 @@ def transposing(
     shape: Sequence[int], dtype: str, layout: Layout, machine: Machine, *, pack: bool
 ) -> tirx.PrimFunc:
     """Return the function that brings a plain value into a layout (`pack`), or back."""
-    return build(lambda: _Transposing(shape, dtype, layout, machine, pack=pack).emit())
+    return build(machine, lambda nest: _Transposing(nest, shape, dtype, layout, pack=pack).emit())
 
 
 class _Transposing:
-    def __init__(
-        self, shape: Sequence[int], dtype: str, layout: Layout, machine: Machine, *, pack: bool
-    ) -> None:
-        self.layout, self.lanes, self.machine, self.pack = layout, layout.lanes, machine, pack
+    def __init__(self, nest: Nest, shape: Sequence[int], dtype: str, layout: Layout, *, pack: bool) -> None:
+        self.nest, self.machine, self.analyzer = nest, nest.machine, nest.analyzer
+        self.layout, self.lanes, self.pack = layout, layout.lanes, pack
         self.n, self.channels, *self.spatial = shape
-        self.analyzer = Analyzer()
         self.width = _width(shape, layout)
         self.dtype = dtype
         shapes = {True: tuple(shape), False: layout.shape(shape)}
@@ -59,7 +57,7 @@ class _Transposing:
 
     def emit(self) -> None:
         """Emit all loops: some rows of a block are a piece."""
-        analyzer, lanes = self.analyzer, self.lanes
+        lanes = self.lanes
         rows = self.spatial[:-1] if self.width == self.spatial[-1] else [1] * (len(self.spatial) - 1)
         space = [self.n, self.layout.blocks(self.channels), *rows]
         first, many = tirx.IntImm("int32", 0), tirx.IntImm("int32", self.width // lanes)
@@ -68,22 +66,19 @@ class _Transposing:
         if cut:
             each = -(-(self.width // lanes) // (_PIECES * self.machine.threads))
             space.append(-(-(self.width // lanes) // each))
-        count = prod(space)
         small = self.n * self.channels * prod(self.spatial) < SMALL
-        with (ir.serial if small else ir.parallel)(0, count) as piece:
-            n, block, *row = places(bind(analyzer, piece, count), space, analyzer)
+        with self.nest.pieces(space, small=small) as (n, block, *row):
             if cut:
                 part = row.pop()
                 first, many = part * each, tirx.min(each, self.width // lanes - part * each)
-            with ir.serial(0, many) as step:
-                bind(analyzer, step, self.width // lanes)
+            with self.nest.serial(self.width // lanes, many) as step:
                 self._block(n, block, row, (first + step) * lanes)
             if self.width % lanes:  # the last square shares columns with the one before
                 last = tirx.EQ(part, space[-1] - 1) if cut else None
-                with when(last):
+                with self.nest.when(last):
                     self._block(n, block, row, tirx.IntImm("int32", self.width - lanes))
             if self.pack:
-                zero_halo(self.result, self.layout, self.spatial, n, block, row, analyzer)
+                zero_halo(self.nest, self.result, self.layout, self.spatial, n, block, row)
 
     def _block(self, n: Expr, block: Expr, row: list[Expr], column: Expr) -> None:
         """Emit a square, of fewer channels in the last block."""
@@ -109,33 +104,32 @@ class _Transposing:
             ]
             return [n, block + layout.offset, *moved, tirx.Ramp(0, 1, lanes)]
 
-        vectors = ir.alloc_buffer((lanes * lanes,), self.dtype)
+        vectors = self.nest.local((lanes * lanes,), self.dtype)
         for i in range(lanes):
             if self.pack and i >= channels:
                 value: Expr = tirx.Broadcast(tirx.const(0, self.dtype), lanes)
             else:
                 value = tirx.BufferLoad(self.source, plain(i) if self.pack else packed(i))
             ir.buffer_store(vectors, value, [_vector(i, lanes)])
-        vectors = _transposed(vectors, lanes, self.dtype)
+        vectors = self._transposed(vectors)
         for i in range(lanes if self.pack else channels):
             at = packed(i) if self.pack else plain(i)
             ir.buffer_store(self.result, tirx.BufferLoad(vectors, [_vector(i, lanes)]), at)
 
+    def _transposed(self, vectors: tirx.Buffer) -> tirx.Buffer:
+        """Emit a square's transpose: each round interleaves the first half of its vectors with the second."""
+        lanes, half = self.lanes, self.lanes // 2
+        rounds = lanes.bit_length() - 1
+        for _round in range(rounds):
+            following = self.nest.local((lanes * lanes,), self.dtype)
+            for i in range(half):
+                pair = [tirx.BufferLoad(vectors, [_vector(place, lanes)]) for place in (i, i + half)]
+                for part in range(2):
+                    order = [part * half + k // 2 + k % 2 * lanes for k in range(lanes)]
+                    ir.buffer_store(following, tirx.Shuffle(pair, order), [_vector(2 * i + part, lanes)])
+            vectors = following
+        return vectors
+
 
 def _vector(place: int, lanes: int) -> Expr:
     return tirx.Ramp(place * lanes, 1, lanes)
-
-
-def _transposed(vectors: tirx.Buffer, lanes: int, dtype: str) -> tirx.Buffer:
-    """Emit a square's transpose: each round interleaves the first half of its vectors with the second."""
-    half = lanes // 2
-    rounds = lanes.bit_length() - 1
-    for _round in range(rounds):
-        following = ir.alloc_buffer((lanes * lanes,), dtype)
-        for i in range(half):
-            pair = [tirx.BufferLoad(vectors, [_vector(place, lanes)]) for place in (i, i + half)]
-            for part in range(2):
-                order = [part * half + k // 2 + k % 2 * lanes for k in range(lanes)]
-                ir.buffer_store(following, tirx.Shuffle(pair, order), [_vector(2 * i + part, lanes)])
-        vectors = following
-    return vectors

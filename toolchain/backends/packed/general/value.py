@@ -10,7 +10,6 @@ from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.loops.emit import grid
 from toolchain.backends.packed.loops.memory import Memory
 from toolchain.backends.packed.recognise.expressions import bind, bindings, inlined, linear, substitute
 from toolchain.backends.packed.recognise.read import Expr, Stage, Var, loads, shape_of
@@ -149,29 +148,25 @@ class Value:
         inside
             Lane -> whether there is such an element; None: there is. What is none reads nothing.
         """
-        parts = self.stage.parts
+        nest, parts = self.memory.nest, self.stage.parts
         if not self.reduces:
-            with ir.unroll(0, columns) as column, ir.vectorized(0, width) as lane:
-                bind(analyzer, lane, width)
-                bind(analyzer, column, columns)
+            with nest.unroll(columns) as column, nest.vector(width) as lane:
                 store(
                     column, lane, [self.at(part.value, index(column, lane), [], analyzer) for part in parts]
                 )
             return
-        totals = [ir.alloc_buffer((columns * width,), str(part.buffer.dtype)) for part in parts]
+        totals = [nest.local((columns * width,), str(part.buffer.dtype)) for part in parts]
         for total, part in zip(totals, parts, strict=True):
-            with ir.vectorized(0, columns * width) as lane:
+            with nest.vector(columns * width) as lane:
                 ir.buffer_store(total, part.init, [lane])
         # what a step comes to, where the parts read each other
         fresh = totals
         if len(parts) > 1:
-            fresh = [ir.alloc_buffer((width,), str(part.buffer.dtype)) for part in parts]
+            fresh = [nest.local((width,), str(part.buffer.dtype)) for part in parts]
         unrolled = columns > 1 and prod(self.reduced) <= _UNROLLED
-        with grid(self.reduced, analyzer, unrolled=unrolled) as steps, ir.unroll(0, columns) as column:
-            bind(analyzer, column, columns)
+        with nest.grid(self.reduced, unrolled=unrolled) as steps, nest.unroll(columns) as column:
             for new, part in zip(fresh, parts, strict=True):
-                with ir.vectorized(0, width) as lane:
-                    bind(analyzer, lane, width)
+                with nest.vector(width) as lane:
                     place = column * width + lane
                     so_far = [total[place] for total in totals]
                     value = self.at(part.value, index(column, lane), steps, analyzer, so_far)
@@ -180,10 +175,8 @@ class Value:
                     ir.buffer_store(new, value, [place if fresh is totals else lane])
             if fresh is not totals:
                 for total, new in zip(totals, fresh, strict=True):
-                    with ir.vectorized(0, width) as lane:
+                    with nest.vector(width) as lane:
                         ir.buffer_store(total, new[lane], [column * width + lane])
-        with ir.unroll(0, columns) as column, ir.vectorized(0, width) as lane:
-            bind(analyzer, column, columns)
-            bind(analyzer, lane, width)
+        with nest.unroll(columns) as column, nest.vector(width) as lane:
             sums = [total[column * width + lane] for total in totals]
             store(column, lane, self.result(sums, index(column, lane), analyzer))

@@ -88,10 +88,16 @@ def exp_to_one(x: Expr) -> Expr:
     return tirx.call_pure_extern("float32", _TO_ONE, x)
 
 
-def in_arithmetic(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a function with its elementary functions of float16 and float32 numbers written out."""
+def in_arithmetic(func: tirx.PrimFunc, scope: str = "global") -> tirx.PrimFunc:
+    """Return a function with its elementary functions of float16 and float32 numbers written out.
+
+    Parameters
+    ----------
+    scope
+        TVM's memory scope of what is stored in between.
+    """
     func = tvm_compat.mutated(func, [(tvm.ir.Call, _by_others)])
-    writer = _Writer()
+    writer = _Writer(scope)
     callbacks = [(tirx.For, writer.loop), (tirx.BufferStore, writer.store), (tvm.ir.Call, writer.call)]
     return tvm_compat.mutated(func, callbacks)
 
@@ -117,7 +123,8 @@ class _Writer:
     LLVM keeps it in a register.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scope: str) -> None:
+        self.scope = scope
         self.lanes: tuple[Expr, int] = (tirx.const(0, "int32"), 1)  # lane and how many of the vectors around
         self.buffers: list[tirx.Stmt] = []  # what is allocated before the loop, which may not shrink it
         self.before: list[tirx.Stmt] | None = None  # what comes before the store; None: nothing may
@@ -166,7 +173,7 @@ class _Writer:
         if not self.depth or self.before is None:
             return value
         lane, count = self.lanes
-        buffer = tirx.decl_buffer((count,), kind, "inner")
+        buffer = tirx.decl_buffer((count,), kind, "inner", scope=self.scope)
         self.buffers.append(tirx.AllocBuffer(buffer))
         self.before.append(tirx.BufferStore(buffer, value, [lane]))
         return tirx.BufferLoad(buffer, [lane])

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.loops.emit import Emitter, grid
-from toolchain.backends.packed.recognise.expressions import bind
+from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.recognise.read import Expr, Var
 
 # Most vectors of a round, which share the polynomials' coefficients.
@@ -39,28 +38,24 @@ def store_all(
     loop
         Whether a long epilogue may be a loop.
     """
-    lanes, analyzer = emitter.lanes, emitter.analyzer
+    nest, lanes, analyzer = emitter.nest, emitter.lanes, emitter.analyzer
     if not (loop and emitter.long):
         for block, total in enumerate(totals):
-            with ir.unroll(0, vectors) as vector, ir.vectorized(0, lanes) as lane:
-                bind(analyzer, vector, vectors)
-                bind(analyzer, lane, lanes)
+            with nest.unroll(vectors) as vector, nest.vector(lanes) as lane:
                 number = tirx.IntImm("int32", block)
                 emitter.store(total[vector * lanes + lane], index(number, vector, lane))
         return
     # Another buffer: one that is read at a number that is not known would be kept out of registers.
-    waiting = ir.alloc_buffer((len(totals) * vectors * lanes,), str(totals[0].dtype))
+    waiting = nest.local((len(totals) * vectors * lanes,), str(totals[0].dtype))
     for block, total in enumerate(totals):
-        with ir.unroll(0, vectors) as vector, ir.vectorized(0, lanes) as lane:
+        with nest.unroll(vectors) as vector, nest.vector(lanes) as lane:
             kept = total[vector * lanes + lane]
             ir.buffer_store(waiting, kept, [(vector + block * vectors) * lanes + lane])
     at_once = max(size for size in range(1, _AT_ONCE + 1) if vectors % size == 0)
     with (
-        grid([len(totals), vectors // at_once], analyzer) as (block, turn),
-        ir.unroll(0, at_once) as each,
-        ir.vectorized(0, lanes) as lane,
+        nest.grid([len(totals), vectors // at_once]) as (block, turn),
+        nest.unroll(at_once) as each,
+        nest.vector(lanes) as lane,
     ):
-        bind(analyzer, each, at_once)
-        bind(analyzer, lane, lanes)
         vector = analyzer.simplify(turn * at_once + each)
         emitter.store(waiting[(block * vectors + vector) * lanes + lane], index(block, vector, lane))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 
@@ -10,10 +10,10 @@ from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.layout import Layout, dense_layout
-from toolchain.backends.packed.loops.emit import Layouts
-from toolchain.backends.packed.recognise.expressions import bind, calls
-from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, Var, shape_of
+from toolchain.backends.packed.layout import Layout, Layouts, dense_layout
+from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.recognise.expressions import calls
+from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, shape_of
 
 # Waking threads costs about 10 us, in which one core computes more elements than this.
 SMALL = 1 << 14
@@ -21,17 +21,11 @@ CALL = 10  # an intrinsic such as exp costs about as much as so many plain opera
 
 
 class Memory:
-    """The parameters, and what is stored besides; declares the parameters.
+    """The parameters, and what is stored besides; declares the parameters."""
 
-    Parameters
-    ----------
-    lanes
-        Numbers of a vector.
-    """
-
-    def __init__(self, read: Read, layouts: Layouts, lanes: int) -> None:
-        self.read, self.lanes = read, lanes
-        self.analyzer = Analyzer()
+    def __init__(self, nest: Nest, read: Read, layouts: Layouts) -> None:
+        self.nest, self.read = nest, read
+        self.lanes, self.analyzer = nest.machine.lanes, nest.analyzer
         self._stored: list[tuple[tirx.Buffer, tirx.Buffer, Layout | None]] = []
         self._channels = {
             shape_of(param)[:2] for param, each in zip(read.params, layouts, strict=True) if each
@@ -47,7 +41,7 @@ class Memory:
         if shape[:2] in self._channels and len(shape) >= 3 and prod(shape[2:]) > 1:
             layout = dense_layout(self.lanes, len(shape))
         extents = shape if layout is None else layout.shape(shape)
-        self._stored.append((buffer, ir.alloc_buffer(extents, str(buffer.dtype)), layout))
+        self._stored.append((buffer, self.nest.shared(extents, str(buffer.dtype)), layout))
 
     def where(self, buffer: tirx.Buffer) -> tuple[tirx.Buffer, Layout | None] | None:
         """Return what a buffer is stored in and how; None: it is computed where it is read."""
@@ -71,9 +65,9 @@ class Memory:
         return tirx.BufferLoad(new, index if layout is None else layout.at(index, analyzer))
 
     @contextmanager
-    def pieces(self, count: int, stage: Stage) -> Iterator[Var]:
-        """Emit a loop over independent pieces of a stage; in parallel, unless there is little to do."""
+    def pieces(self, space: Sequence[int], stage: Stage) -> Iterator[list[Expr]]:
+        """Emit a loop over independent pieces of a stage; yields the place in their space."""
         cost = sum(1 + CALL * calls(part.value) for part in stage.parts)
         small = prod(stage.extents) * cost < SMALL
-        with (ir.serial if small else ir.parallel)(0, count) as piece:
-            yield bind(self.analyzer, piece, count)
+        with self.nest.pieces(space, small=small) as place:
+            yield place

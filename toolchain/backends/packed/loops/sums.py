@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tvm import tirx
-from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.loops.emit import grid
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.recognise.read import Expr, Var
 
 _PART = 64
@@ -40,12 +39,12 @@ class Sums:
         Where sums begin and end; the same where they are summed up in one go.
     """
 
-    def __init__(self, blocks: int, vectors: int, lanes: int, dtype: str, count: int) -> None:
-        self.vectors, self.lanes, self.dtype = vectors, lanes, dtype
-        self.registers = [ir.alloc_buffer((vectors * lanes,), dtype) for _ in range(blocks)]
+    def __init__(self, nest: Nest, blocks: int, vectors: int, lanes: int, dtype: str, count: int) -> None:
+        self.nest, self.vectors, self.lanes, self.dtype = nest, vectors, lanes, dtype
+        self.registers = [self.nest.local((vectors * lanes,), dtype) for _ in range(blocks)]
         self.totals = self.registers
         if dtype == "float16" and count > _PART:
-            self.totals = [ir.alloc_buffer((vectors * lanes,), "float32") for _ in range(blocks)]
+            self.totals = [self.nest.local((vectors * lanes,), "float32") for _ in range(blocks)]
 
     def clear(self) -> None:
         """Begin with zeros."""
@@ -54,27 +53,27 @@ class Sums:
     def add(self, vector: Expr, product: Callable[[int, Var], Expr]) -> None:
         """Emit the addition of a product to one vector of every block; `product`: block and lane -> it."""
         for block, total in enumerate(self.registers):
-            with ir.vectorized(0, self.lanes) as lane:
+            with self.nest.vector(self.lanes) as lane:
                 here = vector * self.lanes + lane
                 ir.buffer_store(total, total[here] + product(block, lane), [here])
 
     @contextmanager
-    def loops(self, extents: Sequence[int], each: int, analyzer: Analyzer) -> Iterator[list[Expr]]:
+    def loops(self, extents: Sequence[int], each: int) -> Iterator[list[Expr]]:
         """Emit loops around what adds `each` products to every register; yields the place on each axis."""
         if self.totals is self.registers:
-            with grid(extents, analyzer) as steps:
+            with self.nest.grid(extents) as steps:
                 yield steps
             return
         cut = _cut(extents, each)
-        with grid([extent // inner for extent, inner in zip(extents, cut, strict=True)], analyzer) as parts:
+        with self.nest.grid([extent // inner for extent, inner in zip(extents, cut, strict=True)]) as parts:
             self._clear(self.registers)
-            with grid(cut, analyzer) as steps:
+            with self.nest.grid(cut) as steps:
                 yield [
-                    analyzer.simplify(part * inner + step)
+                    self.nest.simplify(part * inner + step)
                     for part, inner, step in zip(parts, cut, steps, strict=True)
                 ]
             for part_of, total in zip(self.registers, self.totals, strict=True):
-                with ir.unroll(0, self.vectors) as row, ir.vectorized(0, self.lanes) as lane:
+                with self.nest.unroll(self.vectors) as row, self.nest.vector(self.lanes) as lane:
                     here = row * self.lanes + lane
                     ir.buffer_store(total, total[here] + part_of[here].astype("float32"), [here])
 
@@ -86,7 +85,7 @@ class Sums:
     def _clear(self, sums: Sequence[tirx.Buffer]) -> None:
         for total in sums:
             zero = tirx.const(0, str(total.dtype))
-            with ir.unroll(0, self.vectors) as row, ir.vectorized(0, self.lanes) as lane:
+            with self.nest.unroll(self.vectors) as row, self.nest.vector(self.lanes) as lane:
                 ir.buffer_store(total, zero, [row * self.lanes + lane])
 
 

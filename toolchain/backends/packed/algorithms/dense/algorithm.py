@@ -9,8 +9,7 @@ from toolchain.backends.packed.algorithms.dense import space
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.dense.loops import dense
 from toolchain.backends.packed.algorithms.dense.weight import pack_weight
-from toolchain.backends.packed.layout import Array
-from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.layout import Array, Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.matmul import Matmul
 from toolchain.backends.packed.recognise.read import Read

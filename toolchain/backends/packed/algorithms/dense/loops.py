@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tvm import tirx
-from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.dense.weight import weight_shape
-from toolchain.backends.packed.loops.emit import Layouts, build, grid, pieces, places, tiles, when
+from toolchain.backends.packed.layout import Layouts
+from toolchain.backends.packed.loops.cut import places, tiles
+from toolchain.backends.packed.loops.function import build
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch
 from toolchain.backends.packed.loops.sums import Sums
 from toolchain.backends.packed.machine import Machine
@@ -39,16 +41,17 @@ def dense(read: Read, work: Matmul, choice: DenseChoice, layouts: Layouts, machi
     """
     if any(layouts):
         raise ValueError(f"{work.y.name}: a product works on plain values")
-    return build(lambda: _Dense(read, work, choice, machine).emit())
+    return build(machine, lambda nest: _Dense(nest, read, work, choice).emit())
 
 
 class _Dense:
-    def __init__(self, read: Read, work: Matmul, choice: DenseChoice, machine: Machine) -> None:
-        self.read, self.work, self.choice, self.machine = read, work, choice, machine
+    def __init__(self, nest: Nest, read: Read, work: Matmul, choice: DenseChoice) -> None:
+        self.read, self.work, self.choice = read, work, choice
+        self.nest, self.machine, self.analyzer = nest, nest.machine, nest.analyzer
+        machine = nest.machine
         self.lanes, self.wide = machine.lanes, machine.lanes * choice.vectors
         self.rows, self.columns, self.inner = work.rows.extent, work.columns.extent, work.inner.extent
         self.groups = -(-self.columns // self.wide)
-        self.analyzer = Analyzer()
         self.dtype = str(work.a.buffer.dtype)  # of the products; `y` may be wider
         self.zero = tirx.const(0, self.dtype)
         self.arguments = []
@@ -65,17 +68,17 @@ class _Dense:
         bands = -(-self.rows // (size * steps))
         inner = [bands, self.groups] if self.choice.order == "rows" else [self.groups, bands]
         space = [*self.work.batch.extents, *inner]
-        with pieces(space, self.analyzer) as (*batch, one, other):
+        with self.nest.pieces(space) as (*batch, one, other):
             band, group = (one, other) if self.choice.order == "rows" else (other, one)
             right = self._right(batch, group)
             if full:
                 count = steps if full == bands * steps else tirx.min(steps, full - band * steps)
-                with ir.serial(0, count) as step:
-                    first = self.analyzer.simplify((band * steps + bind(self.analyzer, step, steps)) * size)
+                with self.nest.serial(steps, count) as step:
+                    first = self.analyzer.simplify((band * steps + step) * size)
                     self._tile(batch, group, first, size, right)
             if rest:
                 last = self.analyzer.simplify(tirx.EQ(band, bands - 1))
-                with when(None if bands == 1 else last):
+                with self.nest.when(None if bands == 1 else last):
                     self._tile(batch, group, tirx.IntImm("int32", full * size), rest, right)
 
     def _right(self, batch: list[Expr], group: Expr) -> Right:
@@ -91,7 +94,7 @@ class _Dense:
         once = self.rows <= self.choice.rows and self.columns % self.wide == 0
         if once and work.b.runs_along(work.columns):
             return lambda k, column: self._load(work.b, batch, None, k, group * self.wide + column)
-        panel = ir.alloc_buffer((self.inner, self.wide), self.dtype)
+        panel = self.nest.local((self.inner, self.wide), self.dtype)
         self._fill(panel, batch, group)
         return lambda k, column: panel[k, column]
 
@@ -107,23 +110,22 @@ class _Dense:
             ir.buffer_store(panel, value, [k, column])
 
         if not work.b.runs_along(work.columns):
-            with ir.serial(0, self.wide) as column, ir.serial(0, self.inner) as k:
-                copy(bind(analyzer, k, self.inner), bind(analyzer, column, self.wide))
+            with self.nest.serial(self.wide) as column, self.nest.serial(self.inner) as k:
+                copy(k, column)
             return
-        with ir.serial(0, self.inner) as k:
-            bind(analyzer, k, self.inner)
+        with self.nest.serial(self.inner) as k:
             for place in range(self.choice.vectors):
                 start = place * self.lanes
 
                 def whole(start: int = start) -> None:
-                    with ir.vectorized(0, self.lanes) as lane:
+                    with self.nest.vector(self.lanes) as lane:
                         column = bind(analyzer, lane, self.lanes) + start
                         value = self._load(work.b, batch, None, k, group * self.wide + column)
                         ir.buffer_store(panel, value, [k, column])
 
                 def part(start: int = start) -> None:
-                    with ir.serial(0, self.lanes) as lane:
-                        copy(k, bind(analyzer, lane, self.lanes) + start)
+                    with self.nest.serial(self.lanes) as lane:
+                        copy(k, lane + start)
 
                 self._branch(group, place, whole, part)
 
@@ -169,31 +171,28 @@ class _Dense:
     def _tile(self, batch: list[Expr], group: Expr, first: Expr, size: int, right: Right) -> None:
         """Emit one tile, its rows from `first`."""
         lanes, analyzer = self.lanes, self.analyzer
-        sums = Sums(self.choice.vectors, size, lanes, self.dtype, self.inner)
+        sums = Sums(self.nest, self.choice.vectors, size, lanes, self.dtype, self.inner)
         sums.clear()
 
         def add(row: Expr, x: Expr, k: Expr) -> None:
-            sums.add(row, lambda place, lane: x * right(k, place * lanes + bind(analyzer, lane, lanes)))
+            sums.add(row, lambda place, lane: x * right(k, place * lanes + lane))
 
         if self.machine.operand == "lane":
             for start, count, width in tiles(self.inner, lanes):
-                inputs = ir.alloc_buffer((size * width,), self.dtype)
-                with sums.loops([count], width, analyzer) as (block,):
-                    with ir.unroll(0, size) as row, ir.vectorized(0, width) as lane:
-                        bind(analyzer, row, size)
-                        k = analyzer.simplify(block * width + start + bind(analyzer, lane, width))
+                inputs = self.nest.local((size * width,), self.dtype)
+                with sums.loops([count], width) as (block,):
+                    with self.nest.unroll(size) as row, self.nest.vector(width) as lane:
+                        k = analyzer.simplify(block * width + start + lane)
                         x = self._load(self.work.a, batch, first + row, k, None)
                         ir.buffer_store(inputs, x, [row * width + lane])
-                    with ir.unroll(0, width) as lane, ir.unroll(0, size) as row:
-                        bind(analyzer, lane, width)
+                    with self.nest.unroll(width) as lane, self.nest.unroll(size) as row:
                         add(row, inputs[row * width + lane], block * width + start + lane)
         else:
             for start, count in sums.shares(self.inner):
-                with sums.loops([count], 1, analyzer) as (step,):
+                with sums.loops([count], 1) as (step,):
                     k = analyzer.simplify(step + start)
                     self._fetch(group, k, size)
-                    with ir.unroll(0, size) as row:
-                        bind(analyzer, row, size)
+                    with self.nest.unroll(size) as row:
                         add(row, self._load(self.work.a, batch, first + row, k, None), k)
         self._store(batch, group, first, size, sums.totals)
 
@@ -212,23 +211,20 @@ class _Dense:
             start = self.analyzer.simplify((group * self.choice.vectors + place) * lanes)
 
             def whole(total: tirx.Buffer = total, start: Expr = start) -> None:
-                with ir.unroll(0, size) as row:
-                    bind(analyzer, row, size)
-                    with ir.vectorized(0, lanes) as lane:
-                        bind(analyzer, lane, lanes)
-                        self._write(total[row * lanes + lane], batch, first + row, start + lane)
+                with self.nest.unroll(size) as row, self.nest.vector(lanes) as lane:
+                    self._write(total[row * lanes + lane], batch, first + row, start + lane)
 
             def part(total: tirx.Buffer = total, start: Expr = start) -> None:
                 # Through memory: the registers of a tile cannot be indexed.
-                kept = ir.alloc_buffer((size * lanes,), str(total.dtype))
-                with ir.unroll(0, size) as row, ir.vectorized(0, lanes) as lane:
+                kept = self.nest.local((size * lanes,), str(total.dtype))
+                with self.nest.unroll(size) as row, self.nest.vector(lanes) as lane:
                     ir.buffer_store(kept, total[row * lanes + lane], [row * lanes + lane])
-                with grid([size, rest], analyzer) as (row, lane):
+                with self.nest.grid([size, rest]) as (row, lane):
                     self._write(kept[row * lanes + lane], batch, first + row, start + lane)
 
             def tail(part: Callable[[], None] = part, place: int = place) -> None:
                 last = analyzer.simplify(tirx.EQ(group * self.choice.vectors + place, self.columns // lanes))
-                with when(None if analyzer.can_prove(last) else last):
+                with self.nest.when(None if analyzer.can_prove(last) else last):
                     part()
 
             self._branch(group, place, whole, tail if rest else None)

@@ -9,8 +9,7 @@ from toolchain.backends.packed.algorithms.depthwise import space
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
 from toolchain.backends.packed.algorithms.depthwise.loops import depthwise
 from toolchain.backends.packed.algorithms.depthwise.weight import pack_weight
-from toolchain.backends.packed.layout import Array
-from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.layout import Array, Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read

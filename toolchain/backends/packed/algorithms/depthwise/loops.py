@@ -7,8 +7,12 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
 from toolchain.backends.packed.algorithms.depthwise.weight import weight_shape
-from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, shares
+from toolchain.backends.packed.layout import Layouts
+from toolchain.backends.packed.loops.cut import shares
+from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.endings import store_all
+from toolchain.backends.packed.loops.function import build
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr, Read
@@ -19,8 +23,8 @@ def depthwise(
 ) -> tirx.PrimFunc:
     """Return the packed function of a depthwise convolution, epilogue included."""
 
-    def body() -> None:
-        emitter = Emitter(read, conv, layouts, weight_shape(conv, machine.lanes), machine.lanes)
+    def body(nest: Nest) -> None:
+        emitter = Emitter(nest, read, conv, layouts, weight_shape(conv, machine.lanes))
         analyzer = emitter.analyzer
         outer = list(conv.out[:-1])
         rows = choice.rows if outer and outer[-1] % choice.rows == 0 else 1
@@ -28,32 +32,32 @@ def depthwise(
             outer[-1] //= rows
         space = [conv.batch, *outer, int(emitter.weight.shape[0])]
         with (
-            pieces(space, analyzer) as (n, *where, block),
-            grid([rows] if outer else [], analyzer) as step,
+            nest.pieces(space) as (n, *where, block),
+            nest.grid([rows] if outer else []) as step,
         ):
             row = where
             if step:
                 row = [*where[:-1], analyzer.simplify(where[-1] * rows + step[0])]
             for start, count, size in shares(conv.out[-1], choice.columns):
-                with grid([count], analyzer) as (tile,):
+                with nest.grid([count]) as (tile,):
                     first = analyzer.simplify(tile * size + start)
                     _tile(emitter, n, block, row, first, size)
             if any(emitter.layout(read.output).halo):
                 emitter.zero_halo(n, block, row)
 
-    return build(body)
+    return build(machine, body)
 
 
 def _tile(emitter: Emitter, n: Expr, block: Expr, row: list[Expr], first: Expr, columns: int) -> None:
-    conv, analyzer, lanes = emitter.conv, emitter.analyzer, emitter.lanes
-    total = ir.alloc_buffer((columns * lanes,), emitter.dtype)
-    with ir.unroll(0, columns) as column, ir.vectorized(0, lanes) as lane:
+    conv, nest, analyzer, lanes = emitter.conv, emitter.nest, emitter.analyzer, emitter.lanes
+    total = nest.local((columns * lanes,), emitter.dtype)
+    with nest.unroll(columns) as column, nest.vector(lanes) as lane:
         ir.buffer_store(total, emitter.zero, [column * lanes + lane])
     with (
-        grid(conv.kernel[:-1], analyzer) as taps,
-        ir.unroll(0, conv.kernel[-1]) as last,
-        ir.unroll(0, columns) as column,
-        ir.vectorized(0, lanes) as lane,
+        nest.grid(conv.kernel[:-1]) as taps,
+        nest.unroll(conv.kernel[-1]) as last,
+        nest.unroll(columns) as column,
+        nest.vector(lanes) as lane,
     ):
         at = [
             place * stride + tap * dilation + origin

@@ -12,8 +12,7 @@ from toolchain.backends.packed.algorithms.direct.cost import cost
 from toolchain.backends.packed.algorithms.direct.loops import direct
 from toolchain.backends.packed.algorithms.direct.taps import halo
 from toolchain.backends.packed.algorithms.direct.weight import pack_weight
-from toolchain.backends.packed.layout import Array
-from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.layout import Array, Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read

@@ -24,13 +24,16 @@ from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.direct.groups import merged
 from toolchain.backends.packed.algorithms.direct.taps import halo, inside
 from toolchain.backends.packed.algorithms.direct.weight import weight_shape
-from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, places, shares, when
+from toolchain.backends.packed.layout import Layouts
+from toolchain.backends.packed.loops.cut import places, shares
+from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.endings import store_all
+from toolchain.backends.packed.loops.function import build
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.prefetch import prefetch_share
 from toolchain.backends.packed.loops.sums import Sums
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
-from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, Read
 
 
@@ -39,14 +42,14 @@ def direct(
 ) -> tirx.PrimFunc:
     """Return the packed function of a convolution, epilogue included."""
 
-    def body() -> None:
+    def body(nest: Nest) -> None:
         source = layouts[read.parameter(conv.x)]
         input_lanes = machine.lanes if source is None else source.lanes
         shape = weight_shape(conv, choice, machine.lanes, input_lanes)
-        emitter = Emitter(read, conv, layouts, shape, machine.lanes, halo(conv, choice))
-        _Direct(emitter, conv, choice, machine, input_lanes).pieces()
+        emitter = Emitter(nest, read, conv, layouts, shape, halo(conv, choice))
+        _Direct(emitter, conv, choice, input_lanes).pieces()
 
-    return build(body)
+    return build(machine, body)
 
 
 @dataclass(frozen=True)
@@ -70,10 +73,9 @@ class _Pass:
 
 
 class _Direct:
-    def __init__(
-        self, emitter: Emitter, conv: Convolution, choice: DirectChoice, machine: Machine, input_lanes: int
-    ) -> None:
-        self.emitter, self.conv, self.choice, self.machine = emitter, conv, choice, machine
+    def __init__(self, emitter: Emitter, conv: Convolution, choice: DirectChoice, input_lanes: int) -> None:
+        self.emitter, self.conv, self.choice = emitter, conv, choice
+        self.nest, self.machine = emitter.nest, emitter.nest.machine
         self.input_lanes, self.analyzer = input_lanes, emitter.analyzer
         self.groups, self.inner = (int(extent) for extent in emitter.weight.shape[:2])
         whole = choice.depth and self.inner % choice.depth == 0
@@ -93,23 +95,23 @@ class _Direct:
         unit = width if choice.flat and choice.columns % width == 0 else 1
         cut = shares(prod(conv.out) if choice.flat else width, choice.columns, unit)
         across = sum(count for _first, count, _size in cut)
-        with pieces(space, analyzer) as where:
+        with self.nest.pieces(space) as where:
             group = where.pop() if by_rows else where.pop(0)
             n, *outer = where
 
             def rows_of_piece() -> AbstractContextManager[list[Expr]]:
-                return grid([rows] if spatial else [], analyzer)
+                return self.nest.grid([rows] if spatial else [])
 
             def row_at(step: list[Expr]) -> list[Expr]:
                 return [*outer[:-1], analyzer.simplify(outer[-1] * rows + step[0])] if step else []
 
             with (
-                grid([self.passes] if self.passes > 1 else [], analyzer) as pass_,
+                self.nest.grid([self.passes] if self.passes > 1 else []) as pass_,
                 rows_of_piece() as step,
             ):
                 done = 0
                 for start, count, size in cut:
-                    with grid([count], analyzer) as (tile,):
+                    with self.nest.grid([count]) as (tile,):
                         number = (step[0] if step else 0) * across + done + tile
                         part = _Pass(pass_[0], number, rows * across) if pass_ else None
                         first = analyzer.simplify(tile * size + start)
@@ -117,7 +119,7 @@ class _Direct:
                     done += count
             if any(self.emitter.layout(self.emitter.read.output).halo):
                 flat_rows = conv.out[:-1] if choice.flat else []
-                with rows_of_piece() as step, grid(flat_rows, analyzer) as flat:
+                with rows_of_piece() as step, self.nest.grid(flat_rows) as flat:
                     for block in range(choice.blocks):
                         self.emitter.zero_halo(n, group * choice.blocks + block, flat or row_at(step))
 
@@ -125,15 +127,15 @@ class _Direct:
         """Emit one tile."""
         emitter, lanes = self.emitter, self.machine.lanes
         count = self.depth * self.input_lanes * prod(self.conv.kernel)
-        sums = Sums(self.choice.blocks, at.columns, lanes, emitter.dtype, count)
+        sums = Sums(self.nest, self.choice.blocks, at.columns, lanes, emitter.dtype, count)
         totals = sums.totals
         sums.clear()
         if part is not None:
-            with when(part.number > 0):
+            with self.nest.when(part.number > 0):
                 self._each(at, lambda place, here, index: emitter.load_sum(totals[place], [here], index))
         self._reduce(at, sums, part)
         last = None if part is None else tirx.EQ(part.number, self.passes - 1)
-        with when(last):
+        with self.nest.when(last):
             # On Arm the loop would cost more than it saves: a 1x1 layer with SiLU then executes 1.3 times
             # as many instructions on a Cortex-A72, 1.33 times as many on a Cortex-A9.
             store_all(
@@ -144,16 +146,14 @@ class _Direct:
                 loop=self.machine.operand == "memory",
             )
         if part is not None:
-            with when(part.number < self.passes - 1):
+            with self.nest.when(part.number < self.passes - 1):
                 self._each(at, lambda place, here, index: emitter.store_sum(totals[place][here], index))
 
     def _each(self, at: _Place, do: Callable[[int, Expr, list[Expr]], None]) -> None:
         """Emit something for every vector of the tile: its block, its place there, its logical index."""
         lanes = self.machine.lanes
         for place in range(self.choice.blocks):
-            with ir.unroll(0, at.columns) as column, ir.vectorized(0, lanes) as lane:
-                bind(self.analyzer, column, at.columns)
-                bind(self.analyzer, lane, lanes)
+            with self.nest.unroll(at.columns) as column, self.nest.vector(lanes) as lane:
                 do(place, column * lanes + lane, self._index(at, place, column, lane))
 
     def _index(self, at: _Place, place: Expr | int, column: Expr, lane: Expr) -> list[Expr]:
@@ -185,27 +185,25 @@ class _Direct:
         if self.machine.operand == "lane" and self.input_lanes == 1 and not self.choice.flat and part is None:
             self._reduce_row(at, sums)
             return
-        conv, analyzer, vector = self.conv, self.analyzer, self.input_lanes
+        conv, vector = self.conv, self.input_lanes
         by_lane = self.machine.operand == "lane"
-        inputs = ir.alloc_buffer((at.columns * vector,), self.emitter.dtype) if by_lane else None
+        inputs = self.nest.local((at.columns * vector,), self.emitter.dtype) if by_lane else None
         # With one lane the taps are outside: LLVM unrolls the inner loops, and what neighbouring taps
         # share would be kept in registers that there are not (3 channels, 3x3 stride 2: 0.46 for 0.13 ms).
         extents = [*conv.kernel, self.depth] if vector == 1 else [self.depth, *conv.kernel]
-        with sums.loops(extents, vector, analyzer) as found:
+        with sums.loops(extents, vector) as found:
             step, *taps = [found[-1], *found[:-1]] if vector == 1 else found
             block = step if part is None else part.number * self.depth + step
             with self._where_inside(at, taps):
                 if inputs is not None:
-                    with ir.unroll(0, at.columns) as column, ir.vectorized(0, vector) as lane:
-                        bind(analyzer, column, at.columns)
+                    with self.nest.unroll(at.columns) as column, self.nest.vector(vector) as lane:
                         value = self._source(at, block, taps, column, lane)
                         ir.buffer_store(inputs, value, [column * vector + lane])
                     self._fetch(at, part, [step, *taps])
-                with (ir.unroll if by_lane else ir.serial)(0, vector) as channel:
+                with (self.nest.unroll if by_lane else self.nest.serial)(vector) as channel:
                     if not by_lane:
                         self._fetch(at, part, [step, *taps, channel])
-                    with ir.unroll(0, at.columns) as column:
-                        bind(analyzer, column, at.columns)
+                    with self.nest.unroll(at.columns) as column:
                         x = (
                             self._source(at, block, taps, column, channel)
                             if inputs is None
@@ -223,17 +221,17 @@ class _Direct:
         *above, wide = self.conv.kernel
         length = (at.columns - 1) * stride + (wide - 1) * dilation + 1
         first = at.first * stride + self.emitter.origin[-1]
-        inputs = ir.alloc_buffer((length,), self.emitter.dtype)
+        inputs = self.nest.local((length,), self.emitter.dtype)
         with (
-            sums.loops([self.depth, *above], wide, self.analyzer) as (block, *taps),
+            sums.loops([self.depth, *above], wide) as (block, *taps),
             self._where_inside(at, taps),
         ):
             row = self._read_at(at.row, taps)
             for start in range(0, length, self.machine.lanes):
-                with ir.vectorized(0, min(self.machine.lanes, length - start)) as lane:
+                with self.nest.vector(min(self.machine.lanes, length - start)) as lane:
                     value = self._load(at, block, [*row, first + start + lane], 0)
                     ir.buffer_store(inputs, value, [start + lane])
-            with ir.unroll(0, wide) as tap, ir.unroll(0, at.columns) as column:
+            with self.nest.unroll(wide) as tap, self.nest.unroll(at.columns) as column:
                 x = inputs[column * stride + tap * dilation]
                 self._multiply(at, sums, column, x, [block, *taps, tap, 0])
 
@@ -245,7 +243,7 @@ class _Direct:
     def _where_inside(self, at: _Place, taps: list[Expr]) -> AbstractContextManager[None]:
         """Emit what follows under the condition that taps, on the first axes or on all, meet the image."""
         place = [*at.row, at.first]
-        return when(inside(self.conv, self.choice, place, at.columns, taps, self.analyzer))
+        return self.nest.when(inside(self.conv, self.choice, place, at.columns, taps, self.analyzer))
 
     def _fetch(self, at: _Place, part: _Pass | None, step: list[Expr]) -> None:
         """Ask for this step's share of the next pass's weights."""

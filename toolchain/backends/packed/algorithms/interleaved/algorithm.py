@@ -9,8 +9,7 @@ from toolchain.backends.packed.algorithms.interleaved import space
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
 from toolchain.backends.packed.algorithms.interleaved.loops import interleaved
 from toolchain.backends.packed.algorithms.interleaved.weight import pack_weight
-from toolchain.backends.packed.layout import Array
-from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.layout import Array, Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Read
 from toolchain.backends.packed.recognise.transposed import Transposed

@@ -15,8 +15,12 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
 from toolchain.backends.packed.algorithms.interleaved.weight import inputs_of, phases_of, weight_shape
-from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, tiles, when
+from toolchain.backends.packed.layout import Layouts
+from toolchain.backends.packed.loops.cut import tiles
+from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.endings import store_all
+from toolchain.backends.packed.loops.function import build
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.sums import Sums
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr, Read
@@ -28,15 +32,13 @@ def interleaved(
 ) -> tirx.PrimFunc:
     """Return the packed function of a transposed convolution, epilogue included."""
 
-    def body() -> None:
+    def body(nest: Nest) -> None:
         source = layouts[read.parameter(work.x)]
         input_lanes = machine.lanes if source is None else source.lanes
         shape = weight_shape(work, choice, machine.lanes, input_lanes)
-        _Interleaved(
-            Emitter(read, work, layouts, shape, machine.lanes), work, choice, machine, input_lanes
-        ).emit()
+        _Interleaved(Emitter(nest, read, work, layouts, shape), work, choice, input_lanes).emit()
 
-    return build(body)
+    return build(machine, body)
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,13 @@ class _Interleaved:
         emitter: Emitter,
         work: Transposed,
         choice: InterleavedChoice,
-        machine: Machine,
         input_lanes: int,
     ) -> None:
-        self.emitter, self.work, self.choice, self.machine = emitter, work, choice, machine
-        self.input_lanes, self.lanes, self.analyzer = input_lanes, machine.lanes, emitter.analyzer
+        self.emitter, self.work, self.choice = emitter, work, choice
+        self.nest, self.machine = emitter.nest, emitter.nest.machine
+        self.input_lanes, self.lanes, self.analyzer = input_lanes, emitter.lanes, emitter.analyzer
         self.groups = int(emitter.weight.shape[0])
-        self.inputs, self.shared = inputs_of(work, choice.blocks * machine.lanes, input_lanes)
+        self.inputs, self.shared = inputs_of(work, choice.blocks * self.lanes, input_lanes)
 
     def emit(self) -> None:
         """Emit all rows: one of every phase is a parallel piece."""
@@ -75,7 +77,7 @@ class _Interleaved:
         lines = [-(-out // stride) for out, stride in zip(work.out[:-1], work.stride, strict=False)]
         rows = self.choice.order == "rows"
         space = [work.batch, *lines, self.groups] if rows else [work.batch, self.groups, *lines]
-        with pieces(space, self.analyzer) as (n, *where):
+        with self.nest.pieces(space) as (n, *where):
             group = where.pop() if rows else where.pop(0)
             tap = 0
             for phase in phases_of(work):
@@ -93,9 +95,9 @@ class _Interleaved:
             for place, count in zip(line, counts, strict=False)
             if not analyzer.can_prove(place < count)
         ]
-        with when(tirx.all(*inside) if inside else None):
+        with self.nest.when(tirx.all(*inside) if inside else None):
             for start, count, size in tiles(counts[-1], self.choice.columns):
-                with grid([count], analyzer) as (tile,):
+                with self.nest.grid([count]) as (tile,):
                     first = analyzer.simplify(tile * size + start)
                     self._tile(_Place(n, group, line, first, size, phase, tap))
             halo = any(self.emitter.layout(self.emitter.read.output).halo)
@@ -111,7 +113,7 @@ class _Interleaved:
         lanes, blocks = self.lanes, self.choice.blocks
         counts = [each.taps for each in at.phase]
         count = self.inputs * self.input_lanes * prod(counts)
-        sums = Sums(blocks, at.columns, lanes, self.emitter.dtype, count)
+        sums = Sums(self.nest, blocks, at.columns, lanes, self.emitter.dtype, count)
         sums.clear()
         if all(counts):
             self._sum(at, sums)
@@ -138,21 +140,21 @@ class _Interleaved:
             return tirx.BufferLoad(emitter.x, [at.n, block, *spatial, channel])
 
         by_lane = self.machine.operand == "lane"
-        inputs = ir.alloc_buffer((at.columns * input_lanes,), emitter.dtype) if by_lane else None
+        inputs = self.nest.local((at.columns * input_lanes,), emitter.dtype) if by_lane else None
         extents = [self.inputs, *(each.taps for each in at.phase)]
-        with sums.loops(extents, input_lanes, analyzer) as (block, *taps):
+        with sums.loops(extents, input_lanes) as (block, *taps):
             at_tap: Expr = tirx.IntImm("int32", 0)
             for each, j in zip(at.phase, taps, strict=True):
                 at_tap = at_tap * each.taps + j
             shared = at.group // self.shared * self.inputs if self.shared else 0
             theirs = analyzer.simplify(block + shared)
             if inputs is not None:
-                with ir.unroll(0, at.columns) as column, ir.vectorized(0, input_lanes) as lane:
+                with self.nest.unroll(at.columns) as column, self.nest.vector(input_lanes) as lane:
                     value = source(theirs, taps, column, lane)
                     ir.buffer_store(inputs, value, [column * input_lanes + lane])
             with (
-                (ir.unroll if by_lane else ir.serial)(0, input_lanes) as channel,
-                ir.unroll(0, at.columns) as column,
+                (self.nest.unroll if by_lane else self.nest.serial)(input_lanes) as channel,
+                self.nest.unroll(at.columns) as column,
             ):
                 if inputs is not None:
                     x = inputs[column * input_lanes + channel]

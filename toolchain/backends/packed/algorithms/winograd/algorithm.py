@@ -11,8 +11,7 @@ from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.cost import cost
 from toolchain.backends.packed.algorithms.winograd.loops import winograd
 from toolchain.backends.packed.algorithms.winograd.weight import halo, pack_weight, tiles_of
-from toolchain.backends.packed.layout import Array
-from toolchain.backends.packed.loops.emit import Layouts
+from toolchain.backends.packed.layout import Array, Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read

@@ -7,6 +7,7 @@ function: of some rows of tiles at a time, or of the whole batch.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import prod
@@ -18,13 +19,19 @@ from tvm.tirx.script.builder import ir
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.transforms import applied, matrices, points, summed
 from toolchain.backends.packed.algorithms.winograd.weight import weight_shape
-from toolchain.backends.packed.loops.emit import Emitter, Layouts, build, grid, pieces, tiles, when
+from toolchain.backends.packed.layout import Layouts
+from toolchain.backends.packed.loops.cut import tiles
+from toolchain.backends.packed.loops.emitter import Emitter
+from toolchain.backends.packed.loops.function import build
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch, prefetch_share
 from toolchain.backends.packed.loops.sums import Sums
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
-from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, Read
+
+# Shape and type -> a buffer, of one piece or of all.
+Allocate = Callable[[Sequence[int], str], tirx.Buffer]
 
 _NEAR = 16384  # bytes of one point's weights up to which they are fetched into the first cache
 
@@ -34,11 +41,11 @@ def winograd(
 ) -> tirx.PrimFunc:
     """Return the packed function of a convolution that has `tiles_of` it, epilogue included."""
 
-    def body() -> None:
+    def body(nest: Nest) -> None:
         shape = weight_shape(conv, choice, machine.lanes)
-        _Winograd(Emitter(read, conv, layouts, shape, machine.lanes), choice, machine).emit()
+        _Winograd(Emitter(nest, read, conv, layouts, shape), choice).emit()
 
-    return build(body)
+    return build(machine, body)
 
 
 @dataclass(frozen=True)
@@ -74,8 +81,9 @@ class _Winograd:
     of the first block, then those of the next.
     """
 
-    def __init__(self, emitter: Emitter, choice: WinogradChoice, machine: Machine) -> None:
-        self.emitter, self.choice, self.machine, self.tile = emitter, choice, machine, choice.tile
+    def __init__(self, emitter: Emitter, choice: WinogradChoice) -> None:
+        self.emitter, self.choice, self.tile = emitter, choice, choice.tile
+        self.nest, self.machine = emitter.nest, emitter.nest.machine
         self.conv, self.lanes, self.analyzer = emitter.conv, emitter.lanes, emitter.analyzer
         self.points, self.taps = points(self.conv.kernel, self.tile), summed(self.conv.kernel, self.tile)
         self.matrices = list(map(matrices, self.tile, self.conv.kernel))
@@ -93,21 +101,21 @@ class _Winograd:
         """One parallel piece is some rows of tiles of one image, all channels."""
         (_start, many, rows), *rest = tiles(self.high, min(self.choice.tile_rows, self.high))
         space = [self.conv.batch, many + len(rest)]
-        with pieces(space, self.analyzer) as (n, band):
-            moved = self._inputs((rows + self.taps - 1) * self.wide)
-            sums = self._buffer(self.choice.blocks * rows * self.wide)
+        with self.nest.pieces(space) as (n, band):
+            moved = self._inputs((rows + self.taps - 1) * self.wide, self.nest.local)
+            sums = self._buffer(self.choice.blocks * rows * self.wide, self.nest.local)
             for size, here in [
                 (rows, band < many if rest else None),
                 *((each[2], band >= many) for each in rest),
             ]:
-                with when(here):
+                with self.nest.when(here):
                     first, count = self.analyzer.simplify(band * rows), size * self.wide
-                    with grid([self.inner, size + self.taps - 1, self.wide], self.analyzer) as (block, y, x):
+                    with self.nest.grid([self.inner, size + self.taps - 1, self.wide]) as (block, y, x):
                         self._move(moved, n, block, first + y, x, y * self.wide + x)
-                    with grid([self.groups], self.analyzer) as (group,):
+                    with self.nest.grid([self.groups]) as (group,):
                         self._products(moved, sums, group, count)
-                        with grid([self.choice.blocks], self.analyzer) as (block,):
-                            with grid([size, self.wide], self.analyzer) as (y, x):
+                        with self.nest.grid([self.choice.blocks]) as (block,):
+                            with self.nest.grid([size, self.wide]) as (y, x):
                                 tile = (block * size + y) * self.wide + x
                                 self._store(sums, n, group, block, first + y, x, tile)
                             self._halo(n, group, block, size * self.tile[0], first * self.tile[0])
@@ -116,40 +124,40 @@ class _Winograd:
         """The images are transformed first; one parallel piece then is a group of output channels."""
         batch, rows = self.conv.batch, self.high + self.taps - 1
         count = batch * self.high * self.wide
-        moved = self._inputs(batch * rows * self.wide)
+        moved = self._inputs(batch * rows * self.wide, self.nest.shared)
         with (
-            pieces([batch, self.inner, rows], self.analyzer) as (n, block, y),
-            grid([self.wide], self.analyzer) as (x,),
+            self.nest.pieces([batch, self.inner, rows]) as (n, block, y),
+            self.nest.grid([self.wide]) as (x,),
         ):
             self._move(moved, n, block, y, x, (n * rows + y) * self.wide + x)
-        with pieces([self.groups], self.analyzer) as (group,):
-            sums = self._buffer(self.choice.blocks * count)
+        with self.nest.pieces([self.groups]) as (group,):
+            sums = self._buffer(self.choice.blocks * count, self.nest.local)
             self._products(moved, sums, group, count)
-            with grid([self.choice.blocks], self.analyzer) as (block,):
-                with grid([batch, self.high, self.wide], self.analyzer) as (n, y, x):
+            with self.nest.grid([self.choice.blocks]) as (block,):
+                with self.nest.grid([batch, self.high, self.wide]) as (n, y, x):
                     tile = block * count + (n * self.high + y) * self.wide + x
                     self._store(sums, n, group, block, y, x, tile)
-                with grid([batch], self.analyzer) as (n,):
+                with self.nest.grid([batch]) as (n,):
                     self._halo(n, group, block, self.conv.out[0], tirx.const(0, "int32"))
 
-    def _inputs(self, count: int) -> _Inputs:
+    def _inputs(self, count: int, allocate: Allocate) -> _Inputs:
         """Return room for the transformed inputs of `count` tiles.
 
         The products read them one after another, where each is read once.
         """
         chunk = self.choice.columns if self.taps == 1 else count
         return _Inputs(
-            self._buffer(-(-count // chunk) * chunk * self.inner), self.inner, chunk, self.analyzer
+            self._buffer(-(-count // chunk) * chunk * self.inner, allocate), self.inner, chunk, self.analyzer
         )
 
-    def _buffer(self, vectors: int) -> tirx.Buffer:
+    def _buffer(self, vectors: int, allocate: Allocate) -> tirx.Buffer:
         """Return a buffer of so many vectors per point.
 
         An odd number of cache lines lies between two points: what a transform reads or writes at once must
         not fall into the same set of the cache.
         """
         lines = -(-vectors * self.lanes // LINE)
-        return ir.alloc_buffer((prod(self.points), (lines | 1) * LINE), "float32")
+        return allocate((prod(self.points), (lines | 1) * LINE), "float32")
 
     def _move(self, moved: _Inputs, n: Expr, block: Expr, y: Expr, x: Expr, tile: Expr) -> None:
         """Transform one tile of the input."""
@@ -158,14 +166,14 @@ class _Winograd:
             place * m + before
             for place, m, before in zip((y, x), self.tile, self.emitter.origin, strict=True)
         ]
-        rows = [ir.alloc_buffer((wide * lanes,), "float32") for _ in range(high)]
-        with ir.unroll(0, wide) as column, ir.vectorized(0, lanes) as lane:
+        rows = [self.nest.local((wide * lanes,), "float32") for _ in range(high)]
+        with self.nest.unroll(wide) as column, self.nest.vector(lanes) as lane:
             source = [self.emitter.x[(n, block, first[0] + k, first[1] + column, lane)] for k in range(high)]
             for row, value in zip(rows, applied(self.matrices[0].inputs, source), strict=True):
                 ir.buffer_store(row, value, [column * lanes + lane])
         place = moved.place(block, tile)
         for number, row in enumerate(rows):
-            with ir.vectorized(0, lanes) as lane:
+            with self.nest.vector(lanes) as lane:
                 source = [row[k * lanes + lane] for k in range(wide)]
                 for column, value in enumerate(applied(self.matrices[1].inputs, source)):
                     ir.buffer_store(moved.buffer, value, [number * wide + column, place * lanes + lane])
@@ -174,40 +182,41 @@ class _Winograd:
         """Multiply every point's matrix of inputs (tiles, ci * taps) with its weights (ci * taps, N V)."""
         cut = tiles(count, self.choice.columns)
         turns = sum(many for _start, many, _size in cut)
-        with grid([prod(self.points)], self.analyzer) as (point,):
+        with self.nest.grid([prod(self.points)]) as (point,):
             for start, many, size in cut:
-                with grid([many], self.analyzer) as (tile,):
+                with self.nest.grid([many]) as (tile,):
                     turn = self.analyzer.simplify(tile + start // self.choice.columns)
                     self._tile(moved, sums, count, _Turn(group, point, turn, turns, size))
 
     def _tile(self, moved: _Inputs, sums: tirx.Buffer, count: int, at: _Turn) -> None:
         """Multiply the tiles of a turn with the weights of one point and one group."""
         lanes, weight, columns = self.lanes, self.emitter.weight, self.choice.columns
-        products = Sums(self.choice.blocks, at.size, lanes, "float32", self.inner * self.taps * lanes)
+        count = self.inner * self.taps * lanes
+        products = Sums(self.nest, self.choice.blocks, at.size, lanes, "float32", count)
         products.clear()
         by_lane = self.machine.operand == "lane"
-        inputs = ir.alloc_buffer((at.size * lanes,), "float32") if by_lane else None
-        with grid([self.taps, self.inner], self.analyzer) as (tap, block):
+        inputs = self.nest.local((at.size * lanes,), "float32") if by_lane else None
+        with self.nest.grid([self.taps, self.inner]) as (tap, block):
             step = tap * self.inner + block
             first = moved.place(block, at.turn * columns + tap * self.wide)
             if inputs is not None:
                 if self.machine.prefetches:
                     self._fetch(at, step)
-                with ir.unroll(0, at.size) as column, ir.vectorized(0, lanes) as lane:
+                with self.nest.unroll(at.size) as column, self.nest.vector(lanes) as lane:
                     value = moved.buffer[at.point, (first + column) * lanes + lane]
                     ir.buffer_store(inputs, value, [column * lanes + lane])
-            with (ir.unroll if by_lane else ir.serial)(0, lanes) as channel:
+            with (self.nest.unroll if by_lane else self.nest.serial)(lanes) as channel:
                 if inputs is None:
                     self._fetch(at, step * lanes + channel)
                 row = (at.group, at.point, step * lanes + channel)
-                with ir.unroll(0, at.size) as column:
+                with self.nest.unroll(at.size) as column:
                     if inputs is not None:
                         x = inputs[column * lanes + channel]
                     else:
                         x = moved.buffer[at.point, (first + column) * lanes + channel]
                     products.add(column, lambda place, lane: x * weight[(*row, place * lanes + lane)])
         for place, total in enumerate(products.totals):
-            with ir.unroll(0, at.size) as column, ir.vectorized(0, lanes) as lane:
+            with self.nest.unroll(at.size) as column, self.nest.vector(lanes) as lane:
                 index = (place * count + at.turn * columns + column) * lanes + lane
                 ir.buffer_store(sums, total[column * lanes + lane], [at.point, index])
 
@@ -232,8 +241,8 @@ class _Winograd:
         """Transform one tile of the output back and write it."""
         (high, wide), lanes = self.points, self.lanes
         out_block = group * self.choice.blocks + block
-        rows = [ir.alloc_buffer((wide * lanes,), "float32") for _ in range(self.tile[0])]
-        with ir.unroll(0, wide) as column, ir.vectorized(0, lanes) as lane:
+        rows = [self.nest.local((wide * lanes,), "float32") for _ in range(self.tile[0])]
+        with self.nest.unroll(wide) as column, self.nest.vector(lanes) as lane:
             source = [sums[k * wide + column, tile * lanes + lane] for k in range(high)]
             for row, value in zip(rows, applied(self.matrices[0].outputs, source), strict=True):
                 ir.buffer_store(row, value, [column * lanes + lane])
@@ -247,7 +256,7 @@ class _Winograd:
             ends = [
                 where < out for where, out, m in zip(place, self.conv.out, self.tile, strict=True) if out % m
             ]
-            return when(tirx.all(*ends) if ends else None)
+            return self.nest.when(tirx.all(*ends) if ends else None)
 
         def output(row: int, column: int, lane: Expr) -> Expr:
             source = [rows[row][k * lanes + lane] for k in range(wide)]
@@ -256,24 +265,26 @@ class _Winograd:
         each = [(row, column) for row in range(self.tile[0]) for column in range(self.tile[1])]
         if not self.emitter.long:
             for row, column in each:
-                with inside(row, column), ir.vectorized(0, lanes) as lane:
-                    write(output(row, column, bind(self.analyzer, lane, lanes)), row, column, lane)
+                with inside(row, column), self.nest.vector(lanes) as lane:
+                    write(output(row, column, lane), row, column, lane)
             return
-        waiting = ir.alloc_buffer((len(each) * lanes,), "float32")
+        waiting = self.nest.local((len(each) * lanes,), "float32")
         for place, (row, column) in enumerate(each):
-            with ir.vectorized(0, lanes) as lane:
+            with self.nest.vector(lanes) as lane:
                 ir.buffer_store(waiting, output(row, column, lane), [place * lanes + lane])
-        with grid(self.tile[:1], self.analyzer) as (row,), ir.unroll(0, self.tile[1]) as column:
-            bind(self.analyzer, column, self.tile[1])
-            with inside(row, column), ir.vectorized(0, lanes) as lane:
-                bind(self.analyzer, lane, lanes)
-                write(waiting[(row * self.tile[1] + column) * lanes + lane], row, column, lane)
+        with (
+            self.nest.grid(self.tile[:1]) as (row,),
+            self.nest.unroll(self.tile[1]) as column,
+            inside(row, column),
+            self.nest.vector(lanes) as lane,
+        ):
+            write(waiting[(row * self.tile[1] + column) * lanes + lane], row, column, lane)
 
     def _halo(self, n: Expr, group: Expr, block: Expr, rows: int, first: Expr) -> None:
         """Write the zeros around the output's rows from `first` on."""
         if not any(self.emitter.layout(self.emitter.read.output).halo):
             return
-        with grid([rows], self.analyzer) as (step,):
+        with self.nest.grid([rows]) as (step,):
             row = first + step
-            with when(row < self.conv.out[0] if self.conv.out[0] % self.tile[0] else None):
+            with self.nest.when(row < self.conv.out[0] if self.conv.out[0] % self.tile[0] else None):
                 self.emitter.zero_halo(n, group * self.choice.blocks + block, [row])

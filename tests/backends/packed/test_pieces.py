@@ -1,0 +1,111 @@
+"""Pieces of work run as a machine says, and keep what they need where it says: for all algorithms alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pytest
+import tvm_ffi
+from tvm import te, tirx, topi
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
+from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.general import GENERAL
+from toolchain.backends.packed.algorithms.table import algorithm_of
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.general.convert import copy_function
+from toolchain.backends.packed.layout import Layout, dense_layout
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.machines import AARCH64
+from toolchain.backends.packed.recognise.read import Var, read
+from toolchain.backends.packed.recognise.work import recognise
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Every piece is a thread of a GPU, as OpenCL and CUDA will have it."""
+
+    scope: str = "local"
+
+    @contextmanager
+    def over(self, count: int, *, small: bool) -> Iterator[Var]:
+        del small  # one thread is started as any others
+        with ir.launch_thread("blockIdx.x", count) as piece:
+            yield piece
+
+
+GPU = replace(AARCH64, pieces=Threads())
+
+
+def convolution(choice: Choice, machine: Machine, groups: int = 1) -> tirx.PrimFunc:
+    """Return a convolution with SiLU, whose sigmoid is written out."""
+    x = te.placeholder((1, 16, 12, 12), name="x")
+    w = te.placeholder((16, 16 // groups, 3, 3), name="w")
+    conv = (
+        topi.nn.group_conv2d_nchw(x, w, 1, 1, 1, groups) if groups > 1 else topi.nn.conv2d_nchw(x, w, 1, 1, 1)
+    )
+    found = read(te.create_prim_func([x, w, topi.multiply(conv, topi.sigmoid(conv))]))
+    contraction = recognise(found)
+    algorithm = algorithm_of(choice)
+    layouts = [Layout(4, algorithm.halo(contraction, choice)), None, Layout(4, (1, 1, 1, 1))]
+    return algorithm.function(found, contraction, choice, layouts, machine)
+
+
+def product(machine: Machine) -> tirx.PrimFunc:
+    a, b = te.placeholder((24, 40), name="a"), te.placeholder((40, 30), name="b")
+    k = te.reduce_axis((0, 40), name="k")
+    y = te.compute((24, 30), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="y")
+    found = read(te.create_prim_func([a, b, y]))
+    contraction = replace(recognise(found), weight=None)  # its panels are packed by each piece
+    choice = DenseChoice(2, 4, 2)
+    return algorithm_of(choice).function(found, contraction, choice, [None] * 3, machine)
+
+
+def softmax(machine: Machine) -> tirx.PrimFunc:
+    x = te.placeholder((64, 40), name="x")
+    found = read(te.create_prim_func([x, topi.nn.softmax(x)]))
+    return algorithm_of(GENERAL).function(found, None, GENERAL, [None, None], machine)
+
+
+MADE = {
+    "direct": lambda machine: convolution(DirectChoice(2, 4), machine),
+    "depthwise": lambda machine: convolution(DepthwiseChoice(4), machine, groups=16),
+    "winograd": lambda machine: convolution(WinogradChoice(2, 4, 2, (4, 4)), machine),
+    "dense": product,
+    "softmax": softmax,
+    "pack": lambda machine: copy_function((1, 16, 64, 64), "float32", None, dense_layout(4, 4), machine),
+    "halo": lambda machine: copy_function((1, 3, 9, 9), "float32", None, Layout(1, (1, 1, 1, 1)), machine),
+}
+
+
+def loops(function: tirx.PrimFunc, kind: tirx.ForKind) -> int:
+    found: list[tirx.For] = []
+    tvm_ffi.structural_walk(function.body, [(tirx.For, found.append)])
+    return sum(loop.kind == kind for loop in found)
+
+
+def scopes(function: tirx.PrimFunc) -> set[str]:
+    found: list[tirx.AllocBuffer] = []
+    tvm_ffi.structural_walk(function.body, [(tirx.AllocBuffer, found.append)])
+    return {each.buffer.scope() for each in found}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_pieces_are_bound_where_the_machine_binds_them(name: str) -> None:
+    bound, looped = MADE[name](GPU), MADE[name](AARCH64)
+    assert loops(looped, tirx.ForKind.PARALLEL) >= 1
+    assert loops(bound, tirx.ForKind.PARALLEL) == 0
+    started: list[tirx.AttrStmt] = []
+    tvm_ffi.structural_walk(bound.body, [(tirx.AttrStmt, started.append)])
+    assert [each.attr_key for each in started if each.attr_key == "thread_extent"]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_a_piece_keeps_lies_where_the_machine_says(name: str) -> None:
+    assert scopes(MADE[name](AARCH64)) <= {"global"}
+    assert scopes(MADE[name](GPU)) <= {"local"}

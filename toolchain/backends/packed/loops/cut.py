@@ -1,0 +1,39 @@
+"""How axes are cut into tiles, and how one number says a place on several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm.sym import Analyzer
+
+from toolchain.backends.packed.recognise.read import Expr
+
+
+def tiles(extent: int, size: int) -> list[tuple[int, int, int]]:
+    """Cut an axis: (start, how many, size) of the full tiles, and of the one that is left."""
+    full, rest = divmod(extent, size)
+    return [(0, full, size)] * bool(full) + [(full * size, 1, rest)] * bool(rest)
+
+
+def shares(extent: int, size: int, unit: int = 1) -> list[tuple[int, int, int]]:
+    """Cut an axis into as few parts of at most `size` as there can be, about equal, whole units each.
+
+    Returns
+    -------
+    list
+        (start, how many, size) of the larger and of the smaller parts, which are a unit shorter.
+    """
+    count = -(-(extent // unit) // max(1, size // unit))
+    small, large = divmod(extent // unit, count)
+    start = large * (small + 1)
+    parts = [(0, large, small + 1), (start, count - large, small)]
+    return [(first * unit, many, each * unit) for first, many, each in parts if many]
+
+
+def places(index: Expr, extents: Sequence[int], analyzer: Analyzer) -> list[Expr]:
+    """Return the place on every axis of the element `index` of a space in row-major order."""
+    found: list[Expr] = []
+    for extent in reversed(extents):
+        found.insert(0, analyzer.simplify(index % extent))
+        index = analyzer.simplify(index // extent)
+    return found

@@ -1,0 +1,90 @@
+"""Loops, buffers and conditions of one function, for a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+
+from tvm import tirx
+from tvm.sym import Analyzer
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.loops.cut import places
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.expressions import bind
+from toolchain.backends.packed.recognise.read import Expr, Var
+
+
+class Nest:
+    """What a function under construction is written with.
+
+    Of every variable that it makes the analyzer knows the bounds.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine, self.analyzer = machine, Analyzer()
+
+    @contextmanager
+    def pieces(self, space: Sequence[int], *, small: bool = False) -> Iterator[list[Expr]]:
+        """Emit the machine's loop over the places of a space, the last axis the fastest; yields the place.
+
+        Parameters
+        ----------
+        small
+            There is too little to do for several cores.
+        """
+        with self.machine.pieces.over(prod(space), small=small) as piece:
+            yield places(bind(self.analyzer, piece, prod(space)), space, self.analyzer)
+
+    @contextmanager
+    def grid(self, extents: Sequence[int], *, unrolled: bool = False) -> Iterator[list[Var]]:
+        """Emit loops around what follows, none for no extents."""
+        if not extents:
+            yield []
+        elif unrolled:
+            with self.unroll(extents[0]) as first, self.grid(extents[1:], unrolled=True) as rest:
+                yield [first, *rest]
+        else:
+            with ir.grid(*extents) as found:
+                made = [found] if isinstance(found, tirx.Var) else list(found)
+                yield [bind(self.analyzer, var, extent) for var, extent in zip(made, extents, strict=True)]
+
+    @contextmanager
+    def serial(self, count: int, actual: Expr | None = None) -> Iterator[Var]:
+        """Emit a loop of `count` turns, or of `actual`, which is known when it runs and is no more."""
+        with ir.serial(0, count if actual is None else actual) as step:
+            yield bind(self.analyzer, step, count)
+
+    @contextmanager
+    def unroll(self, count: int) -> Iterator[Var]:
+        """Emit a loop that is written out."""
+        with ir.unroll(0, count) as step:
+            yield bind(self.analyzer, step, count)
+
+    @contextmanager
+    def vector(self, count: int) -> Iterator[Var]:
+        """Emit a loop whose turns are the lanes of a vector."""
+        with ir.vectorized(0, count) as lane:
+            yield bind(self.analyzer, lane, count)
+
+    @contextmanager
+    def when(self, condition: Expr | None) -> Iterator[None]:
+        """Emit what follows under a condition; None: always."""
+        if condition is None:
+            yield
+        else:
+            with ir.If(condition), ir.Then():
+                yield
+
+    def local(self, shape: Sequence[int], dtype: str) -> tirx.Buffer:
+        """Return a buffer that each piece has for itself."""
+        return ir.alloc_buffer(tuple(shape), dtype, scope=self.machine.pieces.scope)
+
+    def shared(self, shape: Sequence[int], dtype: str) -> tirx.Buffer:
+        """Return a buffer that all pieces write or read."""
+        return ir.alloc_buffer(tuple(shape), dtype)
+
+    def simplify(self, value: Expr) -> Expr:
+        """Return an expression, simplified by what is known of the loops' variables."""
+        return self.analyzer.simplify(value)
