@@ -264,3 +264,24 @@ def test_two_writers_of_one_file_leave_one_of_the_two(board: LocalTransport) -> 
         thread.join(30)
     assert (board.root / "lib" / "x").read_bytes() in contents
     assert names(board.root / "lib") == ["x"]
+
+
+def test_it_has_no_login_and_says_so(board: LocalTransport) -> None:
+    assert not board.is_remote and board.has_system
+    for asked in (lambda: board.ssh_command(), lambda: board.as_user("pi")):
+        with pytest.raises(UsageError, match="of this host, without a login") as raised:
+            asked()
+        assert str(board.root) in raised.value.message
+    board.close()
+    assert board.run(["true"]).returncode == 0
+
+
+def test_its_home_is_its_folder(board: LocalTransport) -> None:
+    with board.at_home() as home:
+        assert home.transport.run(["sh", "-c", 'cd "$1" && pwd', "sh", home.root]).stdout == (
+            f"{board.root}\n".encode()
+        )
+
+
+def test_under_an_emulator_there_is_no_system(tmp_path: Path) -> None:
+    assert not LocalTransport(tmp_path, ("env",)).has_system

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -51,6 +52,27 @@ def test_a_command_runs_in_the_boards_folder_with_its_input(ssh: SshTransport) -
     done = ssh.run(["sh", "-c", "cat; pwd; echo err >&2; exit 3"], input=b"in\n")
     assert (done.returncode, done.stdout, done.stderr) == (3, f"in\n{ssh.root}\n".encode(), b"err\n")
     assert ssh.run(["cat"]).stdout == b""
+
+
+def test_the_openssh_client_takes_the_same_way(ssh: SshTransport) -> None:
+    assert ssh.is_remote and ssh.has_system
+    argv = [*ssh.ssh_command(["-o", "LogLevel=ERROR"]), "echo $0; cat"]
+    done = subprocess.run(argv, input=b"in\n", capture_output=True, timeout=60, check=True)
+    assert done.stdout.endswith(b"\nin\n") and done.stderr == b""
+
+
+def test_home_is_where_a_login_begins_whether_the_folder_is_there_or_not(ssh: SshTransport) -> None:
+    gone = SshTransport(ssh.address, f"{ssh.root}/not/yet")
+    with gone.at_home() as home:
+        begun = home.transport.run(["sh", "-c", 'pwd; test -e "$1"', "sh", home.root])
+    assert (begun.returncode, begun.stdout) == (1, f"{pwd.getpwuid(os.getuid()).pw_dir}\n".encode())
+
+
+def test_another_accounts_folder_has_the_same_name(ssh: SshTransport) -> None:
+    other = ssh.as_user("nobody-here")
+    assert (other.root, other.address.host_key) == (ssh.root, ssh.address.host_key)
+    with pytest.raises(ToolchainError, match="nobody-here"):
+        other.run(["true"])
 
 
 def test_much_goes_in_and_comes_out(ssh: SshTransport) -> None:

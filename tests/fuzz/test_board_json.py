@@ -31,7 +31,7 @@ from toolchain.boards.edge_rt.status import status
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.boards.provisioning.facts import parse_facts
 from toolchain.boards.ssh.listing import listed
-from toolchain.boards.transport import Completed, Process, RemoteFile
+from toolchain.boards.transport import Completed, Home, Process, RemoteFile, Transport
 from toolchain.bundles import read_bundle
 from toolchain.errors import ToolchainError
 from toolchain.measuring.bench import bench_bundle
@@ -59,6 +59,8 @@ class LyingBoard:
     """A way to a board that answers what a case wants, and keeps the names of the files it is given."""
 
     kind: Literal["local", "ssh"] = "local"
+    has_system = True
+    is_remote = False
 
     def __init__(self, runtime: Runtime) -> None:
         self.answers: dict[str, tuple[int, bytes]] = {}
@@ -93,6 +95,19 @@ class LyingBoard:
 
     def remove(self, remote: str) -> None:
         self._files = {name: file for name, file in self._files.items() if not name.startswith(remote)}
+
+    @contextmanager
+    def at_home(self) -> Iterator[Home]:
+        yield Home(self, ".")
+
+    def as_user(self, user: str) -> Transport:
+        raise NotImplementedError
+
+    def ssh_command(self, options: Sequence[str] = (), *, asks: bool = False) -> list[str]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
 
 
 def document(random: Random, honest: object) -> bytes:

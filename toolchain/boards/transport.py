@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal, Protocol
@@ -77,6 +78,14 @@ class Process(Protocol):
         """End the command and all its children: end of input first, then by force."""
 
 
+@dataclass(frozen=True)
+class Home:
+    """A way to a board that works before the board's folder is there, and that folder's path from it."""
+
+    transport: Transport
+    root: str
+
+
 class Transport(Protocol):
     """A way to one board.
 
@@ -88,10 +97,18 @@ class Transport(Protocol):
     Attributes
     ----------
     kind
-        What results say of it.
+        What results say of it; nothing is decided by it.
+    has_system
+        Whether the board has a system of its own, with a shell: it can be asked how it is, and provisioned.
+        Else each of its programs lies in its folder.
+    is_remote
+        Whether one logs in there: its loopback is reached through a tunnel alone, by `ssh_command`. Else it
+        shares this host's.
     """
 
     kind: Literal["local", "ssh"]
+    has_system: bool
+    is_remote: bool
 
     def run(self, argv: Sequence[str], input: bytes | None = None, timeout: float = 60.0) -> Completed:
         """Run a command to its end.
@@ -126,6 +143,44 @@ class Transport(Protocol):
 
     def remove(self, remote: str) -> None:
         """Remove a file or a folder with all it holds; neither need be there."""
+
+    def at_home(self) -> AbstractContextManager[Home]:
+        """Yield a way to where a login begins, for what is done before the board's folder is there.
+
+        On this host that is the board's folder itself.
+        """
+
+    def as_user(self, user: str) -> Transport:
+        """Return the way to the folder of the same name that another account of the board has.
+
+        Raises
+        ------
+        UsageError
+            The board is not remote.
+        """
+
+    def ssh_command(self, options: Sequence[str] = (), *, asks: bool = False) -> list[str]:
+        """Return a command line of the OpenSSH client that logs in on the board.
+
+        It accepts the pinned host key alone, and takes the way that the other methods take.
+
+        Parameters
+        ----------
+        options
+            More options of the client, such as what to forward.
+        asks
+            It may ask the user, for a passphrase say.
+
+        Raises
+        ------
+        UsageError
+            The board is not remote.
+        MissingError
+            No OpenSSH client is here.
+        """
+
+    def close(self) -> None:
+        """Let go of the connection, if there is one; a later call opens another."""
 
 
 def too_large(board: str, remote: str, most: int) -> CheckError:

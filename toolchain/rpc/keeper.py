@@ -18,7 +18,6 @@ from pydantic import ValidationError
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import ServerSaid
 from toolchain.boards.edge_rt.install import Installed, installed
-from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import DeadlineError, Process
 from toolchain.configuration.settings import settings
 from toolchain.errors import ToolchainError
@@ -191,15 +190,14 @@ class Keeper(threading.Thread):
         return True
 
     def _disconnect(self) -> None:
-        if isinstance(self.board.transport, SshTransport):
-            self.board.transport.close()
+        self.board.transport.close()
 
     def _attempt(self) -> ToolchainError:
         program = installed(self.board)
         for left in reversed(range(_PORTS)):
             try:
-                if isinstance(self.board.transport, SshTransport):
-                    return self._serve_through_tunnel(program, self.board.transport)
+                if self.board.transport.is_remote:
+                    return self._serve_through_tunnel(program)
                 port = free_port()
                 self.door.connect = partial(socket.create_connection, (HOST, port), _CONNECT_S)
                 return self._serve(program, self.door.port, port)
@@ -208,8 +206,8 @@ class Keeper(threading.Thread):
                     raise
         raise AssertionError
 
-    def _serve_through_tunnel(self, program: Installed, transport: SshTransport) -> ToolchainError:
-        tunnel = Tunnel(transport.address, self.door.port, self.log)
+    def _serve_through_tunnel(self, program: Installed) -> ToolchainError:
+        tunnel = Tunnel(self.board, self.door.port, self.log)
         tunnel.open(self._lost)
         try:
             self._tunnel = tunnel

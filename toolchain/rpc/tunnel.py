@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,12 +17,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from toolchain.boards.inventory.address import SshAddress
+from toolchain.boards.board import Board
 from toolchain.boards.local.process import kill_group
-from toolchain.boards.ssh.hostkeys import known_hosts
-from toolchain.boards.ssh.route import openssh_options
 from toolchain.boards.transport import LostError
-from toolchain.errors import MissingError, ToolchainError
+from toolchain.errors import ToolchainError
 from toolchain.processes.life import is_stopped
 from toolchain.rpc.control import short_path
 from toolchain.rpc.frames import HOST
@@ -63,6 +60,8 @@ class Tunnel:
 
     Parameters
     ----------
+    board
+        One that is remote.
     tracker
         The tracker's port on this host.
     log
@@ -76,10 +75,10 @@ class Tunnel:
         The tracker's on the board.
     """
 
-    def __init__(self, address: SshAddress, tracker: int, log: Path) -> None:
+    def __init__(self, board: Board, tracker: int, log: Path) -> None:
         self.board_port = free_port()  # a board may share this host's loopback
         self.tracker_port = 0
-        self._address = address
+        self._board = board
         self._tracker = tracker
         self._log = log
         self._said = ""
@@ -109,12 +108,12 @@ class Tunnel:
             start_new_session=True,  # Ctrl-C is not for it; nor is there a terminal to ask at
         )
         self._reader = threading.Thread(
-            target=self._listen, args=(lost,), name=f"tunnel of {self._address.label}", daemon=True
+            target=self._listen, args=(lost,), name=f"tunnel of board {self._board.name}", daemon=True
         )
         self._reader.start()
         if not self._settled.wait(_OPEN_S):
             self.close()
-            raise LostError(f"{self._address.label}: no tunnel within {_OPEN_S:g} s", f"see {self._log}")
+            raise LostError(f"board {self._board.name}: no tunnel within {_OPEN_S:g} s", f"see {self._log}")
         if not self.tracker_port:
             self.close()
             raise self._failure()
@@ -131,7 +130,7 @@ class Tunnel:
     def silent(self) -> str | None:
         """Return what is wrong with a client that does nothing at all; it can't say so itself."""
         if is_stopped(self._client.pid):
-            return f"{self._address.label}: the tunnel is stopped: process {self._client.pid} (ssh)"
+            return f"board {self._board.name}: the tunnel is stopped: process {self._client.pid} (ssh)"
         return None
 
     def close(self) -> None:
@@ -152,16 +151,12 @@ class Tunnel:
         return f"{self._log.stem}.sock"
 
     def _command(self) -> list[str]:
-        if shutil.which("ssh") is None:
-            raise MissingError(
-                "no `ssh` on this machine: it reaches the boards", "apt-get install openssh-client"
-            )
-        words = ["ssh", "-N"]
+        words = ["-N"]
         words += ["-L", f"./{self._socket}:{HOST}:{self.board_port}"]
         words += ["-R", f"{HOST}:0:{HOST}:{self._tracker}"]
         for key, value in _OPTIONS.items():
             words += ["-o", f"{key}={value}"]
-        return [*words, *openssh_options(self._address, known_hosts(self._address)), "--", self._address.host]
+        return self._board.transport.ssh_command(words)
 
     def _listen(self, lost: Callable[[ToolchainError], object]) -> None:
         assert self._client.stderr is not None  # noqa: S101 - PIPE above
@@ -183,7 +178,7 @@ class Tunnel:
 
     def _failure(self) -> ToolchainError:
         said = self._said or f"exit code {self._client.returncode}"
-        message = f"{self._address.label}: the tunnel has ended: {said}"
+        message = f"board {self._board.name}: the tunnel has ended: {said}"
         if _PORT_TAKEN.search(said):
             return PortTakenError(message, f"see {self._log}")
         return LostError(message, f"see {self._log}")

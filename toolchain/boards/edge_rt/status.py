@@ -14,8 +14,6 @@ from toolchain.answers import formed
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import Provenance, State, text_of
 from toolchain.boards.edge_rt.install import command
-from toolchain.boards.local.transport import LocalTransport
-from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import Transport
 from toolchain.errors import ToolchainError
 from toolchain.foreign import printable
@@ -125,16 +123,10 @@ def status(board: Board) -> Status:
 
 def _said(board: Board) -> State:
     transport = board.transport
-    if isinstance(transport, LocalTransport) and transport.emulator:
-        return _program_said(transport)  # it has no system of its own
-    if isinstance(transport, SshTransport):
-        home = SshTransport(transport.address, ".")
-        try:
-            completed = home.run(["sh", "-c", _SCRIPT, "sh", transport.root], timeout=_SECONDS)
-        finally:
-            home.close()
-    else:
-        completed = transport.run(["sh", "-c", _SCRIPT, "sh", "."], timeout=_SECONDS)
+    if not transport.has_system:
+        return _program_said(transport)
+    with transport.at_home() as home:
+        completed = home.transport.run(["sh", "-c", _SCRIPT, "sh", home.root], timeout=_SECONDS)
     lines = text_of(completed, board.name, _WHAT).splitlines()
     values: dict[str, list[str]] = {}
     for key, _, value in (line.partition("=") for line in lines):

@@ -6,8 +6,8 @@ import errno
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Literal
 
@@ -17,7 +17,9 @@ from toolchain.boards.transport import (
     MOST_FILE,
     Completed,
     DeadlineError,
+    Home,
     RemoteFile,
+    Transport,
     checked_path,
     too_large,
 )
@@ -41,10 +43,12 @@ class LocalTransport:
     """
 
     kind: Literal["local", "ssh"] = "local"
+    is_remote = False
 
     def __init__(self, root: Path, emulator: Sequence[str] = ()) -> None:
         self.root = root
         self.emulator = tuple(emulator)
+        self.has_system = not emulator
 
     def run(self, argv: Sequence[str], input: bytes | None = None, timeout: float = 60.0) -> Completed:
         """Run a command to its end; see `Transport.run`."""
@@ -131,6 +135,28 @@ class LocalTransport:
             pass  # someone else removed it at the same time: what was wanted
         except OSError as error:
             raise ToolchainError(f"cannot remove {path}: {error.strerror}") from error
+
+    @contextmanager
+    def at_home(self) -> Iterator[Home]:
+        """Yield this way; see `Transport.at_home`."""
+        yield Home(self, ".")
+
+    def as_user(self, user: str) -> Transport:
+        """Refuse: there is no login."""
+        raise self._no_login(f"account {user}")
+
+    def ssh_command(self, options: Sequence[str] = (), *, asks: bool = False) -> list[str]:  # noqa: ARG002
+        """Refuse: there is no login."""
+        raise self._no_login("ssh")
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def _no_login(self, what: str) -> UsageError:
+        return UsageError(
+            f"{what}: the board is the folder {self.root} of this host, without a login",
+            "`toolchain board exec BOARD -- COMMAND` runs a command there",
+        )
 
     def _started(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         try:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.transport import DeadlineError, Transport, checked_path
 
 _CHUNK = 1 << 16
@@ -86,8 +85,8 @@ def run_live(
 
 def _without_input(transport: Transport, argv: Sequence[str]) -> list[str]:
     """Return the command with an input that has ended: that of a spawned one stays open."""
-    if isinstance(transport, LocalTransport) and transport.emulator:
-        return list(argv)  # there is no shell on such a board
+    if not transport.has_system:
+        return list(argv)  # there is no shell
     if "/" in argv[0]:
         checked_path(argv[0])
     return ["sh", "-c", 'exec "$@" </dev/null', "sh", *argv]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from toolchain.boards.board import Board
-from toolchain.boards.provisioning.facts import Facts, Home
+from toolchain.boards.provisioning.facts import Facts
 from toolchain.boards.provisioning.steps import Put, Remove, Run, Step
-from toolchain.boards.transport import Transport
+from toolchain.boards.transport import Home, Transport
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.foreign import last_line
 

@@ -15,7 +15,7 @@ from toolchain.answers import Answer, Word, formed, lie, problem, shown
 from toolchain.architectures.table import LINUX
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import text_of
-from toolchain.boards.transport import RemoteFile, Transport
+from toolchain.boards.transport import Home, RemoteFile
 from toolchain.errors import ToolchainError
 from toolchain.foreign import last_line
 
@@ -57,14 +57,6 @@ class Record(BaseModel):
 
     schema_version: Literal[1] = 1
     governors: dict[Word, Word] = {}  # of each policy's folder, the governor before ours
-
-
-@dataclass(frozen=True)
-class Home:
-    """A way to a board that works before the installation's folder is there, and that folder from it."""
-
-    transport: Transport
-    root: str
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import answering
-from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.provisioning.apply import Root, apply_steps, become_root, can_become_root
 from toolchain.boards.provisioning.checks import (
     account_is_ours,
@@ -21,7 +20,7 @@ from toolchain.boards.provisioning.checks import (
     check_root_wishes,
     check_wish,
 )
-from toolchain.boards.provisioning.facts import Facts, Home, read_facts
+from toolchain.boards.provisioning.facts import Facts, read_facts
 from toolchain.boards.provisioning.parcels import parcels_for
 from toolchain.boards.provisioning.steps import (
     Step,
@@ -33,7 +32,7 @@ from toolchain.boards.provisioning.steps import (
     install_steps,
     removal_steps,
 )
-from toolchain.boards.ssh.transport import SshTransport
+from toolchain.boards.transport import Home, Transport
 from toolchain.errors import ToolchainError, UsageError
 
 
@@ -202,30 +201,22 @@ def unprovision(board: Board, account: str | None = None, how: How = AT_ONCE) ->
 
 @contextmanager
 def _home(board: Board) -> Iterator[Home]:
-    transport = board.transport
-    if isinstance(transport, SshTransport):
-        home = SshTransport(transport.address, ".")
-        try:
-            yield Home(home, transport.root)
-        finally:
-            home.close()
-        return
-    if isinstance(transport, LocalTransport) and transport.emulator:
+    if not board.transport.has_system:
         raise UsageError(
             f"board {board.name} is a process of this host: it came with its edge-rt, "
             "and has no system that could be provisioned",
             "boards over SSH and emulated boards of kind container can be",
         )
-    yield Home(transport, ".")
+    with board.transport.at_home() as home:
+        yield home
 
 
-def _as_user(board: Board, user: str) -> SshTransport:
-    transport = board.transport
-    if not isinstance(transport, SshTransport):
+def _as_user(board: Board, user: str) -> Transport:
+    if not board.transport.is_remote:
         raise UsageError(
             f"--account {user}: board {board.name} is reached without a login", "leave the option out"
         )
-    return SshTransport(replace(transport.address, user=user), transport.root)
+    return board.transport.as_user(user)
 
 
 def _root(board: Board, home: Home, facts: Facts, steps: list[Step], how: How) -> Root | None:

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
 from toolchain.boards.inventory.address import SshAddress
 from toolchain.boards.output.kept import MOST_OUTPUT, Kept
 from toolchain.boards.ssh import scripts
+from toolchain.boards.ssh.hostkeys import known_hosts
 from toolchain.boards.ssh.listing import MOST_LISTING, listed
 from toolchain.boards.transport import (
     MOST_FILE,
     Completed,
     DeadlineError,
+    Home,
     LostError,
     Process,
     RemoteFile,
     checked_path,
     too_large,
 )
-from toolchain.errors import ToolchainError, UsageError
+from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.files import atomic
 
 if TYPE_CHECKING:
@@ -57,6 +61,8 @@ class SshTransport:
     """
 
     kind: Literal["local", "ssh"] = "ssh"
+    has_system = True
+    is_remote = True
 
     def __init__(self, address: SshAddress, root: str) -> None:
         self.address = address
@@ -152,6 +158,28 @@ class SshTransport:
     def remove(self, remote: str) -> None:
         """Remove a file or folder; neither need be there."""
         self._small(scripts.REMOVE, remote, "cannot remove")
+
+    @contextmanager
+    def at_home(self) -> Iterator[Home]:
+        """Yield a connection of its own to the login's home; see `Transport.at_home`."""
+        with contextlib.closing(SshTransport(self.address, ".")) as home:
+            yield Home(home, self.root)
+
+    def as_user(self, user: str) -> SshTransport:
+        """Return the way to another account's folder of the same name."""
+        return SshTransport(replace(self.address, user=user), self.root)
+
+    def ssh_command(self, options: Sequence[str] = (), *, asks: bool = False) -> list[str]:
+        """Return the OpenSSH client's command line; see `Transport.ssh_command`."""
+        from toolchain.boards.ssh.route import openssh_options
+
+        client = shutil.which("ssh")
+        if client is None:
+            raise MissingError(
+                "no `ssh` on this machine: it reaches the boards", "apt-get install openssh-client"
+            )
+        way = openssh_options(self.address, known_hosts(self.address), asks=asks)
+        return [client, *options, *way, "--", self.address.host]
 
     def _small(self, script: str, remote: str, what: str) -> bytes:
         with self._script(script, str(checked_path(remote))) as running:
