@@ -12,7 +12,7 @@ from toolchain.configuration.settings import configuration
 
 
 def test_the_pins_are_those_of_the_project() -> None:
-    checks = {check.name: check for check in doctor._pinned()}
+    checks = {check.name: check for check in doctor._check_pins()}
     assert checks["apache-tvm"].found == metadata.version("apache-tvm")
     assert {"apache-tvm", "apache-tvm-ffi", "ziglang"} <= set(checks)
     assert all(check.state == "ok" for check in checks.values())
@@ -20,7 +20,7 @@ def test_the_pins_are_those_of_the_project() -> None:
 
 def test_another_version_than_the_pinned_one_is_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_pins", lambda: {"apache-tvm-ffi": "0.1.15", "no-such-package": "1"})
-    pair, absent = doctor._pinned()
+    pair, absent = doctor._check_pins()
     assert pair.state == absent.state == "missing"
     assert "apache-tvm-ffi==0.1.15" in pair.hint
     assert absent.found == "not installed"
@@ -35,19 +35,19 @@ def test_another_version_than_the_pinned_one_is_called_missing(monkeypatch: pyte
     ],
 )
 def test_a_library_that_crashes_does_not_take_the_doctor_along(program: str, said: str) -> None:
-    check = doctor._probe("library", program, "reinstall it", lambda text: text == "good")
+    check = doctor._check_in_a_process("library", program, "reinstall it", lambda text: text == "good")
     assert check.state == "missing" and said in check.found and check.hint == "reinstall it"
 
 
 def test_one_that_hangs_does_not_either(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "PROBE_SECONDS", 0.2)
-    check = doctor._probe("library", "import time; time.sleep(60)", "reinstall it")
+    check = doctor._check_in_a_process("library", "import time; time.sleep(60)", "reinstall it")
     assert check.state == "missing" and "did not answer" in check.found
 
 
 def test_a_tool_that_is_not_there_is_as_bad_as_the_caller_says() -> None:
-    assert doctor._tool("qemu", ["no-such-tool"], "optional", "get it").state == "optional"
-    broken = doctor._tool("tool", ["false"], "missing", "get it")
+    assert doctor._check_tool("qemu", ["no-such-tool"], "optional", "get it").state == "optional"
+    broken = doctor._check_tool("tool", ["false"], "missing", "get it")
     assert broken.state == "missing" and "ended with 1" in broken.found
 
 
@@ -56,7 +56,7 @@ def test_a_folder_that_cannot_be_written_names_its_key(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(tmp_path / "file" / "data"))
-    checks = {check.name: check for check in doctor._folders()}
+    checks = {check.name: check for check in doctor._check_folders()}
     assert checks["data_dir"].state == "missing" and "TOOLCHAIN_DATA_DIR" in checks["data_dir"].hint
     assert checks["state_dir"].state == "ok"
 

@@ -95,14 +95,14 @@ def run_demo(
     model = load_model(source, options)
     sample = read_inputs(inputs, model.inputs) if inputs else None
     build_options = BuildOptions(sample=sample)
-    board = find_board(board_name) if board_name else _demo_board(note)
+    board = find_board(board_name) if board_name else _start_board(note)
     trials: list[dict[str, Any]] = []
     with user_store() as store:
         if board.name == LOCAL and not board_name:
             built = build(model, find_target(CLASS), store, out, build_options)
             note(f"built and checked {built.library} for {CLASS}, which this machine cannot run")
         note(f"tuning for {board.name}")
-        tuned = tune(model, [board], store, tuning, _recording(trials, listener))
+        tuned = tune(model, [board], store, tuning, _record_trials(trials, listener))
         note(f"building for {board.name}")
         built = build(model, find_target(board.name), store, out, build_options)
     bundle = read_bundle(built.bundle)
@@ -113,7 +113,7 @@ def run_demo(
     timed = bench_bundle(bundle, board, time_s=BENCH_S, profile=True, wait=WAIT_S)
     report = out.absolute() / f"{model.name}-{board.name}.html"
     result = DemoResult(board, model, tuned, built, verified, timed, report)
-    write_demo_report(report, _report(result, trials))
+    write_demo_report(report, _describe(result, trials))
     return result
 
 
@@ -122,8 +122,8 @@ def demo_options(trials: int = TRIALS) -> TuneOptions:
     return TuneOptions(trials=trials, heaviest=HEAVIEST, repeat=2)
 
 
-def _demo_board(note: Note) -> Board:
-    """Return the emulated board, by SSH to a container, else as a process; or `local`."""
+def _start_board(note: Note) -> Board:
+    """Start an emulated board, unless it runs: a container with SSH, else a process; else return `local`."""
     name = emulated.default_name(CLASS)
     if name in emulated.names() and emulated.condition(name) == "ready":
         note(f"board {name}: it is there already")
@@ -139,7 +139,9 @@ def _demo_board(note: Note) -> Board:
     return find_board(LOCAL)
 
 
-def _recording(trials: list[dict[str, Any]], listener: Listener) -> Listener:
+def _record_trials(trials: list[dict[str, Any]], listener: Listener) -> Listener:
+    """Return a listener that adds each measured candidate to `trials` and tells `listener` the rest too."""
+
     def record(event: Event) -> None:
         if isinstance(event, Trial) and event.stage == "search":
             trials.append(
@@ -150,7 +152,7 @@ def _recording(trials: list[dict[str, Any]], listener: Listener) -> Listener:
     return record
 
 
-def _report(result: DemoResult, trials: list[dict[str, Any]]) -> DemoReport:
+def _describe(result: DemoResult, trials: list[dict[str, Any]]) -> DemoReport:
     bundle = read_bundle(result.built.bundle).manifest
     return DemoReport(
         board=result.board.name,

@@ -64,7 +64,7 @@ def settings_with_origins(configuration: Configuration) -> list[dict[str, str]]:
     return [{"key": k, "value": v, "origin": configuration.origins[k]} for k, v in shown.items()]
 
 
-def _python() -> Iterator[Check]:
+def _check_python() -> Iterator[Check]:
     found = f"{sys.version.split()[0]} ({sys.executable})"
     enough = sys.version_info >= OLDEST_PYTHON
     yield Check("python", "ok" if enough else "missing", found, "install Python 3.11 or newer")
@@ -76,7 +76,7 @@ def _pins() -> dict[str, str]:
     return dict(line.split("==", 1) for line in wanted if "==" in line and ";" not in line)
 
 
-def _pinned() -> Iterator[Check]:
+def _check_pins() -> Iterator[Check]:
     for package, version in _pins().items():
         try:
             found = metadata.version(package)
@@ -90,7 +90,7 @@ def _pinned() -> Iterator[Check]:
         )
 
 
-def _probe(name: str, program: str, hint: str, expected: Callable[[str], bool] = bool) -> Check:
+def _check_in_a_process(name: str, program: str, hint: str, expected: Callable[[str], bool] = bool) -> Check:
     """Run `program` in a Python of its own: a broken pair of libraries may end it by a signal."""
     try:
         done = subprocess.run(
@@ -111,21 +111,21 @@ def _probe(name: str, program: str, hint: str, expected: Callable[[str], bool] =
     return Check(name, "missing", lines[-1][:200], hint)
 
 
-def _libraries() -> Iterator[Check]:
+def _check_libraries() -> Iterator[Check]:
     reinstall = "make venv, or pip install --force-reinstall edge-toolchain"
-    yield _probe(
+    yield _check_in_a_process(
         "tvm loads",
         "import tvm, tvm_ffi; print('tvm', tvm.__version__, 'tvm_ffi', tvm_ffi.__version__)",
         reinstall,
     )
-    yield _probe(
+    yield _check_in_a_process(
         "onnxruntime",
         "from toolchain.imports.onnxruntime_import import onnxruntime as o; "
         "print(o.__version__, *o.get_available_providers())",
         reinstall,
         lambda providers: "CPUExecutionProvider" in providers,
     )
-    yield _probe(
+    yield _check_in_a_process(
         "cost model",
         "from toolchain.tvm_compat import train_cost_model as t; print(f'correlation {t():.2f}')",
         "pip install xgboost-cpu in the version of requirements.lock; tuning needs it",
@@ -140,7 +140,7 @@ def _version_of(argv: list[str]) -> str:
     return done.stdout.split("\n")[0].strip()
 
 
-def _tool(name: str, argv: list[str], missing: State, hint: str) -> Check:
+def _check_tool(name: str, argv: list[str], missing: State, hint: str) -> Check:
     program = shutil.which(
         argv[0], path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     )
@@ -152,23 +152,23 @@ def _tool(name: str, argv: list[str], missing: State, hint: str) -> Check:
         return Check(name, missing, str(error), hint)
 
 
-def _compilers() -> Iterator[Check]:
+def _check_compilers() -> Iterator[Check]:
     try:
         zig = str(zig_program())
     except ToolchainError as error:
         yield Check("zig", "missing", error.message, error.hint)
     else:
-        yield _tool("zig", [zig, "version"], "missing", "pip install --force-reinstall ziglang")
+        yield _check_tool("zig", [zig, "version"], "missing", "pip install --force-reinstall ziglang")
     for name in ("cmake", "ninja"):
-        yield _tool(name, [name, "--version"], "missing", f"pip install {name}")
+        yield _check_tool(name, [name, "--version"], "missing", f"pip install {name}")
     hint = "for `--linker gcc` only: apt-get install gcc-aarch64-linux-gnu"
-    yield _tool("aarch64 gcc", ["aarch64-linux-gnu-gcc", "--version"], "note", hint)
+    yield _check_tool("aarch64 gcc", ["aarch64-linux-gnu-gcc", "--version"], "note", hint)
 
 
-def _emulator() -> Iterator[Check]:
+def _check_emulator() -> Iterator[Check]:
     for arch, mode in user_modes().items():
         purpose = f"for emulated {arch} boards: apt-get install"
-        yield _tool(
+        yield _check_tool(
             f"qemu for {arch}",
             [mode.program, "--version"],
             "optional",
@@ -183,7 +183,7 @@ def _emulator() -> Iterator[Check]:
         )
 
 
-def _folders() -> Iterator[Check]:
+def _check_folders() -> Iterator[Check]:
     for key, folder in (("cache_dir", cache_dir()), ("data_dir", data_dir()), ("state_dir", state_dir())):
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -199,7 +199,7 @@ def _folders() -> Iterator[Check]:
         yield Check(key, "ok" if enough else "note", f"{folder}, {free} MiB free", hint)
 
 
-def _noise() -> Iterator[Check]:
+def _check_noise() -> Iterator[Check]:
     file = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     governor = file.read_text().strip() if file.exists() else "not shown by this machine"
     calm = governor == "performance"
@@ -211,15 +211,15 @@ def _noise() -> Iterator[Check]:
     yield Check("load", "note" if busy else "ok", found, "this machine is busy: latencies will be too high")
 
 
-def _containers() -> Iterator[Check]:
+def _check_containers() -> Iterator[Check]:
     hint = "for emulated boards in containers: make deps"
     try:
         with connect() as engine:
             yield Check("docker", "ok", f"{engine.version} at {engine.where}")
-            yield from _images(engine)
+            yield from _check_images(engine)
     except ToolchainError as error:
         yield Check("docker", "optional", error.message, error.hint)
-    yield _tool("mmdebstrap", ["mmdebstrap", "--version"], "optional", hint)
+    yield _check_tool("mmdebstrap", ["mmdebstrap", "--version"], "optional", hint)
     for name in (row.qemu.name for row in LINUX.values() if row.qemu):
         flags = _registered_flags(name)
         # F: found from inside a container; C: sudo works there.
@@ -228,7 +228,7 @@ def _containers() -> Iterator[Check]:
         yield Check(f"{name} programs", "ok" if good else "optional", found, hint)
 
 
-def _images(engine: Engine) -> Iterator[Check]:
+def _check_images(engine: Engine) -> Iterator[Check]:
     """Yield one line for each state that images are in."""
     found: dict[str, list[str]] = {}
     try:
@@ -256,4 +256,13 @@ def _registered_flags(name: str) -> str | None:
     return None
 
 
-_LOOKS = (_python, _pinned, _libraries, _compilers, _emulator, _folders, _noise, _containers)
+_LOOKS = (
+    _check_python,
+    _check_pins,
+    _check_libraries,
+    _check_compilers,
+    _check_emulator,
+    _check_folders,
+    _check_noise,
+    _check_containers,
+)

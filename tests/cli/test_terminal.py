@@ -230,7 +230,7 @@ def screen() -> Iterator[Screen]:
         patch.setattr(sys, "stderr", found.stream)
         patch.setenv("TERM", "xterm-256color")
         patch.setenv("COLUMNS", "200")
-        with terminal.escaped_streams():
+        with terminal.escape_streams():
             yield found
     found.stream.close()
     os.close(found.reading)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from toolchain.models.preparing.shapes import dimensions, inferred
+from toolchain.models.preparing.shapes import dimensions, infer_shapes
 from toolchain.models.zoo.graph import GraphBuilder, Window
 
 
@@ -33,7 +33,7 @@ def test_shapes_are_those_of_onnx(data: st.DataObject, axes: int) -> None:
     y = net.concat("concat", x, net.add("add", x, x), net.relu("relu", x))
     net.dense("dense", net.flatten("flat", y), 5)
     ends.append(net.global_average_pool("global", y))
-    graph = inferred(net.finish(net.dense("logits", net.flatten("flatten", ends[-1]), 3)), "drawn").graph
+    graph = infer_shapes(net.finish(net.dense("logits", net.flatten("flatten", ends[-1]), 3)), "drawn").graph
     known = {value.name: dimensions(value) for value in (*graph.value_info, *graph.output)}
     assert len(known) == len(graph.node)
     for name, shape in known.items():

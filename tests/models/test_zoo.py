@@ -16,7 +16,7 @@ from toolchain.models.inspect import inspect_model
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.preparing.shapes import dimensions, inferred
+from toolchain.models.preparing.shapes import dimensions, infer_shapes
 from toolchain.models.reading.source import read_source
 from toolchain.models.zoo import ZOO
 from toolchain.models.zoo.graph import GraphBuilder
@@ -77,7 +77,7 @@ class Weightless(GraphBuilder):
 def outline(name: str) -> onnx.ModelProto:
     """Return a network without its large weights, with all shapes."""
     net = Weightless(name, ZOO[name].shape, seed=0)
-    return inferred(net.finish(ZOO[name].define(net)), name)
+    return infer_shapes(net.finish(ZOO[name].define(net)), name)
 
 
 @pytest.mark.parametrize("name", ZOO)

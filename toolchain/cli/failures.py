@@ -40,8 +40,8 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it: it stays so
             signal.signal(number, _leave)
     as_json = "--json" in arguments
-    with terminal.escaped_streams():
-        with output.stdout_for_the_document() if as_json else nullcontext():
+    with terminal.escape_streams():
+        with output.keep_stdout_for_the_document() if as_json else nullcontext():
             try:
                 code = _run(command, arguments, as_json)
             except SystemExit as leaving:  # a signal; or click, where nobody reads any more
@@ -87,14 +87,14 @@ def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int
         return _report(as_json, 1, what, "use a smaller --batch or --shape, or a smaller network")
     except OSError as error:
         if error.errno not in _THIS_MACHINE:
-            return _bug(as_json, arguments, error)
+            return _report_bug(as_json, arguments, error)
         where = f"{error.filename}: " if error.filename is not None else ""
         return _report(as_json, 1, f"{where}{error.strerror}", _THIS_MACHINE[error.errno])
     except Exception as error:
-        return _bug(as_json, arguments, error)
+        return _report_bug(as_json, arguments, error)
 
 
-def _bug(as_json: bool, arguments: Sequence[str], error: Exception) -> int:
+def _report_bug(as_json: bool, arguments: Sequence[str], error: Exception) -> int:
     if _verbose(arguments):
         traceback.print_exc()
     what = f"{type(error).__name__}: {error}".partition("\n")[0]

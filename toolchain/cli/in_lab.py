@@ -1,15 +1,18 @@
-"""Whether boards are in the running lab, for commands that tell of boards."""
+"""What the running lab says of boards: in it or not, free or leased."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 
-def lab_places() -> Callable[[str], dict[str, str | None]]:
-    """Ask the running lab, if there is one; return what says of each board where it is.
+def ask_lab() -> Callable[[str], dict[str, str | None]]:
+    """Ask the running lab, if there is one, for its boards.
 
-    `lab` is `no`, or in the lab `starting`, `away`, `free` or `leased` (to `lab_user`), or `unknown` where
-    the lab does not answer.
+    Returns
+    -------
+    function
+        From a board's name to `lab` and `lab_user`. `lab` is `no` for a board that is not in the lab; else
+        `starting`, `away`, `free` or `leased` (by `lab_user`); `unknown` where the lab does not answer.
     """
     from toolchain.errors import ToolchainError
     from toolchain.rpc import lab
@@ -21,10 +24,10 @@ def lab_places() -> Callable[[str], dict[str, str | None]]:
     states = {name: board.state for name, board in found.boards.items()} if found else {}
     users = {str(lease["board"]): str(lease["user"]) for lease in found.leases} if found else {}
 
-    def place(name: str) -> dict[str, str | None]:
+    def state_of(name: str) -> dict[str, str | None]:
         state = states.get(name, "no")
         if state == "serving":
             state = "leased" if name in users else "free"
         return {"lab": state, "lab_user": users.get(name)}
 
-    return place
+    return state_of

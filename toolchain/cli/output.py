@@ -59,19 +59,19 @@ def wants_json() -> bool:
     return bool(click.get_current_context().meta.get(_JSON))
 
 
-def emit(document: Any, human: Callable[[], None]) -> None:
-    """Print `document` as JSON if `--json` was given, else call `human`."""
+def emit(document: Any, tell: Callable[[], None]) -> None:
+    """Print `document` as JSON if `--json` was given, else call `tell`."""
     if wants_json():
         print_json(document)
     else:
-        human()
+        tell()
 
 
 _document_stream: TextIO | None = None
 
 
 @contextmanager
-def stdout_for_the_document() -> Iterator[None]:
+def keep_stdout_for_the_document() -> Iterator[None]:
     """Keep file descriptor 1 for `print_json` alone: whatever else is printed there goes to stderr.
 
     Libraries and child processes print where they like; with `--json` stdout must hold one document.

@@ -130,7 +130,7 @@ def forget(stream: TextIO) -> None:
 
 
 @contextmanager
-def escaped_streams() -> Iterator[None]:
+def escape_streams() -> Iterator[None]:
     """Let all that is printed until the end of the block be escaped; streams that are closed are known."""
     _open_what_is_closed()
     kept = sys.stdout, sys.stderr

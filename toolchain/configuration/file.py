@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from toolchain.errors import UsageError
-from toolchain.files.ownership import foreign_hand
+from toolchain.files.ownership import other_writer
 
 FILE_NAME = "toolchain.toml"
 FILE_VARIABLE = "TOOLCHAIN_CONFIG"
@@ -42,7 +42,7 @@ def find_file(start: Path, environment: Mapping[str, str]) -> Path | None:
 
 def _obeyed(file: Path) -> Path:
     try:
-        problem = foreign_hand(file)
+        problem = other_writer(file)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}", f"look at {file}") from error
     if problem is not None:

@@ -40,7 +40,7 @@ class _Table(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _can_be_handed_to_a_program(cls, value: Any) -> Any:
+    def _refuse_nul(cls, value: Any) -> Any:
         if "\0" in str(value):  # TOML can write it; no name of a file and no argument may hold it
             raise ValueError("it holds a NUL")
         return value

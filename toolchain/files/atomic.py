@@ -28,7 +28,7 @@ _WAYS_OUT = {
 }
 
 
-def private_folder(path: Path) -> Path:
+def make_private_folder(path: Path) -> Path:
     """Make a folder that nobody else may enter, whatever the umask, and return it.
 
     Folders on the way that are not there are made so as well; the others stay as they are.

@@ -13,8 +13,8 @@ import stat
 from pathlib import Path
 
 
-def foreign_hand(file: Path) -> str | None:
-    """Return who else could have written a file or the link that it is, or put it there; None: nobody.
+def other_writer(file: Path) -> str | None:
+    """Say which other user could have written a file, or a link to it, or put it there; None: nobody could.
 
     Raises
     ------

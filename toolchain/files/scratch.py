@@ -36,9 +36,9 @@ def scratch_folder() -> Iterator[Path]:
     handle = -1
     try:
         try:
-            with _ours() as above:
+            with _own_folder() as above:
                 folder = Path(tempfile.mkdtemp(dir=above))
-                handle = _locked(folder, fcntl.LOCK_EX)
+                handle = _lock(folder, fcntl.LOCK_EX)
             yield folder
         except OSError as error:
             if error.errno in _REFUSALS and _is_about(folder, error):
@@ -56,8 +56,8 @@ def scratch_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _ours() -> Iterator[Path]:
-    """Yield the folder of all of ours, swept, and held so that nobody else sweeps meanwhile."""
+def _own_folder() -> Iterator[Path]:
+    """Yield this user's folder of scratch folders, swept and locked: nobody else sweeps meanwhile."""
     try:
         temporary = Path(tempfile.gettempdir())
     except FileNotFoundError as error:
@@ -72,7 +72,7 @@ def _ours() -> Iterator[Path]:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         yield temporary  # somebody else took the name: then there is nothing to sweep
         return
-    handle = _locked(above, fcntl.LOCK_EX)
+    handle = _lock(above, fcntl.LOCK_EX)
     try:
         for left in above.iterdir():
             _remove_if_left(left)
@@ -81,8 +81,8 @@ def _ours() -> Iterator[Path]:
         os.close(handle)
 
 
-def _locked(folder: Path, how: int) -> int:
-    """Return a handle of a folder that holds its lock; it ends with the handle, or with its process."""
+def _lock(folder: Path, how: int) -> int:
+    """Lock a folder and return the handle that holds the lock; it ends with the handle or its process."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, how)
@@ -94,7 +94,7 @@ def _locked(folder: Path, how: int) -> int:
 
 def _remove_if_left(folder: Path) -> None:
     try:
-        handle = _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        handle = _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:  # its process lives; or it went meanwhile
         return
     shutil.rmtree(folder, ignore_errors=True)

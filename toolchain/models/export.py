@@ -16,7 +16,7 @@ from toolchain.models.importing.importer import check_valid
 from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.cutting import with_output_types
 from toolchain.models.preparing.freeze import Array
-from toolchain.models.preparing.prepare import prepared
+from toolchain.models.preparing.prepare import prepare
 from toolchain.models.reading.source import read_source
 
 
@@ -36,7 +36,7 @@ def export_model(source: str, options: ModelOptions, path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"-o {path} is a folder", f"name a file in it: -o {path}/model.onnx")
     found = read_source(source, options)
-    _, model, frozen = prepared(found, options)
+    _, model, frozen = prepare(found, options)
     check_valid(model, found.origin)
     with_output_types(model, fold(model, found.origin, frozen).model)
     _store(model.graph, frozen)

@@ -1,4 +1,4 @@
-"""How to make an ONNX file of another framework's: one sentence for each kind."""
+"""Files of other frameworks: for each kind, the command that makes an ONNX file of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FOREIGN = {
 """By ending: what such a file is, and what makes an ONNX file of it."""
 
 
-def foreign(path: Path) -> UsageError:
+def export_first(path: Path) -> UsageError:
     """Return the error that says what `path` is and how to make an ONNX file of it."""
     what, how = FOREIGN[path.suffix]
     out = path.with_suffix(".onnx").name

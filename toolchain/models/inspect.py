@@ -13,7 +13,7 @@ from toolchain.models.folding.fold import fold
 from toolchain.models.folding.result import Folded
 from toolchain.models.importing.importer import CONTROL, unsupported_operators
 from toolchain.models.options import ModelOptions
-from toolchain.models.preparing.prepare import prepared
+from toolchain.models.preparing.prepare import prepare
 from toolchain.models.preparing.refusing import inputs_to_freeze, ways_to_cut
 from toolchain.models.preparing.shapes import dimensions, dtype_of
 from toolchain.models.reading.source import read_source
@@ -39,7 +39,7 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
         The source cannot be read, or the options contradict it.
     """
     found = read_source(source, options)
-    _, model, frozen = prepared(found, options, partly=True)
+    _, model, frozen = prepare(found, options, partly=True)
     folded = fold(model, found.origin, frozen, strict=False)
     macs = count_macs(folded.model)
     inputs = input_values(folded.model.graph)

@@ -21,9 +21,9 @@ from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.cutting import with_output_types
 from toolchain.models.preparing.empty import check_not_empty
 from toolchain.models.preparing.freeze import Array
-from toolchain.models.preparing.prepare import prepared
+from toolchain.models.preparing.prepare import prepare
 from toolchain.models.preparing.refusing import check_compiles
-from toolchain.models.preparing.shapes import inferred
+from toolchain.models.preparing.shapes import infer_shapes
 from toolchain.models.reading.source import read_source
 from toolchain.models.rewrites import rewrite
 from toolchain.models.spec import TensorSpec, check_types
@@ -81,16 +81,16 @@ def load_model(source: str, options: ModelOptions) -> Model:
         Nothing of this name, an unreadable or invalid file, an open shape, an unsupported operator.
     """
     found = read_source(source, options)
-    source_graph, static, frozen = prepared(found, options)
+    source_graph, static, frozen = prepare(found, options)
     check_valid(static, found.origin)
     folded = rewrite(fold(static, found.origin, frozen), found.origin)
     check_compiles(folded, static, found.origin)
-    graph = inferred(folded.model, found.origin)
+    graph = infer_shapes(folded.model, found.origin)
     check_not_empty(graph, found.origin)
     inputs = input_specs(graph)
     check_types(inputs, found.origin)
     full = as_float32(graph)
-    module = import_module(graph if full is graph else inferred(full, found.origin), found.origin)
+    module = import_module(graph if full is graph else infer_shapes(full, found.origin), found.origin)
     outputs = output_specs(graph, module, found.origin)
     check_types(outputs, found.origin)
     if options.dtype == "float16":

@@ -1,1 +1,1 @@
-"""Processes of ours: given up, told apart, not interrupted."""
+"""Processes: workers that can be killed, identities, signals that are put off."""

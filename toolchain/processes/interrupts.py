@@ -1,4 +1,4 @@
-"""Signals that end a command, put off for the moments in which that would leave something behind."""
+"""Ctrl-C and its like, held back for moments in which they would leave something behind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def let_signals_end_waits() -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Put signals off until the block ends; what they raise is raised then.
+    """Hold signals back until the block ends; what they raise is raised then.
 
     For calls into TVM that call code of ours back: an interrupt that arises there becomes an unnamed
     RuntimeError, or, in a callback that TVM does not expect to fail, ends the process. And for the start

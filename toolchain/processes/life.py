@@ -1,4 +1,4 @@
-"""Processes told apart for good: numbers come again, and the clock may be set."""
+"""The identity of a process: its number is used again after its end, and a time moves with the clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STOPPED = ("T", "t")
 
 @dataclass(frozen=True)
 class Life:
-    """A process.
+    """One process, never mistaken for another one that gets its number later.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A process of our own that can be given up: code that may hang or crash runs in it.
+"""A worker process for code that may hang or crash: it is killed at a deadline, and started again.
 
 The deadline is kept by the parent. TVM's own pool keeps it inside the worker, where a call into
 native code that never returns also holds the lock that the worker's clock needs.
@@ -27,7 +27,7 @@ class WorkerDiedError(Exception):
 
 
 class Worker:
-    """One process, started at its first call and again after it was given up."""
+    """One process, started at its first call and again after it was killed or has crashed."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -70,7 +70,7 @@ class Worker:
         return result
 
     def kill(self) -> None:
-        """End the process, from another thread than the one that calls: that one raises WorkerDiedError."""
+        """End the process from another thread; a `call` that waits for it raises WorkerDiedError."""
         if (process := self._process) is not None:
             process.kill()
 
@@ -116,9 +116,9 @@ class Worker:
 
 @contextmanager
 def _killed_after(seconds: float, process: subprocess.Popen[bytes]) -> Iterator[threading.Event]:
-    """Kill a process unless the block ends in time; yield what says whether that was done.
+    """Kill a process unless the block ends in time; yield an event that is set if it was killed.
 
-    Its end frees whoever talks to it, also in the middle of a message, where a `poll` does not help.
+    Killing it also ends a `send` or `recv` in the middle of a message, where a `poll` would not help.
     """
     late = threading.Event()
 
@@ -136,7 +136,7 @@ def _killed_after(seconds: float, process: subprocess.Popen[bytes]) -> Iterator[
 
 
 def serve(descriptor: int) -> None:
-    """Answer calls until the parent lets go; what the process does."""
+    """Answer calls until the parent closes the connection: the main loop of the worker process."""
     connection = Connection(descriptor)
     while True:
         try:

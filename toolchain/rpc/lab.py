@@ -19,7 +19,7 @@ from typing import Any
 from toolchain.boards.board import Board
 from toolchain.configuration.settings import cache_dir, state_dir
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.files.atomic import cannot_write, private_folder
+from toolchain.files.atomic import cannot_write, make_private_folder
 from toolchain.processes.life import Life
 from toolchain.rpc import control, frames, state
 from toolchain.rpc.client import TrackerClient
@@ -255,8 +255,8 @@ def _ensure_supervisor(where: Path, port: int) -> Life:
 def _spawn(where: Path, port: int) -> dict[str, Any]:
     log = where / "log" / "supervisor.log"
     try:
-        private_folder(where)
-        private_folder(log.parent)
+        make_private_folder(where)
+        make_private_folder(log.parent)
         with log.open("ab") as output:
             return _spawn_logged(where, port, output.fileno())
     except OSError as error:

@@ -27,8 +27,8 @@ from toolchain.backends.packed.network.rewrite import IN_PLACE, rewrite
 from toolchain.lowering.pipeline import compile_fused, fuse
 from toolchain.lowering.rows import default_schedule
 from toolchain.models.importing.importer import import_module
-from toolchain.models.preparing.modernise import modernised
-from toolchain.models.preparing.shapes import inferred
+from toolchain.models.preparing.modernise import modernise
+from toolchain.models.preparing.shapes import infer_shapes
 
 MACHINES = {machine.lanes: machine for machine in (AVX512, AVX2, SSE)}
 ALIGNMENT = 64  # of what TVM's functions accept, in bytes
@@ -91,7 +91,7 @@ class Check:
 
 def run(case: Case, lanes: int, *, packed: bool) -> dict[str, Any]:
     """Return what became of a network and how right it is."""
-    model = inferred(modernised(case.model(packed=packed), case.name), case.name)
+    model = infer_shapes(modernise(case.model(packed=packed), case.name), case.name)
     target = tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
     machine = MACHINES[lanes].of(2)
     fused = fuse(import_module(model, case.name), target, "NCHW")

@@ -174,7 +174,7 @@ def start(
     # May compile for minutes: not under the lock.
     ensure_runtime(arch_of(profile), progress=progress)
     with _new_board(profile, name) as folder:
-        atomic.private_folder(folder / "root")
+        atomic.make_private_folder(folder / "root")
         install_runtime(_board(name, profile, LocalTransport(folder / "root", emulator(profile))))
         _write(folder, _State(name=name, board_class=class_name))
     return load(name)

@@ -11,7 +11,7 @@ from toolchain.boards.inventory import register
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.configuration.settings import configuration, state_dir
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.files.atomic import private_folder
+from toolchain.files.atomic import make_private_folder
 from toolchain.host import host_profile
 from toolchain.profiles import Profile, class_names, load_profile
 from toolchain.runtime import arch_of
@@ -37,7 +37,7 @@ def local_board() -> Board:
     """Return the board `local`: this host, with the features of its CPU."""
     root = state_dir() / "boards" / LOCAL
     try:
-        private_folder(root)
+        make_private_folder(root)
     except OSError as error:
         raise ToolchainError(
             f"cannot make the folder {root} of the board 'local': {error.strerror}",

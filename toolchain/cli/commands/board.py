@@ -9,7 +9,7 @@ import click
 from toolchain.cli import complete
 from toolchain.cli.commands import board_ssh
 from toolchain.cli.commands.provision import provision
-from toolchain.cli.in_lab import lab_places
+from toolchain.cli.in_lab import ask_lab
 from toolchain.cli.output import emit, note, output_options, table
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ def list_boards() -> None:
 
     boards, broken = inventory.list_boards(), inventory.broken_boards()
 
-    def human() -> None:
-        _table(boards)
+    def tell() -> None:
+        _print_table(boards)
         for name, error in broken.items():
             click.echo(f"{name} is broken: {error}")
         click.echo(f"\nclasses: {', '.join(class_names())}")
 
-    emit([_row(b) for b in boards] + [{"name": n, "error": str(e)} for n, e in broken.items()], human)
+    emit([_row(b) for b in boards] + [{"name": n, "error": str(e)} for n, e in broken.items()], tell)
 
 
 @command.command()
@@ -63,16 +63,16 @@ def show(board: str) -> None:
         "is_board": found.board is not None,
         "emulated": found.emulated,
         "record_class": found.record_class,
-        **(lab_places()(found.board) if found.board else {}),
+        **(ask_lab()(found.board) if found.board else {}),
         **_reach(found.board),
         **found.profile.model_dump(mode="json", exclude={"name"}),
     }
 
-    def human() -> None:
+    def tell() -> None:
         for key, value in document.items():
             click.echo(f"{key:<14}{_text(value)}")
 
-    emit(document, human)
+    emit(document, tell)
 
 
 @command.group()
@@ -127,11 +127,11 @@ def list_emulated() -> None:
     boards = emulated.list_emulated()
     how = {b.name: {"kind": emulated.kind(b.name), "state": emulated.condition(b.name)} for b in boards}
 
-    def human() -> None:
+    def tell() -> None:
         rows = [(b.name, b.profile.name, how[b.name]["kind"], how[b.name]["state"]) for b in boards]
         table(["BOARD", "CLASS", "KIND", "STATE"], rows)
 
-    emit([{**_row(board), **how[board.name]} for board in boards], human)
+    emit([{**_row(board), **how[board.name]} for board in boards], tell)
 
 
 def _row(board: Board) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _reach(name: str | None) -> dict[str, Any]:
     }
 
 
-def _table(boards: Sequence[Board]) -> None:
+def _print_table(boards: Sequence[Board]) -> None:
     table(
         ["BOARD", "CLASS", "EMULATED", "ADDRESS", "DESCRIPTION"],
         [

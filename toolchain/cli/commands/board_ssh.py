@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.in_lab import lab_places
+from toolchain.cli.in_lab import ask_lab
 from toolchain.cli.options import Seconds
 from toolchain.cli.output import emit, note, output_options, wants_json
 from toolchain.cli.terminal import bytes_for
@@ -127,15 +127,15 @@ def status(boards: tuple[str, ...]) -> None:
     from toolchain.boards.inventory.lookup import find_boards, list_boards
 
     found = [board for name in boards for board in find_boards(name)] if boards else list_boards()
-    place = lab_places()
+    state_in_lab = ask_lab()
     answers = []
     for answer in statuses(found):
         answers.append(answer)
         if not wants_json():
-            click.echo(_line(answer, place(answer.name)))
+            click.echo(_line(answer, state_in_lab(answer.name)))
     order = [board.name for board in found]
     answers.sort(key=lambda answer: order.index(answer.name))
-    emit([answer.to_json() | place(answer.name) for answer in answers], lambda: None)
+    emit([answer.to_json() | state_in_lab(answer.name) for answer in answers], lambda: None)
     if any(answer.error for answer in answers):
         click.get_current_context().exit(1)
 

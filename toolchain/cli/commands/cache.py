@@ -22,13 +22,13 @@ def list_cache() -> None:
     entries = list_entries()
     rows = [entry.to_json() for entry in entries]
 
-    def human() -> None:
+    def tell() -> None:
         table(
             ["KIND", "MIB", "IN USE", "PATH"],
             [(e.kind, f"{e.mib:.1f}", "yes" if e.current else "no", e.path) for e in entries],
         )
 
-    emit(rows, human)
+    emit(rows, tell)
 
 
 @command.command()
@@ -42,9 +42,9 @@ def prune(everything: bool, dry_run: bool) -> None:
     removed = prune(everything=everything, dry_run=dry_run)
     verb = "would remove" if dry_run else "removed"
 
-    def human() -> None:
+    def tell() -> None:
         for entry in removed:
             click.echo(f"{verb} {entry.path} ({entry.mib:.1f} MiB)")
         click.echo(f"{verb} {len(removed)} entries, {sum(e.mib for e in removed):.1f} MiB")
 
-    emit({"dry_run": dry_run, "removed": [entry.to_json() for entry in removed]}, human)
+    emit({"dry_run": dry_run, "removed": [entry.to_json() for entry in removed]}, tell)

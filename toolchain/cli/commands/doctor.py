@@ -22,7 +22,7 @@ def command() -> None:
     checks = diagnose()
     settings = settings_with_origins(configuration())
 
-    def human() -> None:
+    def tell() -> None:
         table(["CHECK", "STATE", "FOUND"], [(c.name, c.state, c.found) for c in checks])
         for check in checks:
             if check.hint and check.state != "ok":
@@ -31,6 +31,6 @@ def command() -> None:
         table(["SETTING", "VALUE", "FROM"], [(s["key"], s["value"], s["origin"]) for s in settings])
 
     passed = all(check.state != "missing" for check in checks)
-    emit({"passed": passed, "checks": [c.to_json() for c in checks], "settings": settings}, human)
+    emit({"passed": passed, "checks": [c.to_json() for c in checks], "settings": settings}, tell)
     if not passed:
         click.get_current_context().exit(MissingError.exit_code)

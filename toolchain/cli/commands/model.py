@@ -31,7 +31,7 @@ def list_models() -> None:
 
     networks = ZOO.values()
 
-    def human() -> None:
+    def tell() -> None:
         table(
             ["MODEL", "NETWORK", "PARAMETERS", "GFLOP"],
             [(f"zoo:{n.name}", n.summary, f"{n.parameters:,}", f"{2 * n.macs / 1e9:.2f}") for n in networks],
@@ -41,7 +41,7 @@ def list_models() -> None:
         {"name": f"zoo:{n.name}", "summary": n.summary, "parameters": n.parameters, "flops": 2 * n.macs}
         for n in networks
     ]
-    emit(rows, human)
+    emit(rows, tell)
 
 
 @command.command()

@@ -41,8 +41,8 @@ def command(
     write_outputs(output, outputs)
     rows = [{"name": n, "shape": list(a.shape), "dtype": a.dtype.name} for n, a in outputs.items()]
 
-    def human() -> None:
+    def tell() -> None:
         table(["OUTPUT", "SHAPE", "DTYPE"], [tuple(row.values()) for row in rows])
         click.echo(f"wrote {output}")
 
-    emit({"output": output.absolute(), "outputs": rows}, human)
+    emit({"output": output.absolute(), "outputs": rows}, tell)

@@ -30,9 +30,9 @@ def export(board: str | None, output: Path) -> None:
     runtime = ensure_runtime(arch_of(profile), progress=note)
     written = export_runtime(runtime, profile, output)
 
-    def human() -> None:
+    def tell() -> None:
         for path in written.values():
             click.echo(path)
 
     names = {name: str(path) for name, path in written.items()}
-    emit({**names, "arch": runtime.arch, "fingerprint": runtime.fingerprint}, human)
+    emit({**names, "arch": runtime.arch, "fingerprint": runtime.fingerprint}, tell)

@@ -18,7 +18,7 @@ COUNTING = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 DEPENDS = "makes a tensor whose shape depends on the data"
 
 
-def finished(walk: Walk, scope: Scope, frozen: Collection[str]) -> Folded:
+def finish(walk: Walk, scope: Scope, frozen: Collection[str]) -> Folded:
     """Return the folded model.
 
     Parameters

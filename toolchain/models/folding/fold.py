@@ -9,7 +9,7 @@ import onnx
 from toolchain.models.folding import sequences
 from toolchain.models.folding.constants import Array
 from toolchain.models.folding.control import branch, loop, scan
-from toolchain.models.folding.finish import finished
+from toolchain.models.folding.finish import finish
 from toolchain.models.folding.result import Folded
 from toolchain.models.folding.simple import dropout, identity, shape_of, size
 from toolchain.models.folding.walk import Special, Walk
@@ -56,4 +56,4 @@ def fold(
     """
     walk = Walk(model, origin, strict, SPECIAL)
     scope = walk.whole(frozen or {})
-    return finished(walk, scope, set(frozen or {}))
+    return finish(walk, scope, set(frozen or {}))

@@ -1,21 +1,21 @@
-"""Names: what a name in a graph, or in one inside its nodes, stands for."""
+"""Names while branches and loops are written flat: what a name of an inner graph is called outside."""
 
 from __future__ import annotations
 
 
 class Names:
-    """Every name that the folded graph has; gives new ones."""
+    """The names that the folded graph uses, so that new ones can be told from them."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
 
     def take(self, name: str) -> None:
-        """Keep `name` from being given to anything else."""
+        """Mark `name` as used."""
         self._taken.add(name)
 
     def free(self, like: str) -> str:
-        """Return `like`, or a name made from it that nothing has."""
+        """Return `like`, or a name made from it that is not used yet, and mark it as used."""
         name = like
         while name in self._taken:
             self._next[like] = self._next.get(like, 0) + 1
@@ -25,7 +25,7 @@ class Names:
 
 
 class Scope:
-    """What the names of one graph stand for in the folded one.
+    """The names of one graph, each with its name in the folded one.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Scope:
         self.names: dict[str, str] = {}
 
     def find(self, name: str) -> str:
-        """Return the folded graph's name; an unknown one stands for itself."""
+        """Return the name in the folded graph; the same name where nothing else is known."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:

@@ -11,8 +11,8 @@ from onnx import numpy_helper
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
-from toolchain.models.judging.sigmoid import also_giving, sigmoid, sigmoid_inputs
-from toolchain.models.reading.opsets import understood
+from toolchain.models.judging.sigmoid import sigmoid, sigmoid_inputs, with_outputs
+from toolchain.models.reading.opsets import with_known_opsets
 from toolchain.models.spec import TensorSpec, check_inputs
 from toolchain.models.walk import all_nodes, all_tensors
 
@@ -65,7 +65,7 @@ def reference_outputs(model: Model, inputs: dict[str, np.ndarray]) -> dict[str, 
     logits = sigmoid_inputs(model.onnx)
     asked = sorted({*names, *logits.values()})
     try:
-        source = also_giving(understood(model.onnx), set(logits.values()))
+        source = with_outputs(with_known_opsets(model.onnx), set(logits.values()))
         session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         results = dict(zip(asked, session.run(asked, {**inputs, **model.frozen}), strict=True))
     except Exception as error:  # onnxruntime's errors have no common parent

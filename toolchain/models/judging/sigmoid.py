@@ -28,8 +28,12 @@ def sigmoid_inputs(model: onnx.ModelProto) -> dict[str, str]:
     return found
 
 
-def also_giving(model: onnx.ModelProto, names: set[str]) -> bytes:
-    """Return the serialised model with more outputs: of messages behind one another protobuf makes one."""
+def with_outputs(model: onnx.ModelProto, names: set[str]) -> bytes:
+    """Return the serialised model with more outputs.
+
+    They are a second message behind the first: protobuf merges messages that follow one another, which
+    spares a copy of the weights.
+    """
     there = {output.name for output in model.graph.output}
     more = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in sorted(names - there)]
     tail = onnx.ModelProto(graph=onnx.GraphProto(output=more))

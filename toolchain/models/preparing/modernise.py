@@ -30,7 +30,7 @@ SHORT_CONSTANTS = {
 """Attributes of `Constant` that TVM's importer does not read, and the tensor's type they stand for."""
 
 
-def modernised(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
+def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     """Return a copy of `model` without functions of its own and old operators, constants as tensors.
 
     Raises

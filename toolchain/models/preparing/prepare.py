@@ -9,7 +9,7 @@ import onnx
 from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.cutting import cut
 from toolchain.models.preparing.freeze import Array, frozen_inputs
-from toolchain.models.preparing.modernise import modernised
+from toolchain.models.preparing.modernise import modernise
 from toolchain.models.preparing.shapes import check_options, specialise
 from toolchain.models.reading.source import Source
 
@@ -32,7 +32,7 @@ class Prepared(NamedTuple):
     frozen: dict[str, Array]
 
 
-def prepared(found: Source, options: ModelOptions, *, partly: bool = False) -> Prepared:
+def prepare(found: Source, options: ModelOptions, *, partly: bool = False) -> Prepared:
     """Return the graph with the shapes, the outputs and the constant inputs of `options`.
 
     Parameters
@@ -45,7 +45,7 @@ def prepared(found: Source, options: ModelOptions, *, partly: bool = False) -> P
     UsageError
         An option does not fit the file, or a dimension stays open.
     """
-    whole = modernised(found.proto, found.origin)
+    whole = modernise(found.proto, found.origin)
     check_options(whole, options, found.origin)
     frozen = frozen_inputs(whole, options, found.origin)
     part = cut(whole, options.outputs, found.origin)

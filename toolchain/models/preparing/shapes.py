@@ -122,8 +122,8 @@ def specialise(
     return model
 
 
-def inferred(model: onnx.ModelProto, origin: str, *, strict: bool = True) -> onnx.ModelProto:
-    """Return a copy of `model` that knows the shapes of its inner tensors.
+def infer_shapes(model: onnx.ModelProto, origin: str, *, strict: bool = True) -> onnx.ModelProto:
+    """Return a copy of `model` with the shapes of its inner tensors.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Graphs of newer operator sets than onnxruntime knows, for onnxruntime."""
+"""Graphs of newer operator sets than onnxruntime knows, declared under one that it does know."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MORE_TYPES = frozenset({"Cast", "Celu", "Range"})
 """Operators whose newer versions take more types, and else are what they were."""
 
 
-def understood(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return `model` under operator sets that onnxruntime takes; itself, where these are its own."""
+def with_known_opsets(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return `model` declared under operator sets that onnxruntime knows; itself if it is so already."""
     sets = for_onnxruntime(model.opset_import, all_nodes(model.graph))
     if sets == list(model.opset_import):
         return model
@@ -31,7 +31,10 @@ def understood(model: onnx.ModelProto) -> onnx.ModelProto:
 def for_onnxruntime(
     opsets: Iterable[onnx.OperatorSetIdProto], nodes: Iterable[onnx.NodeProto]
 ) -> list[onnx.OperatorSetIdProto]:
-    """Return the operator sets under which onnxruntime takes these nodes to be what they are."""
+    """Return the operator sets to declare, so that onnxruntime reads these nodes as they are meant.
+
+    The newest that it knows, where no node has changed since; else `opsets`, which onnxruntime refuses.
+    """
     sets = list(opsets)
     standard = next((each for each in sets if each.domain in ("", "ai.onnx")), None)
     if standard is None or standard.version <= NEWEST:

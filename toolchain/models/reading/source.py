@@ -13,7 +13,7 @@ import onnx
 from toolchain.errors import UsageError
 from toolchain.files.plain import read_plain
 from toolchain.foreign import shortened
-from toolchain.models.exporting import FOREIGN, SAVED_MODEL, foreign
+from toolchain.models.exporting import FOREIGN, SAVED_MODEL, export_first
 from toolchain.models.options import ModelOptions, format_shape
 from toolchain.models.reading.external import read_external_data
 from toolchain.models.walk import all_names, all_tensors
@@ -70,7 +70,7 @@ def read_source(source: str, options: ModelOptions) -> Source:
         return _from_file(path)
     except UsageError as error:
         if path.suffix in FOREIGN and _exists(path):
-            raise foreign(path) from error
+            raise export_first(path) from error
         raise
 
 
@@ -140,7 +140,7 @@ def _read(path: Path) -> bytes:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             if _exists(path / SAVED_MODEL):
-                raise foreign(path / SAVED_MODEL)
+                raise export_first(path / SAVED_MODEL)
             raise UsageError(f"{path} is a folder, not an .onnx file", f"name a file in it: {path}/FILE.onnx")
         if stat.S_ISREG(status.st_mode) and status.st_size == 0:
             raise UsageError(f"{path} is empty, not an ONNX file", "export or download it again")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from toolchain.models.folding.fold import fold
 from toolchain.models.folding.result import Folded
-from toolchain.models.rewrites.graph import Rule, operator_of, rewritten
+from toolchain.models.rewrites.graph import Rule, apply_rules, operator_of
 from toolchain.models.rewrites.table import RULES
 
 __all__ = ["RULES", "Rule", "operator_of", "rewrite"]
@@ -24,6 +24,6 @@ def rewrite(folded: Folded, origin: str) -> Folded:
     UsageError
         A node is used in a way that cannot be compiled; names it.
     """
-    while (done := rewritten(folded.model, RULES, origin)) is not folded.model:
+    while (done := apply_rules(folded.model, RULES, origin)) is not folded.model:
         folded = fold(done, origin)
     return folded

@@ -98,7 +98,7 @@ class Graph:
         """Write a Reshape to a constant shape; return the name of its output."""
         return self.emit("Reshape", [x, self.constant(np.asarray(shape, np.int64))], outputs)
 
-    def reduced(
+    def reduce(
         self,
         operator: str,
         x: str,
@@ -113,14 +113,14 @@ class Graph:
             return self.emit(operator, [x, along], outputs, keepdims=int(keep))
         return self.emit(operator, [x], outputs, axes=list(axes), keepdims=int(keep))
 
-    def padded(self, x: str, ends: Sequence[int], value: Array, outputs: Sequence[str] | None = None) -> str:
+    def pad(self, x: str, ends: Sequence[int], value: Array, outputs: Sequence[str] | None = None) -> str:
         """Write a Pad with a constant value; `ends`: all beginnings, then all ends."""
         if self.opset < 11:
             return self.emit("Pad", [x], outputs, pads=list(ends), value=float(value))
         pads = self.constant(np.asarray(ends, np.int64))
         return self.emit("Pad", [x, pads, self.constant(value)], outputs)
 
-    def sliced(
+    def slice(
         self,
         x: str,
         starts: Sequence[int],
@@ -166,7 +166,7 @@ def operator_of(node: onnx.NodeProto) -> str:
     return str(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}")
 
 
-def rewritten(model: onnx.ModelProto, rules: dict[str, Rule], origin: str) -> onnx.ModelProto:
+def apply_rules(model: onnx.ModelProto, rules: dict[str, Rule], origin: str) -> onnx.ModelProto:
     """Return `model` with every node that a rule replaces replaced; the same object where none is.
 
     Parameters

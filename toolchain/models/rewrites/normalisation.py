@@ -15,7 +15,7 @@ def lp_normalisation(node: onnx.NodeProto, graph: Graph) -> bool:
     """`LpNormalization`: the input by its norm along an axis; zeros, where that is zero."""
     own = attributes_of(node)
     x = node.input[0]
-    norm = graph.reduced("ReduceL1" if own.get("p", 2) == 1 else "ReduceL2", x, [own.get("axis", -1)])
+    norm = graph.reduce("ReduceL1" if own.get("p", 2) == 1 else "ReduceL2", x, [own.get("axis", -1)])
     zero, one = (graph.constant(np.asarray(value, graph.dtype(x))) for value in (0, 1))
     safe = graph.emit("Where", [graph.emit("Equal", [norm, zero]), one, norm])
     graph.emit("Div", [x, safe], node.output)
@@ -82,9 +82,9 @@ def _by_own_statistics(node: onnx.NodeProto, graph: Graph) -> bool:
     axes = [0, *range(2, len(shape))]
     along = (1, -1, *[1] * (len(shape) - 2))
     kind = graph.dtype(x)
-    middle = graph.reduced("ReduceMean", x, axes)
+    middle = graph.reduce("ReduceMean", x, axes)
     apart = graph.emit("Sub", [x, middle])
-    spread = graph.reduced("ReduceMean", graph.emit("Mul", [apart, apart]), axes)
+    spread = graph.reduce("ReduceMean", graph.emit("Mul", [apart, apart]), axes)
     epsilon = graph.constant(np.asarray(own.get("epsilon", 1e-5), kind))
     unit = graph.emit("Div", [apart, graph.emit("Sqrt", [graph.emit("Add", [spread, epsilon])])])
     scaled = graph.emit("Mul", [unit, graph.reshape(scale, along)])

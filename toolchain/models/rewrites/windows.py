@@ -38,8 +38,8 @@ def columns_to_image(node: onnx.NodeProto, graph: Graph) -> bool:
     missing = np.maximum(0, pads[0] + sizes - made)
     if missing.any():
         extents = [0] * (rank + 2) + [0, 0, *map(int, missing)]
-        full = graph.padded(full, extents, np.zeros((), graph.dtype(columns)))
-    graph.sliced(full, list(pads[0]), list(pads[0] + sizes), range(2, rank + 2), outputs=node.output)
+        full = graph.pad(full, extents, np.zeros((), graph.dtype(columns)))
+    graph.slice(full, list(pads[0]), list(pads[0] + sizes), range(2, rank + 2), outputs=node.output)
     return True
 
 
@@ -61,7 +61,7 @@ def padded(node: onnx.NodeProto, graph: Graph) -> bool:
     both[:, along] = np.asarray(ends).reshape(2, -1)
     if (both < 0).any():
         stops = np.asarray(shape) + np.minimum(both[1], 0)
-        x = graph.sliced(x, list(-np.minimum(both[0], 0)), list(stops), range(len(shape)))
+        x = graph.slice(x, list(-np.minimum(both[0], 0)), list(stops), range(len(shape)))
     both = np.maximum(both, 0)
     flat = graph.constant(both.reshape(-1))
     if not computed or own.get("mode", b"constant") != b"constant":
@@ -96,7 +96,7 @@ def max_pool_with_indices(node: onnx.NodeProto, graph: Graph) -> bool:
     kind = np.dtype(graph.dtype(x))
     lowest = -np.inf if kind.kind == "f" else np.iinfo(kind).min
     ends = [0, 0, *map(int, before), 0, 0, *map(int, after)]
-    padded = graph.padded(x, ends, np.asarray(lowest, kind)) if any(ends) else x
+    padded = graph.pad(x, ends, np.asarray(lowest, kind)) if any(ends) else x
     numbers = _numbers(shape, bool(own.get("storage_order", 0)))
     numbers = np.pad(numbers, list(zip(ends[: rank + 2], ends[rank + 2 :], strict=True)))
     best, where = "", ""
@@ -104,7 +104,7 @@ def max_pool_with_indices(node: onnx.NodeProto, graph: Graph) -> bool:
         starts = np.asarray(tap) * dilations
         stops = starts + (out - 1) * strides + 1
         cut = (slice(None), slice(None), *map(slice, starts, stops, strides))
-        value = graph.sliced(padded, list(starts), list(stops), range(2, rank + 2), list(strides))
+        value = graph.slice(padded, list(starts), list(stops), range(2, rank + 2), list(strides))
         place = graph.constant(numbers[cut])
         if not best:
             best, where = value, place
@@ -150,7 +150,7 @@ def max_unpool(node: onnx.NodeProto, graph: Graph) -> bool:
     if (behind < 0).any():
         return False
     ends = [0] * len(whole) + [int(extent) for extent in behind]
-    graph.padded(graph.reshape(filled, whole), ends, np.zeros((), kind), node.output)
+    graph.pad(graph.reshape(filled, whole), ends, np.zeros((), kind), node.output)
     return True
 
 

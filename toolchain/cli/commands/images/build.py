@@ -8,7 +8,7 @@ from toolchain.cli import complete
 from toolchain.cli.output import emit, note, output_options, table
 
 
-def _pairs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def _parse_pairs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     pairs = [value.partition("=") for value in values]
     for (key, equals, _rest), value in zip(pairs, values, strict=True):
         if not equals or not key:
@@ -23,7 +23,7 @@ def _pairs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> di
     "build_args",
     metavar="KEY=VALUE",
     multiple=True,
-    callback=_pairs,
+    callback=_parse_pairs,
     help="An ARG of the named images' Dockerfiles; the value of a KEY_ARCHIVE is a file of this machine.",
 )
 @click.option("--no-cache", is_flag=True, help="Make the named images again, step by step.")
@@ -44,7 +44,7 @@ def command(names: tuple[str, ...], build_args: dict[str, str], no_cache: bool, 
             return
         built = build_images(engine, names, build_args=build_args, no_cache=no_cache, progress=note)
 
-    def human() -> None:
+    def tell() -> None:
         rows = [
             (
                 b.state.name,
@@ -56,4 +56,4 @@ def command(names: tuple[str, ...], build_args: dict[str, str], no_cache: bool, 
         ]
         table(["NAME", "TAG", "SIZE", "MADE IN"], rows)
 
-    emit([b.to_json() for b in built], human)
+    emit([b.to_json() for b in built], tell)

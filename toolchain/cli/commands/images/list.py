@@ -21,14 +21,14 @@ def command() -> None:
     with connect() as engine:
         found = states(engine)
 
-    def human() -> None:
+    def tell() -> None:
         rows = [
             (s.name, s.tag, "-" if s.size_mib is None else f"{s.size_mib:.0f} MiB", _age(s.created), s.word)
             for s in found
         ]
         table(["NAME", "TAG", "SIZE", "AGE", "STATE"], rows)
 
-    emit([s.to_json() for s in found], human)
+    emit([s.to_json() for s in found], tell)
 
 
 def _age(created: datetime | None) -> str:

@@ -58,12 +58,12 @@ def report(
             failed.append(error)
             rows.append({"name": image.name, "error": error.message, "hint": error.hint})
 
-    def human() -> None:
+    def tell() -> None:
         cells = [
             (r["name"], *("failed" if "error" in r else show(r) for show in columns.values())) for r in rows
         ]
         table(["NAME", *columns], cells)
 
-    emit(rows, human)
+    emit(rows, tell)
     if failed:
         click.get_current_context().exit(failed[0].exit_code)
