@@ -53,7 +53,7 @@ test-all: venv servers ## the tests and every network on every class; the result
 
 check: venv servers ## linters, types, layers and the fast tests; under a minute
 	@$(MAKE) lint
-	$(BIN)/python -m pytest $(WORKERS) -q -m "not slow and not full" $(PYTEST)
+	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=quick -q -m "not slow and not full" $(PYTEST)
 
 .PHONY: lint runtimes servers
 servers: venv

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import platformdirs
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.building.fixtures"]
 
@@ -37,6 +38,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda _number, _frame: None)
+
+# What an example takes says how busy the machine is. `make check` tries fewer: --hypothesis-profile=quick.
+_ALLOWED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("ours", deadline=None, suppress_health_check=_ALLOWED)
+settings.register_profile("quick", settings.get_profile("ours"), max_examples=20)
+settings.load_profile("ours")
 
 
 def pytest_configure() -> None:

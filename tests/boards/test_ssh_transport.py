@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.boards.sshd import Sshd, sshd
@@ -89,7 +89,7 @@ def test_a_signal_is_told_from_an_exit_code(ssh: SshTransport) -> None:
     assert ssh.run(["sh", "-c", "ulimit -c"]).stdout == b"0\n"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(words=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=4))
 def test_words_arrive_as_they_are_and_none_is_executed(ssh: SshTransport, words: list[str]) -> None:
     assert ssh.run(["printf", "%s\\0", "--", *words]).stdout.decode().split("\0")[1:-1] == words

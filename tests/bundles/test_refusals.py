@@ -13,13 +13,11 @@ import tarfile
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolchain.bundles import layout, read_bundle
 from toolchain.errors import CheckError, ToolchainError, UsageError
-
-QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def refusal(path, data: bytes | None = None) -> ToolchainError:
@@ -69,7 +67,6 @@ def test_a_changed_byte_is_noticed_wherever_it_is(bundle, first):
         assert code == 4 or (code == 2 and position < layout.BLOCK), position
 
 
-@QUICK
 @given(position=st.integers(0), value=st.integers(0, 255), length=st.integers(1, 600))
 def test_changed_stretches_are_noticed(bundle, position, value, length):
     whole = bundle.read_bytes()
@@ -80,14 +77,12 @@ def test_changed_stretches_are_noticed(bundle, position, value, length):
         assert refusal(other, changed).exit_code in (2, 4)
 
 
-@QUICK
 @given(data=st.binary(max_size=3000))
 @example(b"")
 def test_other_files_are_no_bundles(tmp_path, data):
     assert refusal(tmp_path / "x", data).exit_code == 2
 
 
-@QUICK
 @given(length=st.integers(0))
 @example(0)
 @example(511)
@@ -298,7 +293,6 @@ def test_tensors_that_are_wrong_though_their_sums_are_right(bundle, data):
     assert isinstance(error, CheckError) and "sample/0.npy" in error.message
 
 
-@QUICK
 @given(position=st.integers(0, 127), value=st.integers(0, 255))
 def test_any_byte_of_a_tensors_header(bundle, position, value):
     data = bytearray(GOOD)

@@ -31,7 +31,6 @@ EXAMPLES = os.environ.get("PROPERTY_EXAMPLES")  # how many files: more, and othe
     max_examples=int(EXAMPLES or 2),  # the first that hypothesis draws is as small as can be
     derandomize=EXAMPLES is None,
     database=None,
-    deadline=None,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.linking.conftest import zig
@@ -287,7 +287,7 @@ def test_zigs_own_compiler_driver_for_c_plus_plus(arm):
     assert "its objects call expf, memcpy but it does not: something took their place" in caught.value.message
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(length=st.integers(0))
 @example(0)
 @example(-1)

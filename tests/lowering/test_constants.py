@@ -177,7 +177,7 @@ def test_what_numpy_would_do_otherwise_is_tvms(name: str) -> None:
     permutation=st.randoms(use_true_random=False),
     dtype=st.sampled_from(["float32", "int8", "float64"]),
 )
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_moved_elements_are_where_numpy_has_them(shape: list[int], permutation: Any, dtype: str) -> None:
     """A transposed weight, split and joined again: rows longer and shorter than what moves at a time."""
     array = np.arange(np.prod(shape)).astype(dtype).reshape(shape)

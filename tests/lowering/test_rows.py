@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import te, tirx, topi
 
@@ -44,7 +44,7 @@ def test_every_kind_of_operator_is_scheduled_and_agrees(kind: str) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(layers)
 def test_a_scheduled_function_computes_the_same(layer: Layer) -> None:
     agrees(layer.function())

@@ -21,7 +21,7 @@ def windows(draw: st.DrawFn, axes: int) -> Window:
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data(), st.integers(1, 3))
 def test_shapes_are_those_of_onnx(data: st.DataObject, axes: int) -> None:
     extents = data.draw(st.lists(st.integers(12, 16), min_size=axes, max_size=axes))

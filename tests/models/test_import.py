@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
@@ -254,7 +254,7 @@ def graphs(draw: st.DrawFn) -> tuple[onnx.ModelProto, tuple[int, ...], tuple[int
     return graph_of([node], [tensor_info("x", shape)], [tensor_info("y", out)], {"w": weight}), shape, out
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(graphs())
 def test_specs_survive_import_and_export(
     tmp_path: Path, drawn: tuple[onnx.ModelProto, tuple[int, ...], tuple[int, ...]]

@@ -111,7 +111,7 @@ class Rendezvous(RuleBasedStateMachine):
 
 
 TestRendezvous = Rendezvous.TestCase
-TestRendezvous.settings = settings(max_examples=25, deadline=None)
+TestRendezvous.settings = settings(max_examples=25)
 
 
 def test_a_request_for_a_board_gets_that_board_and_any_other_takes_what_is_free() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -176,7 +176,7 @@ def _through(native: Edge, folder: Path) -> tuple[int, dict[str, object]]:
     return native("run", folder / "identity.so", *inputs, "--output", folder / "o.npz", "--state", folder)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(st.data(), st.sampled_from(DTYPES), st.sampled_from([(1, 0), (2, 0), (3, 0)]))
 def test_arrays_of_every_type_come_back_unchanged(
     native: Edge, identity: Path, data: st.DataObject, dtype: str, version: tuple[int, int]
@@ -225,7 +225,7 @@ def test_malformed_arrays_are_refused(native: Edge, identity: Path, content: byt
     assert "x.npy" in answer["error"]["message"]  # type: ignore[index]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(st.binary(max_size=80), st.sampled_from([1, 2, 3]), st.integers(0, 2**32 - 1))
 def test_hostile_headers_never_crash_it(
     native: Edge, identity: Path, header: bytes, version: int, length: int

@@ -22,7 +22,7 @@ COMPARED = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 
 
 @given(st.sampled_from(COMPARED), st.integers(-3, 3).filter(bool), st.integers(-30, 30), st.integers(0, 4))
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 def test_a_comparison_changes_nowhere_else(kind: type, factor: int, offset: int, others: int) -> None:
     """Where a comparison is sure, for all values of another variable, and where it is not."""
     analyzer = Analyzer()

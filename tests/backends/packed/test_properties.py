@@ -47,7 +47,6 @@ FOUND: tuple[Drawn, ...] = (
     max_examples=int(EXAMPLES or 4),
     derandomize=EXAMPLES is None,
     database=None,
-    deadline=None,
     phases=[Phase.generate],  # the message names the wrong ones of the eight; to shrink takes minutes
     suppress_health_check=list(HealthCheck),
 )

@@ -83,7 +83,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @pytest.mark.slow
-@settings(max_examples=1, deadline=None)
+@settings(max_examples=1)
 @given(st.lists(cases(), min_size=4, max_size=4), st.sampled_from(MACHINES))
 def test_any_shape(drawn: list[Case], machine: Machine) -> None:
     assert wrong(drawn, machine) == []

@@ -214,7 +214,7 @@ KERNELS = [
 ]
 
 
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=16)
 @given(
     layer=st.builds(
         Layer,
