@@ -22,10 +22,11 @@ sys.path.insert(0, str(ROOT))
 from toolchain.backends.packed.algorithms.policy import default_choice  # noqa: E402
 from toolchain.backends.packed.machine import Machine  # noqa: E402
 from toolchain.backends.packed.machines import machine_of  # noqa: E402
+from toolchain.backends.packed.network.choices import Choices  # noqa: E402
+from toolchain.backends.packed.network.rewrite import rewrite  # noqa: E402
 from toolchain.backends.packed.recognise.convolution import Convolution  # noqa: E402
 from toolchain.backends.packed.recognise.read import UnreadableError, read  # noqa: E402
 from toolchain.backends.packed.recognise.work import recognise  # noqa: E402
-from toolchain.building.apply import pack  # noqa: E402
 from toolchain.lowering.pipeline import compile_fused, fuse  # noqa: E402
 from toolchain.lowering.tasks import Task, extract_tasks  # noqa: E402
 from toolchain.measuring.numerics import output_error  # noqa: E402
@@ -51,9 +52,9 @@ def error(model: Model, winograd: bool) -> tuple[float, Counter[str]]:
     """Return the largest error of any output, and how many convolutions got which algorithm."""
     made_for = target_for(load_profile("x86_64"))
     machine = machine_of(made_for)
-    fused = fuse(model.module, made_for.target, model.options.layout)
+    fused = fuse(model.module, made_for.target)
     tasks = extract_tasks(fused)
-    scheduled, _decisions = pack(fused, tasks, lambda _workload: None, machine, winograd)
+    scheduled = rewrite(fused, Choices(machine, winograd)).module
     vm = relax.VirtualMachine(compile_fused(scheduled, made_for.target), tvm.cpu())
     inputs = sample_inputs(model, 0)
     result = vm["main"](*(tvm.runtime.tensor(value) for value in inputs.values()))

@@ -15,24 +15,20 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
-
-import tvm
 
 from benchmarks.runtime import start
 from toolchain import runtime
-from toolchain.backends.packed.machines import machine_of
+from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.rpc.client import Grant, TrackerClient
 from toolchain.rpc.session import connect
-from toolchain.tuning.choice_search import ChoiceSearch
-from toolchain.tuning.compile import compile_candidate
+from toolchain.tasks.options import CodeOptions
+from toolchain.tuning.build import build_candidate
 from toolchain.tuning.measure import Request, measure
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.run import plan
 
 ROUNDS = 40
 UPLOAD_BYTES = 64 << 20
@@ -71,14 +67,16 @@ def candidate(folder: Path) -> Callable[[int], dict[str, float]]:
     """Return what compiles and measures the default of the heaviest task, in ms as tuning does it."""
     board, how = local_board(), TuneOptions()
     model = load_model(NETWORK, ModelOptions())
-    target, tasks = plan(model, board, replace(how, heaviest=1))
-    chosen = ChoiceSearch(tasks[0], machine_of(target), use_winograd=True).default()
-    text = tvm.ir.save_json(chosen.module)
+    backend = backend_for(board.profile, CodeOptions())
+    target = backend.target()
+    with backend.lower(model, target) as network:
+        space = network.space(network.tasks[0])
+        chosen = space.candidate(space.default())
 
     def ms(port: int) -> dict[str, float]:
         begin = time.perf_counter()
-        compiled = compile_candidate(text, str(target.target), board.profile, folder / "candidate.so")
-        assert compiled.library, compiled.message  # noqa: S101
+        built = build_candidate(chosen, board.profile, folder / "candidate.so")
+        assert built.library, built.message  # noqa: S101
         measuring = time.perf_counter()
         request = Request(
             grant=granted(port),

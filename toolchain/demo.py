@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolchain.backends.table import backend_for
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import LOCAL, find_board, find_target
@@ -20,6 +21,7 @@ from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.records.store import user_store
 from toolchain.reports.demo import DemoReport, write_demo_report
+from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.events import Event, Listener, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
@@ -66,6 +68,7 @@ class DemoResult:
 def run_demo(
     source: str,
     options: ModelOptions,
+    code: CodeOptions,
     inputs: tuple[str, ...],
     board_name: str | None,
     out: Path,
@@ -94,7 +97,7 @@ def run_demo(
     """
     model = load_model(source, options)
     sample = read_inputs(inputs, model.inputs) if inputs else None
-    build_options = BuildOptions(sample=sample)
+    build_options = BuildOptions(code=code, sample=sample)
     board = find_board(board_name) if board_name else _start_board(note)
     trials: list[dict[str, Any]] = []
     with user_store() as store:
@@ -102,7 +105,8 @@ def run_demo(
             built = build(model, find_target(CLASS), store, out, build_options)
             note(f"built and checked {built.library} for {CLASS}, which this machine cannot run")
         note(f"tuning for {board.name}")
-        tuned = tune(model, [board], store, tuning, _record_trials(trials, listener))
+        backend = backend_for(board.profile, code)
+        tuned = tune(model, backend, [board], store, tuning, _record_trials(trials, listener))
         note(f"building for {board.name}")
         built = build(model, find_target(board.name), store, out, build_options)
     bundle = read_bundle(built.bundle)

@@ -160,18 +160,16 @@ def parts(elf: ELFFile) -> Iterator[bytes]:
 
 def compare(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> int:
     """Print what differs between two runs; return 1 where something does."""
+    both = sorted(before.keys() & after.keys())
     differing = 0
-    for built in sorted(before.keys() | after.keys()):
-        one, other = before.get(built), after.get(built)
-        if one is None or other is None:
-            print(f"{built}: only {'after' if one is None else 'before'}")
-        else:
-            names = [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)]
-            if not names:
-                continue
+    for built in both:
+        one, other = before[built], after[built]
+        names = [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)]
+        if names:
             print(f"{built}: {len(names)} of {len(one)} objects differ: {', '.join(names[:8])}")
-        differing += 1
-    print(f"{len(before.keys() & after.keys()) - differing} of {len(before)} builds are the same")
+            differing += 1
+    same = len(both) - differing
+    print(f"{same} of {len(both)} builds are the same; there were {len(before)}, there are {len(after)}")
     return min(differing, 1)
 
 

@@ -9,24 +9,26 @@ from pathlib import Path
 
 import click
 import numpy as np
+from toolchain.linking.architectures import architecture_of
 
 from benchmarks.arm.counting import Block, count
 from benchmarks.arm.failure import run
 from toolchain.backends.packed.machines import machine_of
+from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.boards.emulation.qemu import user_modes
-from toolchain.building.apply import pack
 from toolchain.bundles.read import read_bundle
 from toolchain.cli.model_options import model_options
-from toolchain.linking.architectures import architecture_of
 from toolchain.linking.choice import linker_named
 from toolchain.lowering.export import export_objects
+from toolchain.lowering.half import halved
 from toolchain.lowering.pipeline import compile_fused, fuse
-from toolchain.lowering.tasks import extract_tasks
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import Profile, load_profile
 from toolchain.runtime import arch_of, ensure_runtime
 from toolchain.targets.target import target_for
+from toolchain.tasks.options import CodeOptions
 
 _HERE = Path(__file__).parent
 
@@ -50,10 +52,11 @@ def build(model: str | Path, board: str, cluster: str | None, folder: Path, *opt
     """
     profile = load_profile(board)
     cores = profile.cluster(cluster).cpu
-    words = ["build", model, "--board", board, "--cluster", cores, "--no-shipped", *options]
+    words = ["build", model, "--board", board, "--cluster", cores, *options]
     env = {"TOOLCHAIN_DATA_DIR": str(folder / "data"), "TOOLCHAIN_ENGINE": "host"}
     document = json.loads(run([sys.executable, "-m", "toolchain", *words, "-o", folder, "--json"], **env))
-    objects = _whole(str(model), profile, cores, folder, _model_options.main(options, standalone_mode=False))
+    typed: tuple[ModelOptions, CodeOptions] = _model_options.main(options, standalone_mode=False)
+    objects = _whole(str(model), profile, cores, folder, *typed)
     library = folder / "library.so"
     linker_named("zig").link(objects, library, profile)
     return Built(board, cores, library, objects, Path(document["bundle"]))
@@ -61,17 +64,19 @@ def build(model: str | Path, board: str, cluster: str | None, folder: Path, *opt
 
 @click.command()
 @model_options
-def _model_options(options: ModelOptions) -> ModelOptions:
-    return options
+def _model_options(options: ModelOptions, code: CodeOptions) -> tuple[ModelOptions, CodeOptions]:
+    return options, code
 
 
-def _whole(model: str, profile: Profile, cores: str, folder: Path, options: ModelOptions) -> tuple[Path, ...]:
-    target = target_for(profile, cores, dtype=options.dtype)
-    fused = fuse(load_model(model, options).module, target.target, options.layout)
-    made, _decisions = pack(
-        fused, extract_tasks(fused), lambda _workload: None, machine_of(target), options.uses_winograd
-    )
-    return export_objects(compile_fused(made, target.target), folder)
+def _whole(
+    model: str, profile: Profile, cores: str, folder: Path, options: ModelOptions, code: CodeOptions
+) -> tuple[Path, ...]:
+    target = target_for(profile, cores, dtype=code.dtype)
+    loaded = load_model(model, options)
+    half = code.dtype == "float16"
+    fused = fuse(halved(loaded.module, model) if half else loaded.module, target.target)
+    made = rewrite(fused, Choices(machine_of(target), code.winograd != "off"))
+    return export_objects(compile_fused(made.module, target.target), folder)
 
 
 def count_ours(plugin: Path, built: Built, folder: Path) -> tuple[list[Block], float]:

@@ -46,7 +46,8 @@ class Layer:
 def functions(source: str, batch: int | None = None) -> dict[str, Function]:
     """Return the fused functions of a network, as `toolchain build` makes them without records."""
     from toolchain.backends.packed.machines import machine_of
-    from toolchain.building.apply import pack
+    from toolchain.backends.packed.network.choices import Choices
+    from toolchain.backends.packed.network.rewrite import rewrite
     from toolchain.host import host_profile
     from toolchain.lowering.pipeline import fuse
     from toolchain.lowering.tasks import extract_tasks
@@ -56,11 +57,10 @@ def functions(source: str, batch: int | None = None) -> dict[str, Function]:
 
     target = target_for(host_profile())
     fused = fuse(load_model(source, ModelOptions(batch=batch)).module, target.target)
-    _, decisions = pack(fused, extract_tasks(fused), lambda _: None, machine_of(target), winograd=True)
+    rules = rewrite(fused, Choices(machine_of(target))).rules
     return {
-        name: Function(task.flops, label(task.name, task.shapes), decision.rule, task.shapes)
-        for decision in decisions
-        for task in [decision.task]
+        name: Function(task.flops, label(task.name, task.shapes), rules[task.name], task.shapes)
+        for task in extract_tasks(fused)
         for name in task.functions
     }
 

@@ -119,7 +119,7 @@ def build(network: Network, options: list[str | Path]) -> None:
     """Build a network with our command line, cold, by its source and options."""
     output = network.folder / "built"
     begun = time.perf_counter()
-    built = toolchain(network.folder, "build", *options, "--board", "local", "--no-shipped", "-o", output)
+    built = toolchain(network.folder, "build", *options, "--board", "local", "-o", output)
     network.build_s = time.perf_counter() - begun
     network.bundle = Path(built["bundle"])
     network.models["ours"] = Path(built["library"])

@@ -9,15 +9,14 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from toolchain.backends.tensorir.traces import function_json
 from toolchain.boards.inventory.lookup import BuildFor
-from toolchain.building.build import record_key
-from toolchain.lowering.tasks import Task
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
 from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import target_for
+from toolchain.tasks.key import record_key
+from toolchain.tasks.task import Task
 
 PROVENANCE = Provenance("run-1", "local", "f00d", "0.27", "0.1.14", "0.1.0")
 
@@ -27,7 +26,7 @@ def add(
 ) -> None:
     """Put a measured record of `task` for exactly this target into the store."""
     key = record_key(task.workload, target_for(target.profile), target.record_class)
-    function = store.add_function(task.workload, task.name, function_json(task.func))
+    function = store.add_function(task.workload, task.name, task.definition)
     provenance = replace(PROVENANCE, excluded=excluded)
     store.add(Record(key, function, kind, payload, f"{kind} {payload}"[:64], provenance, (1.0,)))
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,22 +17,22 @@ import pytest
 import tvm
 from elftools.elf.elffile import ELFFile
 from tvm import s_tir
-from tvm.s_tir import meta_schedule as ms
 
 from tests.building.measured import add, check_outputs
 from tests.building.network import main as build_network
 from tests.models.graphs import graph_of, tensor_info
-from toolchain.backends.tensorir.traces import trace_digest, trace_payload
+from toolchain.backends.tensorir.traces import entry_of
 from toolchain.boards.inventory.lookup import BuildFor, find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
 from toolchain.cli.commands.build import show
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.lowering.tasks import Task
+from toolchain.lowering.tasks import FusedTask
 from toolchain.models.judging.reference import reference_outputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.records.store import RecordStore
+from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow
 
@@ -140,9 +141,9 @@ def test_a_library_for_another_machine_and_cluster(model: Model, tmp_path: Path)
 
 
 def test_nhwc_computes_the_same(model: Model, tmp_path: Path) -> None:
-    loaded = load_model(model.source, ModelOptions(layout="NHWC"))
-    result = build(loaded, find_target("local"), None, tmp_path)
-    check_outputs(result.library, loaded)
+    options = BuildOptions(code=CodeOptions(layout="NHWC"))
+    result = build(model, find_target("local"), None, tmp_path, options)
+    check_outputs(result.library, model)
     assert read_bundle(result.bundle).manifest.layout == "NHWC"
     assert any(decision.task.shapes[0] == (1, 6, 6, 8) for decision in result.decisions)
 
@@ -276,37 +277,32 @@ def test_a_shape_that_depends_on_the_data_is_refused(tmp_path: Path) -> None:
 # Records of schedules, which unpacked layouts have; those of choices: tests/backends/packed/test_records.py.
 
 
-@pytest.fixture(scope="module")
-def plain(model: Model) -> Model:
-    return load_model(model.source, ModelOptions(layout="NCHW"))
+PLAIN = BuildOptions(code=CodeOptions(layout="NCHW"))
 
 
 @pytest.fixture(scope="module")
-def built_plain(plain: Model, tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
-    return build(plain, find_target("local"), None, tmp_path_factory.mktemp("plain"))
+def built_plain(model: Model, tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
+    return build(model, find_target("local"), None, tmp_path_factory.mktemp("plain"), PLAIN)
 
 
-def other_schedule(task: Task) -> str:
+def other_schedule(task: FusedTask) -> str:
     """Return the payload of a trace that a tuner could have found: one block's loops in parallel."""
     module = tvm.IRModule({"main": task.func.with_attr("global_symbol", "main")})
     schedule = s_tir.Schedule(module)
     block = schedule.get_child_blocks(schedule.get_sblock("root"))[-1]
     loops = schedule.get_loops(block)
     schedule.parallel(schedule.fuse(*loops[:3]))
-    target = tvm.target.Target({"kind": "llvm"})
-    record = ms.database.TuningRecord(schedule.trace, ms.database.Workload(module), [0.001], target, [])
-    assert trace_digest(record.trace)
-    return trace_payload(record)
+    return entry_of(schedule.trace, []).payload
 
 
 def test_records_decide_and_the_manifest_says_so(
-    plain: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
+    model: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
     first, second, *_ = [decision.task for decision in built_plain.decisions]
     add(store, first, target, "metaschedule", other_schedule(first))
     add(store, second, target, "default", "")
-    result = build(plain, target, store, tmp_path)
+    result = build(model, target, store, tmp_path, PLAIN)
     assert result.to_json()["tasks"] == {"total": 8, "tuned": 2, "improved": 1}
     assert result.to_json()["warnings"] == []
     facts = {task.id: task for task in read_bundle(result.bundle).manifest.tasks}
@@ -314,43 +310,47 @@ def test_records_decide_and_the_manifest_says_so(
     assert (facts[second.id].tuned, facts[second.id].improved) == (True, False)
     assert sum(task.tuned for task in facts.values()) == 2
     assert result.library_sha256 != built_plain.library_sha256  # another schedule is other code
-    check_outputs(result.library, plain)
+    check_outputs(result.library, model)
 
 
 def test_a_record_of_the_default_changes_nothing_but_the_manifest(
-    plain: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
+    model: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
     for decision in built_plain.decisions:
         add(store, decision.task, target, "default", "")
-    result = build(plain, target, store, tmp_path, BuildOptions(require_tuned=True))
+    result = build(model, target, store, tmp_path, replace(PLAIN, require_tuned=True))
     assert result.to_json()["tasks"] == {"total": 8, "tuned": 8, "improved": 0}
     assert result.library_sha256 == built_plain.library_sha256
     assert result.bundle_sha256 != built_plain.bundle_sha256
 
 
 def test_records_of_an_emulated_board_do_not_count_for_its_class(
-    plain: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
+    model: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     real = find_target("rk3399")
     emulated = BuildFor(real.profile, "rk3399-emulated", emulated=True, record_class="rk3399+emulated")
     add(store, built_plain.decisions[0].task, emulated, "default", "")
-    assert build(plain, real, store, tmp_path).to_json()["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
-    result = build(plain, emulated, store, tmp_path)
+    assert build(model, real, store, tmp_path, PLAIN).to_json()["tasks"] == {
+        "total": 8,
+        "tuned": 0,
+        "improved": 0,
+    }
+    result = build(model, emulated, store, tmp_path, PLAIN)
     assert result.to_json()["tasks"] == {"total": 8, "tuned": 1, "improved": 0}
     assert read_bundle(result.bundle).manifest.emulated
     assert result.bundle.name == "residual-rk3399-emulated.bundle"
 
 
 def test_a_record_that_no_longer_applies_warns_and_the_default_is_taken(
-    plain: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
+    model: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
     first, second, *_ = [decision.task for decision in built_plain.decisions]
     lost = other_schedule(first).replace('"root"', '"gone"')
     add(store, first, target, "metaschedule", lost)
     add(store, second, target, "metaschedule", "{")
-    result = build(plain, target, store, tmp_path)
+    result = build(model, target, store, tmp_path, PLAIN)
     assert result.to_json()["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
     warnings = result.to_json()["warnings"]
     assert isinstance(warnings, list)
@@ -361,18 +361,18 @@ def test_a_record_that_no_longer_applies_warns_and_the_default_is_taken(
 
 
 def test_require_tuned_names_the_tasks_and_the_command(
-    plain: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
+    model: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
     tasks = [decision.task for decision in built_plain.decisions]
     add(store, tasks[0], target, "default", "")
     with pytest.raises(ToolchainError, match="--require-tuned: 7 of 8 tasks of residual") as raised:
-        build(plain, target, store, tmp_path / "out", BuildOptions(require_tuned=True))
+        build(model, target, store, tmp_path / "out", replace(PLAIN, require_tuned=True))
     assert raised.value.exit_code == 1
     assert all(f"{task.id} ({task.name})" in raised.value.message for task in tasks[1:])
     assert tasks[0].id not in raised.value.message
     ids = ",".join(task.id for task in tasks[1:])
-    assert raised.value.hint == f"toolchain tune {plain.source} --board local --layout NCHW --tasks {ids}"
+    assert raised.value.hint == f"toolchain tune {model.source} --board local --layout NCHW --tasks {ids}"
     assert not (tmp_path / "out").exists()
 
 

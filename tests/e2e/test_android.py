@@ -14,20 +14,19 @@ import onnx
 import pytest
 from onnx import helper
 
+from tests.lowering.functions import by_rows
 from tests.measuring import small_network
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.boards.board import Board
 from toolchain.boards.emulation.qemu import user_modes
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.boards.local.transport import LocalTransport
-from toolchain.building.apply import schedule
 from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.errors import UsageError
 from toolchain.linking.bionic import LIBC, LIBM
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.lowering.pipeline import compile_fused, fuse
-from toolchain.lowering.tasks import extract_tasks
 from toolchain.measuring.numerics import compare
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
@@ -133,7 +132,7 @@ def test_no_instruction_uses_the_register_that_android_keeps(tmp_path: Path) -> 
     for name in ("android-arm64", "rk3399"):
         made = target_for(load_profile(name))
         fused = fuse(model.module, made.target)
-        scheduled, _ = schedule(fused, extract_tasks(fused), lambda _: None)
+        scheduled = by_rows(fused)
         (code,) = compile_fused(scheduled, made.target).mod.imports
         uses[name] = len(re.findall(r"\b[xw]18\b", code.inspect_source("s")))
     assert uses["android-arm64"] == 0 < uses["rk3399"]

@@ -10,7 +10,7 @@ import pytest
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import find_board, find_target
-from toolchain.building.build import build
+from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import UsageError
@@ -19,6 +19,7 @@ from toolchain.measuring.verify import verify_bundle
 from toolchain.models.costs import count_parameters
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
+from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow
 
@@ -28,8 +29,9 @@ def verified(shape: tuple[int, ...], board: Board, folder: Path) -> Manifest:
 
     Its weights are inside, half as large, but for those that a small image does not reach.
     """
-    model = load_model("zoo:resnet-18", ModelOptions(shapes={"data": shape}, dtype="float16"))
-    bundle = read_bundle(build(model, find_target(board.name), None, folder).bundle)
+    model = load_model("zoo:resnet-18", ModelOptions(shapes={"data": shape}))
+    options = BuildOptions(code=CodeOptions(dtype="float16"))
+    bundle = read_bundle(build(model, find_target(board.name), None, folder, options).bundle)
     assert len(bundle.library) < 2.2 * count_parameters(model.onnx)
     found = verify_bundle(bundle, board)
     found.check()

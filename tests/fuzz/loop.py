@@ -34,7 +34,7 @@ def run(
             if (cases is not None and case - first >= cases) or (end and time.monotonic() >= end):
                 return case - first
             try:
-                attempt(Random(f"{seed}:{case}"))  # noqa: S311
+                attempt(Random(f"{seed}:{case}"))
             except Exception as error:
                 again = f".venv/bin/python -m tests.fuzz {name} --seed {seed} --case {case}"
                 raise AssertionError(f"{name}, seed {seed}, case {case} (again: {again}): {error}") from error

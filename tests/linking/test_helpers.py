@@ -114,7 +114,7 @@ def expected(a: int, b: int) -> tuple[float | int, ...]:
 
 def numbers() -> list[tuple[int, int]]:
     """Return pairs of all sizes, those at the edges among them; no second one is 0."""
-    generator = random.Random(7)  # noqa: S311 - numbers, no secrets
+    generator = random.Random(7)
     # The last two lie halfway between two float32, where one bit far below decides.
     sizes = (0, 1, 2**24, 2**31, 2**32, 2**53, 2**63, 2**62 + 2**38, 2**63 + 2**39)
     edges = [sign * size + by for size in sizes for sign in (1, -1) for by in (-1, 0, 1)]

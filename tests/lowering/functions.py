@@ -9,6 +9,8 @@ import numpy as np
 import tvm
 from tvm import te, tirx, topi
 
+from toolchain.lowering.rows import default_schedule
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -142,3 +144,12 @@ def ran(*funcs: tirx.PrimFunc) -> list[np.ndarray]:
         library[name](*[tvm.runtime.tensor(array) for array in inputs], out)
         outputs.append(out.numpy())
     return outputs
+
+
+def by_rows(fused: tvm.IRModule) -> tvm.IRModule:
+    """Return a fused network whose functions have their default schedule."""
+    functions = {
+        variable: default_schedule(func) if isinstance(func, tirx.PrimFunc) else func
+        for variable, func in fused.functions.items()
+    }
+    return tvm.IRModule(functions, attrs=fused.attrs)

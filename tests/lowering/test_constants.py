@@ -23,9 +23,11 @@ from tests.models.test_zoo import SMALL
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.lowering import constants
 from toolchain.lowering.constants import NUMPYS, OPERATORS, fold_constants
-from toolchain.lowering.tasks import tasks_for
+from toolchain.lowering.pipeline import fuse
+from toolchain.lowering.tasks import extract_tasks
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
+from toolchain.targets.target import target_for
 
 pytestmark = pytest.mark.slow
 
@@ -256,7 +258,8 @@ def test_bounds_of_clips_are_numbers(tmp_path: Path) -> None:
 
 def test_a_network_with_bounds_is_one_task(tmp_path: Path) -> None:
     model = load_model(str(clipped(tmp_path)), ModelOptions())
-    (task,) = tasks_for(model, find_target("x86_64").profile)
+    fused = fuse(model.module, target_for(find_target("x86_64").profile).target)
+    (task,) = extract_tasks(fused)
     assert task.shapes[0] == (1, 3, 6, 6) and task.shapes[-1] == (1, 8, 6, 6)
     assert task.shapes.count(()) == 4  # both clips' bounds
 

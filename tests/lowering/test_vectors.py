@@ -7,10 +7,11 @@ import tvm
 
 from tests.backends.packed.computed import loaded
 from tests.backends.packed.drawn import Conv, Network, Pointwise, Window, merged
+from tests.lowering.functions import by_rows
 from toolchain.backends.packed.machines import machine_of
-from toolchain.building.apply import pack, schedule
+from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.lowering.pipeline import compile_fused, fuse
-from toolchain.lowering.tasks import extract_tasks
 from toolchain.lowering.vectors import target_of_code
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
@@ -25,12 +26,8 @@ def fused() -> tvm.IRModule:
     return fuse(network.module, RK3399.target)
 
 
-def by_rows(fused: tvm.IRModule) -> tvm.IRModule:
-    return schedule(fused, extract_tasks(fused), lambda _workload: None)[0]
-
-
 def generated(fused: tvm.IRModule) -> tvm.IRModule:
-    return pack(fused, extract_tasks(fused), lambda _workload: None, machine_of(RK3399), True)[0]
+    return rewrite(fused, Choices(machine_of(RK3399))).module
 
 
 def code(module: tvm.IRModule) -> tvm.runtime.Module:

@@ -9,7 +9,7 @@ import pytest
 import tvm
 
 from tests.records.matmul import matmul
-from toolchain.backends.tensorir.traces import function_from, function_json
+from toolchain.lowering.definition import definition_of, function_of
 from toolchain.lowering.workload import same_workload, workload_hash
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ def test_shapes_and_meaning_count() -> None:
 
 def test_a_function_survives_as_text() -> None:
     func = matmul(16)
-    back = function_from(function_json(func))
+    back = function_of(definition_of(func))
     assert same_workload(func, back)
     assert workload_hash(func) == workload_hash(back)
 
@@ -49,4 +49,4 @@ def test_every_process_gives_the_same_hash() -> None:
     assert said[0] == said[1]
     digest, text = said[0].decode().split()
     assert digest == workload_hash(matmul(16))
-    assert len(text) == 64  # of function_json: the same function is kept once
+    assert len(text) == 64  # of definition_of: the same function is kept once

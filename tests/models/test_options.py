@@ -37,10 +37,6 @@ def test_one_input_cannot_have_two_shapes() -> None:
 @pytest.mark.parametrize(
     ("option", "wrong"),
     [
-        ("--layout nchw: no such choice", {"layout": "nchw"}),
-        ("--dtype float64: no such choice", {"dtype": "float64"}),
-        ("--dtype float16: there is no code for it in --layout NCHW", {"dtype": "float16", "layout": "NCHW"}),
-        ("--winograd on: no such choice", {"winograd": "on"}),
         ("--batch 0", {"batch": 0}),
         ("--weights-seed -1", {"weights_seed": -1}),
     ],

@@ -22,13 +22,8 @@ from tvm.target import Target
 from tests.records.matmul import matmul
 from tests.records.samples import PROVENANCE
 from toolchain.backends.tensorir.kinds import KINDS
-from toolchain.backends.tensorir.traces import (
-    function_json,
-    schedule_from,
-    trace_digest,
-    trace_payload,
-    traced,
-)
+from toolchain.backends.tensorir.traces import entry_of, schedule_from, traced
+from toolchain.lowering.definition import definition_of
 from toolchain.lowering.workload import workload_hash
 from toolchain.records.key import RecordKey
 from toolchain.records.lookup import lookup
@@ -64,11 +59,9 @@ def candidate() -> ms.MeasureCandidate:
 with RecordStore(Path(sys.argv[1])) as store:
     if sys.argv[2] == "tune":
         found = candidate()
-        workload = ms.database.Workload(tvm.IRModule({"main": FUNC}))
-        tuned = ms.database.TuningRecord(found.sch.trace, workload, [0.001], TARGET, found.args_info)
-        function = store.add_function(KEY.workload, "matmul", function_json(FUNC))
-        digest, payload = trace_digest(found.sch.trace), trace_payload(tuned)
-        store.add(Record(KEY, function, "metaschedule", payload, digest, PROVENANCE, (1.0,)))
+        function = store.add_function(KEY.workload, "matmul", definition_of(FUNC))
+        entry = entry_of(found.sch.trace, found.args_info)
+        store.add(Record(KEY, function, "metaschedule", entry.payload, entry.digest, PROVENANCE, (1.0,)))
         print(workload_hash(found.sch.mod["main"]))
     else:
         named = FUNC.with_attr("global_symbol", "fused_matmul")
@@ -76,5 +69,5 @@ with RecordStore(Path(sys.argv[1])) as store:
         scheduled = schedule_from(hit.record.payload, hit.definition, named)
         assert scheduled.attrs["global_symbol"] == "fused_matmul"
         assert not tvm_ffi.structural_equal(scheduled, named)
-        assert store.measured(KEY) == {trace_digest(traced(hit.record.payload, FUNC).trace)}
+        assert store.measured(KEY) == {entry_of(traced(hit.record.payload, FUNC).trace, []).digest}
         print(workload_hash(scheduled))

@@ -7,7 +7,7 @@ from hashlib import sha256
 from tvm import te
 from tvm.tirx import PrimFunc
 
-from toolchain.backends.tensorir.traces import function_json
+from toolchain.lowering.definition import definition_of
 from toolchain.lowering.workload import workload_hash
 
 
@@ -21,4 +21,4 @@ def matmul(size: int) -> PrimFunc:
 
 
 if __name__ == "__main__":
-    print(workload_hash(matmul(16)), sha256(function_json(matmul(16)).encode()).hexdigest())
+    print(workload_hash(matmul(16)), sha256(definition_of(matmul(16)).encode()).hexdigest())

@@ -15,7 +15,7 @@ from toolchain.records.store import FILE_NAME, RecordStore
 
 @pytest.fixture
 def model(tmp_path: Path) -> Model:
-    return load_model(str(written(tmp_path)), ModelOptions(layout="NCHW"))
+    return load_model(str(written(tmp_path)), ModelOptions())
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.tuning.plain import plain
 from tests.waiting import until
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
@@ -18,7 +19,7 @@ from toolchain.errors import UsageError
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
-from toolchain.tuning import workbench
+from toolchain.tuning import runner
 from toolchain.tuning.events import Event, Notice, Step, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run import tune
@@ -47,7 +48,7 @@ def test_both_work_and_each_record_says_where_it_was_measured(
     boards: list[Board], model: Model, store: RecordStore
 ) -> None:
     events: list[Event] = []
-    result = tune(model, boards, store, HOW, events.append)
+    result = tune(model, plain(boards[0]), boards, store, HOW, events.append)
     assert result.boards.keys() == {"a", "b"}
     assert sum(result.boards.values()) == result.to_json()["trials"] == 8
     assert all(result.boards.values())
@@ -61,7 +62,7 @@ def test_both_work_and_each_record_says_where_it_was_measured(
 def test_one_that_hangs_is_left_out(
     boards: list[Board], model: Model, store: RecordStore, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workbench, "_GRACE_S", 4.0)
+    monkeypatch.setattr(runner, "_GRACE_S", 4.0)
     events: list[Event] = []
     frozen: list[psutil.Process] = []
 
@@ -74,7 +75,7 @@ def test_one_that_hangs_is_left_out(
             for process in frozen:
                 process.suspend()
 
-    result = tune(model, boards, store, HOW, freeze_a_once)
+    result = tune(model, plain(boards[0]), boards, store, HOW, freeze_a_once)
     assert len(frozen) >= 1
     assert result.to_json()["trials"] == 8
     assert result.to_json()["failed"] == 0, "what hung on one board was measured on the other"
@@ -89,4 +90,4 @@ def test_boards_that_differ_are_not_tuned_together(
 ) -> None:
     other = replace(find_board("local"), name="other")
     with pytest.raises(UsageError, match=r"boards a \(x86_64\+emulated\) and other .* are not alike"):
-        tune(model, [boards[0], other], store, HOW, lambda _: None)
+        tune(model, plain(other), [boards[0], other], store, HOW, lambda _: None)

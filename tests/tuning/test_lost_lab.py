@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests.tuning.plain import plain
 from tests.waiting import until
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.errors import ToolchainError
@@ -42,7 +43,7 @@ def test_a_lab_that_goes_ends_the_run(model: Model, store: RecordStore, number: 
 
     try:
         with pytest.raises(ToolchainError, match=r"no tracker answers|the lab") as caught:
-            tune(model, [local_board()], store, HOW, listen)
+            tune(model, plain(local_board()), [local_board()], store, HOW, listen)
         assert "lab" in caught.value.hint
     finally:
         if number == signal.SIGSTOP:
@@ -66,7 +67,7 @@ def test_the_first_ctrl_c_ends_a_run_that_waits_for_a_held_board(model: Model, s
         thread = threading.Thread(target=interrupt)
         thread.start()
         with pytest.raises(KeyboardInterrupt):
-            tune(model, [board], store, HOW, lambda _: None)
+            tune(model, plain(board), [board], store, HOW, lambda _: None)
         interrupted = time.monotonic()
         thread.join()
         until(lambda: threading.active_count() < before + 1)

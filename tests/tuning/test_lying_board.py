@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.rpc.test_put_aside import make_a_liar_of
+from tests.tuning.plain import plain
 from toolchain.boards.emulation import emulated
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
@@ -33,7 +34,7 @@ def test_the_others_go_on_and_it_is_said_what_it_tried(
             reasons.append(lab.status().boards["a"].reason)
 
     how = TuneOptions(trials=3, heaviest=1, repeat=2, min_repeat_ms=1, timeout_s=30)
-    result = tune(model, boards, store, how, listen)
+    result = tune(model, plain(boards[0]), boards, store, how, listen)
     assert result.to_json()["trials"] == 3
     assert result.to_json()["failed"] == 0
     assert result.boards == {"a": 0, "b": 3}

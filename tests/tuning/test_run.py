@@ -16,19 +16,22 @@ import pytest
 
 from tests.building.network import written
 from tests.waiting import until
+from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import find_board, find_target
-from toolchain.building.build import build
+from toolchain.building.build import BuildOptions, build
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.records.store import FILE_NAME, RecordStore
 from toolchain.rpc import lab
-from toolchain.tuning import workbench
-from toolchain.tuning.compile import Compiled
+from toolchain.tasks.bench import Built
+from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.options import CodeOptions
+from toolchain.tuning.builder import HostBuilder
 from toolchain.tuning.events import Event, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
-from toolchain.tuning.run import plan, shares, tune
+from toolchain.tuning.run import planned, tune
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 QUICK = {"repeat": 2, "min_repeat_ms": 1}
@@ -40,11 +43,14 @@ class Here:
 
     model: Model
     store: RecordStore
+    code: CodeOptions = field(default_factory=lambda: CodeOptions(layout="NCHW"))
     events: list[Event] = field(default_factory=list)
 
     def tune(self, **options: object) -> TuneResult:
         how = TuneOptions(**{**QUICK, "trials": 4, "heaviest": 2, **options})  # type: ignore[arg-type]
-        return tune(self.model, [find_board("local")], self.store, how, self.events.append)
+        board = find_board("local")
+        backend = backend_for(board.profile, self.code)
+        return tune(self.model, backend, [board], self.store, how, self.events.append)
 
     @property
     def trials(self) -> list[Trial]:
@@ -53,7 +59,7 @@ class Here:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Here]:
-    model = load_model(str(written(tmp_path)), ModelOptions(layout="NCHW"))
+    model = load_model(str(written(tmp_path)), ModelOptions())
     with RecordStore(tmp_path / FILE_NAME) as store:
         yield Here(model, store)
     assert lab.status() is None, "a run that started the lab stops it"
@@ -75,13 +81,15 @@ def test_every_trial_is_in_the_store_and_the_next_run_goes_on(here: Here, tmp_pa
     assert len(unconfirmed) == len(set(unconfirmed)), "no candidate is measured twice"
     assert measured
 
-    built = build(here.model, find_target("local"), here.store, tmp_path / "out")
+    built = build(
+        here.model, find_target("local"), here.store, tmp_path / "out", BuildOptions(code=here.code)
+    )
     assert sum(decision.tuned for decision in built.decisions) == 2
     assert {decision.source for decision in built.decisions if decision.tuned} == {"exact"}
 
 
 def test_packed_code_is_tuned_over_its_choices(here: Here, tmp_path: Path) -> None:
-    here.model = load_model(here.model.source, ModelOptions())
+    here.code = CodeOptions()
     first = here.tune(trials=1, heaviest=1)
     assert first.to_json()["trials"] == len(here.trials) == 1
     records = here.store.all()
@@ -98,25 +106,10 @@ def test_packed_code_is_tuned_over_its_choices(here: Here, tmp_path: Path) -> No
     assert [decision.source for decision in built.decisions if decision.tuned] == ["exact"]
 
 
-@pytest.mark.parametrize(
-    ("trials", "sizes", "given"),
-    [
-        (10, [None, None], [5, 5]),
-        (11, [None, None, None], [4, 4, 3]),
-        (10, [0, 2, None], [0, 2, 8]),
-        (10, [1, 2, 3], [1, 2, 3]),
-        (2, [None, None, None], [1, 1, 0]),
-        (5, [], []),
-    ],
-)
-def test_trials_go_to_tasks_that_have_candidates(
-    trials: int, sizes: list[int | None], given: list[int]
-) -> None:
-    assert shares(trials, sizes) == given
-
-
 def test_named_tasks_alone_are_tuned(here: Here) -> None:
-    _, tasks = plan(here.model, find_board("local"), TuneOptions())
+    backend = backend_for(find_board("local").profile, here.code)
+    with backend.lower(here.model, backend.target()) as network:
+        tasks = planned(network, TuneOptions())
     result = here.tune(trials=2, heaviest=None, tasks=(tasks[1].id,))
     assert [tuned.task.id for tuned in result.tasks] == [tasks[1].id]
 
@@ -129,17 +122,17 @@ def test_unknown_task_lists_the_known_ones(here: Here) -> None:
 def test_candidates_that_all_fail_end_the_run_with_the_first_reason(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compile_default = workbench.Workbench.compile
+    build_default = HostBuilder.build
     calls = 0
 
-    def broken(self: workbench.Workbench, modules: list) -> list[Compiled]:
+    def broken(self: HostBuilder, candidates: list[Candidate]) -> list[Built]:
         nonlocal calls
         calls += 1
         if calls <= 2:  # the defaults of the two tasks
-            return compile_default(self, modules)
-        return [Compiled(None, "build", "LLVM ERROR: no such instruction") for _ in modules]
+            return build_default(self, candidates)
+        return [Built(each, None, "build", "LLVM ERROR: no such instruction") for each in candidates]
 
-    monkeypatch.setattr(workbench.Workbench, "compile", broken)
+    monkeypatch.setattr(HostBuilder, "build", broken)
     with pytest.raises(
         ToolchainError, match=r"all 4 candidates of the first round failed.*no such instruction"
     ):
@@ -157,7 +150,9 @@ def test_server_killed_in_mid_run_costs_one_trial_at_most(here: Here) -> None:
                         child.kill()
 
     how = TuneOptions(trials=4, heaviest=2, **QUICK)  # type: ignore[arg-type]
-    result = tune(here.model, [find_board("local")], here.store, how, kill_once)
+    board = find_board("local")
+    backend = backend_for(board.profile, here.code)
+    result = tune(here.model, backend, [board], here.store, how, kill_once)
     assert result.to_json()["trials"] == 4
     assert result.to_json()["failed"] <= 1
 

@@ -10,13 +10,14 @@ from typing import Literal
 
 from toolchain import __version__
 from toolchain.boards.inventory.lookup import BuildFor
-from toolchain.building.apply import Decision
-from toolchain.bundles.manifest import EngineFacts, Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
+from toolchain.building.decide import Decision
+from toolchain.bundles.manifest import CPU, EngineFacts, Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
 from toolchain.images.running.inside import image_here, lock_here
 from toolchain.models.importing.float16 import holds_float16
 from toolchain.models.load import Model
 from toolchain.models.spec import TensorSpec
 from toolchain.targets.target import BoardTarget
+from toolchain.tasks.backend import Backend, Objects
 
 TOLERANCE = {"float32": 1e-3, "float16": 2e-2}
 """Largest max|y-r| / max|r| of an output, by what was rounded to: here, or in a file of float16."""
@@ -24,9 +25,11 @@ TOLERANCE = {"float32": 1e-3, "float16": 2e-2}
 
 def manifest_of(
     model: Model,
+    backend: Backend,
     target: BuildFor,
     made_for: BoardTarget,
     form: Literal["so", "tar"],
+    objects: Objects,
     decisions: list[Decision],
 ) -> Manifest:
     """Return the manifest of a bundle, but for the list of its files.
@@ -52,7 +55,8 @@ def manifest_of(
             mattr=made_for.features,
             definition=definition,
         ),
-        device="cpu",
+        device=made_for.device or CPU,
+        runtime=objects.needs,
         requires=made_for.requires,
         arch=target.profile.arch,
         board_class=target.profile.name,
@@ -63,12 +67,12 @@ def manifest_of(
         glibc=target.profile.glibc,
         inputs=_tensors(model.inputs),
         outputs=_tensors(model.outputs),
-        tolerance=TOLERANCE["float16" if holds_float16(model.onnx) else model.options.dtype],
+        tolerance=TOLERANCE["float16" if holds_float16(model.onnx) else backend.dtype],
         tvm=version("apache-tvm"),
         tvm_ffi=version("apache-tvm-ffi"),
         engine=_engine(),
-        layout=model.options.layout,
-        dtype=model.options.dtype,
+        layout=backend.layout,
+        dtype=backend.dtype,
         format=form,
         tasks=tuple(
             TaskFacts(

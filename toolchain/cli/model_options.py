@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolchain.cli import complete
+
+if TYPE_CHECKING:
+    from toolchain.tasks.options import CodeOptions
 
 model_argument = click.argument("model", shell_complete=complete.models)
 _MODEL_OPTIONS = (
@@ -63,23 +66,38 @@ _MODEL_OPTIONS = (
     ),
 )
 
+_CODE = ("device", "layout", "winograd", "dtype")
+
 
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that shape a network, passed together as `options: ModelOptions`."""
+    """Add the options that shape a network, passed as `options: ModelOptions` and `code: CodeOptions`."""
 
     @wraps(function)
     def gathered(*args: Any, shapes: tuple[str, ...], input_values: tuple[str, ...], **kwargs: Any) -> Any:
         from toolchain.models.options import ModelOptions, parse_input_values, parse_shapes
+        from toolchain.tasks.options import CodeOptions
 
-        names = ("layout", "winograd", "dtype", "batch", "outputs", "weights_seed")
+        code = CodeOptions(**{name: kwargs.pop(name) for name in _CODE if name in kwargs})
+        names = ("batch", "outputs", "weights_seed")
         options = ModelOptions(
             **{name: kwargs.pop(name) for name in names},
             shapes=parse_shapes(shapes),
             input_values=parse_input_values(input_values),
         )
-        return function(*args, options=options, **kwargs)
+        return function(*args, options=options, code=code, **kwargs)
 
     decorated: Callable[..., Any] = gathered
     for option in reversed(_MODEL_OPTIONS):
         decorated = option(decorated)
     return decorated
+
+
+def graph_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the same options to a command that looks at the graph alone: `code` is not passed on."""
+
+    @wraps(function)
+    def without_code(*args: Any, code: CodeOptions, **kwargs: Any) -> Any:
+        del code
+        return function(*args, **kwargs)
+
+    return model_options(without_code)

@@ -13,7 +13,7 @@ from toolchain.lowering.vectors import target_of_code
 from toolchain.processes.interrupts import uninterrupted
 
 
-def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "auto") -> tvm.IRModule:
+def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "NCHW") -> tvm.IRModule:
     """Return the network as calls of fused, unscheduled TensorIR functions.
 
     Parameters
@@ -21,7 +21,7 @@ def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "auto") 
     module
         Relax, parameters as constants, one function `main`.
     layout
-        Of convolutions. `auto` and `packed` are NCHW here: values are packed later.
+        Of convolutions: NCHW or NHWC.
     """
     fold = tvm.transform.module_pass(lambda unfolded, _: fold_constants(unfolded), opt_level=0, name="fold")
     passes = [

@@ -48,8 +48,7 @@ class Model:
     frozen
         Inputs of that graph which are constants here, with their values.
     module
-        What is built, as Relax, its products in the options' dtype; weights are constants, the i-th
-        parameter of `main` is `inputs[i]`.
+        What is built, as Relax; weights are constants, the i-th parameter of `main` is `inputs[i]`.
     inputs, outputs
         In the order of the graph, under their ONNX names.
     sha256
@@ -93,10 +92,6 @@ def load_model(source: str, options: ModelOptions) -> Model:
     module = import_module(graph if full is graph else infer_shapes(full, found.origin), found.origin)
     outputs = output_specs(graph, module, found.origin)
     check_types(outputs, found.origin)
-    if options.dtype == "float16":
-        from toolchain.models.half import halved
-
-        module = halved(module, found.origin)
     return Model(
         name=found.name,
         source=found.origin,

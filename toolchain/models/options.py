@@ -9,12 +9,8 @@ from shlex import quote
 
 from toolchain.errors import UsageError
 
-LAYOUTS = ("auto", "packed", "NCHW", "NHWC")
-WINOGRADS = ("auto", "off")
 ARRAY_FILE = ".npy"
 """Ending of a value that is read from a file."""
-
-DTYPES = ("float32", "float16")
 
 
 @dataclass(frozen=True)
@@ -23,12 +19,6 @@ class ModelOptions:
 
     Attributes
     ----------
-    layout
-        Data layout of convolutions; `auto` is packed: channels in blocks as wide as a vector.
-    winograd
-        Whether convolutions may be computed by winograd in packed layouts; `auto`: where it pays.
-    dtype
-        Arithmetic of the library; its inputs and outputs and the reference are always float32.
     batch
         First dimension of the inputs, where the file leaves it open; None leaves it to `shapes`.
     shapes
@@ -42,24 +32,11 @@ class ModelOptions:
         Seed of a zoo network's weights; without effect on files.
     """
 
-    layout: str = "auto"
-    winograd: str = "auto"
-    dtype: str = "float32"
     batch: int | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     weights_seed: int = 0
     input_values: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
-
-    @property
-    def packed(self) -> bool:
-        """Whether the network's values are packed."""
-        return self.layout in ("auto", "packed")
-
-    @property
-    def uses_winograd(self) -> bool:
-        """Whether convolutions may be computed by winograd."""
-        return self.winograd != "off"
 
     @property
     def value_files(self) -> list[Path]:
@@ -68,11 +45,7 @@ class ModelOptions:
 
     def typed(self) -> str:
         """Return what gives these options on a command line, each with a blank before it."""
-        said = []
-        for name in ("layout", "winograd", "dtype", "batch"):
-            value = getattr(self, name)
-            if value != getattr(ModelOptions(), name):
-                said += [f"--{name}", str(value)]
+        said = [] if self.batch is None else ["--batch", str(self.batch)]
         for name, shape in self.shapes.items():
             said += ["--shape", format_shape(name, shape)]
         for name, value in self.input_values.items():
@@ -82,23 +55,10 @@ class ModelOptions:
         return "".join(f" {quote(word)}" for word in said)
 
     def __post_init__(self) -> None:
-        _check_choice("--layout", self.layout, LAYOUTS)
-        _check_choice("--winograd", self.winograd, WINOGRADS)
-        _check_choice("--dtype", self.dtype, DTYPES)
-        if self.dtype == "float16" and not self.packed:
-            raise UsageError(
-                f"--dtype float16: there is no code for it in --layout {self.layout}", "leave --layout out"
-            )
         if self.batch is not None and self.batch < 1:
             raise UsageError(f"--batch {self.batch}: must be 1 or more")
         if self.weights_seed < 0:
             raise UsageError(f"--weights-seed {self.weights_seed}: must be 0 or more")
-
-
-def _check_choice(option: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value in allowed:
-        return
-    raise UsageError(f"{option} {value}: no such choice", f"use {option} {'|'.join(allowed)}")
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:

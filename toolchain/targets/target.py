@@ -29,6 +29,8 @@ class BoardTarget:
         What the code computes in, float32 or float16.
     features
         LLVM's, beyond the cpu's.
+    device
+        What computes, where it is no CPU: kind and name, as records and manifests have it.
     """
 
     target: tvm.target.Target
@@ -39,6 +41,7 @@ class BoardTarget:
     threads: int
     dtype: str = "float32"
     features: tuple[str, ...] = ()
+    device: str = ""
 
 
 def target_for(

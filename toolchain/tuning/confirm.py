@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median, pstdev
 
-from toolchain.lowering.tasks import Task
 from toolchain.records.record import Record, now
-from toolchain.tuning.compile import Compiled
-from toolchain.tuning.workbench import Workbench
+from toolchain.tasks.bench import Built, Runner
+from toolchain.tasks.space import Point
+from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Result
 
 _ROUNDS = 3
 
@@ -18,8 +19,10 @@ _ROUNDS = 3
 class Finalist:
     """A candidate that may become the task's choice."""
 
+    point: Point
     record: Record
-    compiled: Compiled
+    result: Result
+    built: Built
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Confirmed:
     default_ms: float
 
 
-def confirm(task: Task, finalists: Sequence[Finalist], bench: Workbench) -> Confirmed:
+def confirm(task: Task, finalists: Sequence[Finalist], runner: Runner) -> Confirmed:
     """Compare the finalists once more; the first is the default.
 
     The smallest of many noisy readings flatters the fastest candidate, so every finalist is
@@ -39,7 +42,7 @@ def confirm(task: Task, finalists: Sequence[Finalist], bench: Workbench) -> Conf
     """
     times: list[list[float]] = [[] for _ in finalists]
     failed: set[int] = set()
-    measured = bench.compare(task, [finalist.compiled for finalist in finalists], _ROUNDS)
+    measured = runner.compare(task, [finalist.built for finalist in finalists], _ROUNDS)
     for results in measured:
         for place, result in enumerate(results):
             times[place].extend(result.run_ms)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from toolchain.lowering.tasks import Task
 from toolchain.records.record import Failure
+from toolchain.tasks.task import Task
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ import numpy as np
 import tvm
 
 from toolchain.answers import lie, shown, understood
-from toolchain.backends.packed.layout import Array
 from toolchain.boards.edge_rt.answers import Facts
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
-from toolchain.lowering.parameter import Parameter
 from toolchain.records.record import Failure
 from toolchain.rpc.client import Grant
 from toolchain.rpc.session import connect
+from toolchain.tasks.parameter import Array, Parameter
+from toolchain.tasks.tuner import Result
 
 _SEED = 0
 # Same tolerance as for a whole float32 network: a kernel beyond it is wrong, not inexact.
@@ -53,31 +53,11 @@ class Request:
     reference: Path
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Mean milliseconds of one call, per repeat; or why there are none.
-
-    Attributes
-    ----------
-    board
-        Which measured; empty where none did.
-    governor, temperature_c
-        Of the board's CPU just before, where readable.
-    """
-
-    run_ms: tuple[float, ...] = ()
-    failure: Failure | None = None
-    message: str = ""
-    board: str = ""
-    governor: str | None = None
-    temperature_c: float | None = None
-
-
 def ready() -> None:
     """Do nothing: a worker that answers has imported everything."""
 
 
-def measure(request: Request) -> Measured:
+def measure(request: Request) -> Result:
     """Upload a library, compare what it computes, then time it.
 
     Raises
@@ -108,7 +88,7 @@ def measure(request: Request) -> Measured:
         outputs = [parameter.logical(tensor.numpy()) for parameter, tensor in written]
         wrong = _compare(outputs, request.reference)
         if wrong:
-            return Measured(failure="wrong result", message=wrong)
+            return Result(failure="wrong result", message=wrong)
         timed = library.time_evaluator(
             "main",
             device,
@@ -116,17 +96,17 @@ def measure(request: Request) -> Measured:
             repeat=request.repeat,
             min_repeat_ms=request.min_repeat_ms,
         )(*tensors)
-        return Measured(
+        return Result(
             _milliseconds(board, timed.results, request.timeout_s),
             governor=facts.governor,
             temperature_c=facts.temperature_c,
         )
     except tvm.error.RPCSessionTimeoutError:
-        return Measured(failure="timeout", message=f"not done within {request.timeout_s:.0f} s")
+        return Result(failure="timeout", message=f"not done within {request.timeout_s:.0f} s")
     except ToolchainError:
         raise
     except Exception as error:  # TVM raises anything from TypeError to its own kinds
-        return Measured(failure=stage, message=first_line(error))
+        return Result(failure=stage, message=first_line(error))
 
 
 def _facts(board: str, said: object) -> Facts:

@@ -32,6 +32,10 @@ class TuneOptions:
         Begin without what earlier runs learned.
     search_seed
         Of the search for candidates.
+    tuner
+        Name of who searches; None: the backend's own choice.
+    runner
+        Name of who measures; None: the backend's own choice, for CPUs `boards`.
     """
 
     trials: int = 64
@@ -46,6 +50,8 @@ class TuneOptions:
     cluster: str | None = None
     fresh: bool = False
     search_seed: int = 1
+    tuner: str | None = None
+    runner: str | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("trials", 1), ("number", 1), ("repeat", 1), ("min_repeat_ms", 0)):

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from toolchain.backends.packed.algorithms.table import choice_from
-from toolchain.backends.packed.kinds import CPU
-from toolchain.backends.tensorir.kinds import DEFAULT
-from toolchain.lowering.tasks import Task
 from toolchain.records.record import Record
+from toolchain.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -24,6 +21,10 @@ class TunedTask:
         What it took when the finalists were measured.
     choice
         Record of what a build takes from now on.
+    rule
+        What the choice's code is made by.
+    modelled
+        The times are a model's: no clock has shown them.
     """
 
     task: Task
@@ -32,6 +33,8 @@ class TunedTask:
     default: Record
     default_ms: float
     choice: Record
+    rule: str
+    modelled: bool = False
 
     @property
     def best_ms(self) -> float:
@@ -40,10 +43,8 @@ class TunedTask:
 
     @property
     def won(self) -> str:
-        """`default`, the algorithm of generated code, or the kind of another record."""
-        if self.choice.digest == self.default.digest:
-            return DEFAULT
-        return choice_from(self.choice.payload).algorithm if self.choice.kind == CPU else self.choice.kind
+        """`default`, or what the code of another point is made by."""
+        return "default" if self.choice.digest == self.default.digest else self.rule
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class TuneResult:
                     "best_ms": tuned.best_ms,
                     "default_ms": tuned.default_ms,
                     "choice": tuned.won,
+                    "modelled": tuned.modelled,
                 }
                 for tuned in self.tasks
             ],

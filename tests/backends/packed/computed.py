@@ -14,9 +14,10 @@ from tvm import relax
 from tests.backends.packed.drawn import Drawn, merged
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.machine import Machine
-from toolchain.building.apply import pack
+from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.network.rewrite import rewrite
+from toolchain.lowering.half import halved
 from toolchain.lowering.pipeline import compile_fused, fuse
-from toolchain.lowering.tasks import extract_tasks
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
@@ -43,20 +44,21 @@ def named(machine: Machine) -> str:
 HALF_MACHINES = (machines.AVX512.of(2, "float16"), machines.AARCH64.of(2, "float16"))
 
 
-def loaded(model: onnx.ModelProto, dtype: str = "float32") -> Model:
+def loaded(model: onnx.ModelProto) -> Model:
     """Return a network as from a user's file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "network.onnx"
         onnx.save(model, path)
-        return load_model(str(path), ModelOptions(dtype=dtype))
+        return load_model(str(path), ModelOptions())
 
 
 def computed(model: Model, inputs: Arrays, machine: Machine, winograd: bool = True) -> Arrays:
     """Return the outputs of code generated for a core, compiled for any x86-64 and run here."""
     target = target_for(load_profile("x86_64")).target
-    fused = fuse(model.module, target)
-    scheduled, _decisions = pack(fused, extract_tasks(fused), lambda _workload: None, machine, winograd)
-    vm = relax.VirtualMachine(compile_fused(scheduled, target), tvm.cpu())
+    half = machine.dtype == "float16"
+    fused = fuse(halved(model.module, model.name) if half else model.module, target)
+    made = rewrite(fused, Choices(machine, winograd))
+    vm = relax.VirtualMachine(compile_fused(made.module, target), tvm.cpu())
     found = vm["main"](*[tvm.runtime.tensor(inputs[spec.name]) for spec in model.inputs])
     outputs = [found] if len(model.outputs) == 1 and not isinstance(found, tvm.ir.Array) else list(found)
     return {spec.name: output.numpy() for spec, output in zip(model.outputs, outputs, strict=True)}
@@ -64,7 +66,7 @@ def computed(model: Model, inputs: Arrays, machine: Machine, winograd: bool = Tr
 
 def wrong(networks: Sequence[Drawn], machine: Machine, winograd: bool = True) -> list[str]:
     """Return the networks whose output is not onnxruntime's, and by how much; compiled as one."""
-    model = loaded(merged(networks), machine.dtype)
+    model = loaded(merged(networks))
     inputs = sample_inputs(model)
     expected = reference_outputs(model, inputs)
     found = computed(model, inputs, machine, winograd)

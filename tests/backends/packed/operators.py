@@ -21,11 +21,10 @@ import tvm
 from tvm import relax
 
 from tests.backends.packed.networks import CASES, Case
-from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.machines import AVX2, AVX512, SSE
+from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import IN_PLACE, rewrite
 from toolchain.lowering.pipeline import compile_fused, fuse
-from toolchain.lowering.rows import default_schedule
 from toolchain.models.importing.importer import import_module
 from toolchain.models.preparing.modernise import modernise
 from toolchain.models.preparing.shapes import infer_shapes
@@ -95,12 +94,7 @@ def run(case: Case, lanes: int, *, packed: bool) -> dict[str, Any]:
     target = tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
     machine = MACHINES[lanes].of(2)
     fused = fuse(import_module(model, case.name), target, "NCHW")
-    made = rewrite(
-        fused,
-        machine,
-        lambda _name, work: default_choice(work, machine, False),
-        lambda name: default_schedule(fused[name]),
-    )
+    made = rewrite(fused, Choices(machine, winograd=False))
     vm = relax.VirtualMachine(compile_fused(made.module, target), tvm.cpu())
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3

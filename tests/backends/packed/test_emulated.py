@@ -27,9 +27,9 @@ from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import AARCH64, machine_of
-from toolchain.building.apply import pack
+from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.lowering.pipeline import compile_fused, fuse
-from toolchain.lowering.tasks import extract_tasks
 from toolchain.lowering.vectors import EXPLICIT
 from toolchain.models.judging.reference import sample_inputs
 from toolchain.profiles import load_profile
@@ -75,7 +75,7 @@ def calls_of(network: onnx.ModelProto, machine: Machine) -> list[Called]:
     model = loaded(network)
     target = target_for(load_profile("x86_64")).target
     fused = fuse(model.module, target)
-    scheduled, _decisions = pack(fused, extract_tasks(fused), lambda _workload: None, machine, True)
+    scheduled = rewrite(fused, Choices(machine)).module
     vm = relax.VirtualMachine(compile_fused(scheduled, target), tvm.cpu())
     functions = {str(var.name_hint): func for var, func in scheduled.functions.items()}
     found: list[Called] = []

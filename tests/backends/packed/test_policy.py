@@ -14,13 +14,12 @@ from toolchain.backends.packed.algorithms.policy import (
     cost,
     default_choice,
     legal,
-    recorded_choice,
 )
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.space import error
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.recognise.convolution import Convolution
-from toolchain.errors import ToolchainError
 
 AVX512 = machines.AVX512.of(1)
 AVX2 = machines.AVX2.of(2)
@@ -93,13 +92,12 @@ def test_errors_grow_with_the_channels() -> None:
     assert error(few, (1, 4)) < error(few, (4, 4)) < error(many, (4, 4)) < error(many, (6, 6))
 
 
-def test_a_recorded_winograd_is_left_out_where_none_is_wanted() -> None:
-    conv = LAYERS[0]
-    payload = WinogradChoice(2, 8, 1, (4, 4)).to_json()
-    assert recorded_choice(payload, conv, AVX512, True) == WinogradChoice(2, 8, 1, (4, 4))
-    with pytest.raises(ToolchainError, match="none for this task"):
-        recorded_choice(payload, conv, AVX512, False)
+def test_winograd_is_left_out_where_none_is_wanted() -> None:
+    conv, fast = LAYERS[0], WinogradChoice(2, 8, 1, (4, 4))
+    assert Choices(AVX512, True, {"conv": fast}).of("conv", conv) == fast
+    direct = Choices(AVX512, False, {"conv": fast}).of("conv", conv)
+    assert direct == default_choice(conv, AVX512, False) != fast
 
 
-def test_a_record_of_the_general_rule_is_no_choice() -> None:
-    assert recorded_choice(GENERAL.to_json(), LAYERS[0], AVX512, True) == GENERAL
+def test_the_general_rule_can_be_decided_for() -> None:
+    assert Choices(AVX512, True, {"conv": GENERAL}).of("conv", LAYERS[0]) == GENERAL

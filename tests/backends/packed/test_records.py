@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,46 +10,49 @@ import pytest
 from tests.building.measured import add, check_outputs
 from toolchain.backends.packed.kinds import CPU, WINOGRAD
 from toolchain.backends.packed.machines import machine_of
+from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.space import PackedSpace
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
-from toolchain.lowering.tasks import Task
+from toolchain.lowering.tasks import FusedTask
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import target_for
-from toolchain.tuning.choice_search import ChoiceSearch
+from toolchain.tasks.options import CodeOptions
+from toolchain.tasks.task import Task
 
 
-def search(task: Task) -> ChoiceSearch:
-    """Return the space of a task on this host, its default known."""
-    found = ChoiceSearch(task, machine_of(target_for(find_target("local").profile)), use_winograd=True)
-    found.default()
-    return found
+def space(task: Task) -> PackedSpace:
+    """Return the space of a task on this host."""
+    assert isinstance(task, FusedTask)
+    target = target_for(find_target("local").profile)
+    return PackedSpace(task, target, Choices(machine_of(target)))
 
 
 def add_defaults(store: RecordStore, built: BuildResult, excluded: str = "") -> None:
-    """Record for each task what a build without records chose, by a run that left something out."""
+    """Record for each task what a build without records chose."""
     for decision in built.decisions:
-        payload = search(decision.task).default().payload
-        add(store, decision.task, find_target("local"), CPU, payload, excluded=excluded)
+        payload = space(decision.task).default().to_json()
+        add(store, decision.task, find_target("local"), CPU, payload, excluded)
 
 
 def test_a_choice_decides_and_the_manifest_says_so(
     model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
     target = find_target("local")
-    searches = {decision.task.id: search(decision.task) for decision in built.decisions}
+    spaces = {decision.task.id: space(decision.task) for decision in built.decisions}
     tasks = {decision.task.id: decision.task for decision in built.decisions}
-    first, second = [name for name, found in searches.items() if found.space][:2]
-    add(store, tasks[first], target, CPU, searches[first].space[0].to_json())
-    add(store, tasks[second], target, CPU, searches[second].default().payload)
+    first, second = [name for name, found in spaces.items() if found.size > 1][:2]
+    add(store, tasks[first], target, CPU, spaces[first].point(1).to_json())
+    add(store, tasks[second], target, CPU, spaces[second].default().to_json())
     result = build(model, target, store, tmp_path)
     assert result.to_json()["tasks"] == {"total": len(tasks), "tuned": 2, "improved": 1}
     assert result.to_json()["warnings"] == []
     facts = {task.id: task for task in read_bundle(result.bundle).manifest.tasks}
     assert (facts[first].tuned, facts[first].improved, facts[first].source) == (True, True, "exact")
     assert (facts[second].tuned, facts[second].improved) == (True, False)
-    assert facts[first].rule == searches[first].space[0].algorithm
+    assert facts[first].rule == spaces[first].point(1).algorithm
     assert result.library_sha256 != built.library_sha256
     check_outputs(result.library, model)
 
@@ -75,8 +77,8 @@ def test_what_was_found_without_winograd_decides_only_without(
     target = find_target("local")
     add_defaults(store, built, excluded=WINOGRAD)
     assert build(model, target, store, tmp_path).to_json()["tasks"]["tuned"] == 0
-    off = replace(model, options=replace(model.options, winograd="off"))
-    assert build(off, target, store, tmp_path).to_json()["tasks"]["tuned"] == len(built.decisions)
+    off = BuildOptions(code=CodeOptions(winograd="off"))
+    assert build(model, target, store, tmp_path, off).to_json()["tasks"]["tuned"] == len(built.decisions)
 
 
 @pytest.mark.slow
@@ -103,7 +105,7 @@ def test_choices_that_are_none_of_the_task_warn_and_the_default_is_taken(
     target = find_target("local")
     tasks = [each.task for each in built.decisions if each.rule in ("direct", "winograd")]
     for task, change in zip(tasks, changes, strict=True):
-        payload = json.dumps({**json.loads(search(task).default().payload), **change})
+        payload = json.dumps({**json.loads(space(task).default().to_json()), **change})
         add(store, task, target, CPU, payload)
     result = build(model, target, store, tmp_path)
     assert result.to_json()["tasks"] == {"total": len(built.decisions), "tuned": 0, "improved": 0}

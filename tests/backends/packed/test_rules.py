@@ -8,11 +8,10 @@ import pytest
 import tvm_ffi
 from tvm import tirx
 
-from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.machines import machine_of
+from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import ROWS, rewrite
 from toolchain.lowering.pipeline import fuse
-from toolchain.lowering.rows import default_schedule
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
@@ -55,12 +54,7 @@ def test_functions_of_the_zoo(name: str) -> None:
     target = target_for(load_profile("x86_64"))
     fused = fuse(model.module, target.target)
     machine = machine_of(target)
-    made = rewrite(
-        fused,
-        machine,
-        lambda _name, work: default_choice(work, machine, True),
-        lambda name: default_schedule(fused[name]),
-    )
+    made = rewrite(fused, Choices(machine))
     listed = {rule: list(made.rules.values()).count(rule) for rule in set(made.rules.values())}
     assert ROWS not in listed, made.rules
     assert {rule: listed.get(rule) for rule in RULES[name]} == RULES[name], made.rules

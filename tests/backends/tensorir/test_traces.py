@@ -10,8 +10,9 @@ import tvm
 from tvm.s_tir import Schedule
 
 from tests.records.matmul import matmul
-from toolchain.backends.tensorir.traces import function_json, schedule_from, trace_digest, traced
+from toolchain.backends.tensorir.traces import entry_of, schedule_from, traced
 from toolchain.errors import ToolchainError
+from toolchain.lowering.definition import definition_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -41,7 +42,7 @@ def test_a_trace_applies_to_a_twin_whose_blocks_have_other_names() -> None:
     twin = tvm.script.from_source(measured.script().replace('sblock("C")', 'sblock("D")'))
     twin = twin.with_attr("global_symbol", "fused_twin").with_attr("op_pattern", 4)
     before = twin.script()
-    scheduled = schedule_from(_split(), function_json(measured), twin)
+    scheduled = schedule_from(_split(), definition_of(measured), twin)
     assert twin.script() == before
     assert scheduled.attrs["global_symbol"] == "fused_twin"
     assert scheduled.attrs["op_pattern"] == 4
@@ -62,14 +63,14 @@ def test_a_damaged_payload_is_one_sentence(payload: str) -> None:
     )
     func = matmul(16)
     with pytest.raises(ToolchainError, match="no longer applies") as caught:
-        schedule_from(payload, function_json(func), func)
+        schedule_from(payload, definition_of(func), func)
     assert "\n" not in caught.value.message
     assert "--fresh" in caught.value.hint
 
 
 def test_a_record_of_another_function_is_refused() -> None:
     with pytest.raises(ToolchainError, match="another function"):
-        schedule_from(_split(), function_json(matmul(16)), matmul(8))
+        schedule_from(_split(), definition_of(matmul(16)), matmul(8))
 
 
 def test_a_digest_is_of_the_decisions() -> None:
@@ -80,5 +81,5 @@ def test_a_digest_is_of_the_decisions() -> None:
         if idle:
             schedule.get_child_blocks(schedule.get_sblock("root"))  # decides nothing
         schedule.split(loop, [None, factor])
-        digests.append(trace_digest(schedule.trace))
+        digests.append(entry_of(schedule.trace, []).digest)
     assert digests[0] == digests[1] != digests[2]

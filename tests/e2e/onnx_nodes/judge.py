@@ -169,22 +169,23 @@ def _computed(loaded: Sequence[tuple[Case, Any]], folder: Path, pipe: Any) -> It
 def _library(loaded: Sequence[tuple[Case, Any]], folder: Path) -> tuple[Path, Any]:
     """Build one library of all, as `build` does; return it, and what decided how its functions are made."""
     from tests.e2e.onnx_nodes.merged import merged
+    from toolchain.backends.table import backend_for
     from toolchain.boards.inventory.lookup import find_target
     from toolchain.building.build import BuildOptions, compile_network
     from toolchain.linking.choice import linker_named
     from toolchain.linking.gate import check_library
-    from toolchain.targets.target import target_for
+    from toolchain.tasks.options import CodeOptions
 
     target = find_target("x86_64")
     models = [model for _, model in loaded]
     whole = replace(models[0], module=merged(models))
-    made_for = target_for(target.profile)
+    backend = backend_for(target.profile, CodeOptions())
     objects, decisions = compile_network(
-        whole, target, made_for, None, BuildOptions(), folder, lambda _step: None
+        whole, backend, target, backend.target(), None, BuildOptions(), folder, lambda _step: None
     )
     library = folder / "library.so"
-    linker_named("zig").link(objects, library, target.profile)
-    check_library(library, target.profile, objects)
+    linker_named("zig").link(objects.files, library, target.profile)
+    check_library(library, target.profile, objects.files)
     return library, decisions
 
 

@@ -69,10 +69,10 @@ def _plain(reason: str) -> str:
 def rules_of(cases: Sequence[Case]) -> list[str]:
     """Return what the code of cases is made by, the first that can be loaded."""
     from toolchain.backends.packed.machines import machine_of
+    from toolchain.backends.packed.network.choices import Choices
+    from toolchain.backends.packed.network.rewrite import rewrite
     from toolchain.boards.inventory.lookup import find_target
-    from toolchain.building.apply import pack
     from toolchain.lowering.pipeline import fuse
-    from toolchain.lowering.tasks import extract_tasks
     from toolchain.models.load import load_model
     from toolchain.models.options import ModelOptions
     from toolchain.targets.target import target_for
@@ -84,11 +84,11 @@ def rules_of(cases: Sequence[Case]) -> list[str]:
             onnx.save(case.model, path)
             try:
                 fused = fuse(load_model(str(path), ModelOptions()).module, made_for.target)
-                _, decisions = pack(fused, extract_tasks(fused), lambda _: None, machine_of(made_for), True)
+                rules = rewrite(fused, Choices(machine_of(made_for))).rules
             except Exception:  # noqa: S112 - the next one may do
                 continue
-            if decisions:
-                return sorted({decision.rule for decision in decisions})
+            if rules:
+                return sorted(set(rules.values()))
     return []
 
 

@@ -13,16 +13,16 @@ from tests.lowering.kernels.test_packing import MACHINE, computed, convolution, 
 from toolchain import tvm_compat
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machines import machine_of
+from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.recipe import Computed
+from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.recognise.read import read
-from toolchain.building.apply import pack
 from toolchain.lowering.kernels import compile as compiling
 from toolchain.lowering.kernels.lowering import lowered
 from toolchain.lowering.kernels.packing import packed
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.lowering.pipeline import fuse
 from toolchain.lowering.rows import default_schedule
-from toolchain.lowering.tasks import extract_tasks
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
@@ -56,7 +56,7 @@ def test_the_passes_that_are_left_out_change_nothing(board: str) -> None:
     same = Window((3,) * 3, pads=((1, 1),) * 3)
     network = loaded(merged([Network((1, 20, 7, 24), (Conv(24, same), Pointwise("silu"), Conv(9, same)))]))
     fused = fuse(network.module, made.target)
-    scheduled, _decisions = pack(fused, extract_tasks(fused), lambda _workload: None, machine_of(made), True)
+    scheduled = rewrite(fused, Choices(machine_of(made))).module
     functions = [each for each in scheduled.functions.values() if isinstance(each, tvm.tirx.PrimFunc)]
     for func in (*functions, convolution().function(), flattened().function()):
         module = tvm.IRModule({"kernel": func.with_attr("global_symbol", "kernel")})

@@ -4,41 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import tvm
 from tvm.s_tir import Schedule
-from tvm.s_tir.meta_schedule.database import TuningRecord
+from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.schedule import Trace
 from tvm.tirx import PrimFunc
 
+from toolchain.backends.tensorir.kinds import METASCHEDULE
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
+from toolchain.lowering.definition import MAIN, definition_of, function_of
 from toolchain.lowering.workload import same_workload, workload_hash
-
-_MAIN = "main"  # the name traces use for their function
-
-
-def function_json(func: PrimFunc) -> str:
-    """Return the function as text, for `RecordStore.add_function`."""
-    return str(tvm.ir.save_json(func.with_attr("global_symbol", _MAIN)))
+from toolchain.tasks.candidate import Entry
 
 
-def function_from(text: str) -> PrimFunc:
-    """Return the function that `function_json` wrote."""
-    return tvm.ir.load_json(text)
+def entry_of(trace: Trace, arguments: Sequence[ArgInfo]) -> Entry:
+    """Return a trace, postprocessing included, as a record keeps it.
 
-
-def trace_payload(record: TuningRecord) -> str:
-    """Return a record's trace, postprocessing included, and its arguments as JSON."""
-    arguments = [argument.as_json() for argument in record.args_info or ()]
-    return _text({"trace": record.trace.as_json(remove_postproc=False), "arguments": arguments})
-
-
-def trace_digest(trace: Trace) -> str:
-    """Return the same text for traces with the same decisions, postprocessing and dead code apart."""
-    return hashlib.sha256(_text(trace.simplified(remove_postproc=True).as_json()).encode()).hexdigest()
+    Its digest is the same for traces with the same decisions, postprocessing and dead code apart.
+    """
+    decided = trace.simplified(remove_postproc=True).as_json()
+    payload = {
+        "trace": trace.as_json(remove_postproc=False),
+        "arguments": [argument.as_json() for argument in arguments],
+    }
+    digest = hashlib.sha256(_text(decided).encode()).hexdigest()
+    return Entry(METASCHEDULE, _text(payload), digest)
 
 
 def traced(payload: str, func: PrimFunc) -> Schedule:
@@ -56,7 +51,7 @@ def traced(payload: str, func: PrimFunc) -> Schedule:
     """
     # A schedule of a copy that nothing else holds changes the body it shares with the original:
     # hand it a body of its own.
-    schedule = Schedule(tvm.IRModule({_MAIN: function_from(function_json(func))}))
+    schedule = Schedule(tvm.IRModule({MAIN: function_of(definition_of(func))}))
     try:
         trace = json.loads(payload)["trace"]
         if any(instruction[0] == "Tensorize" for instruction in trace[0]):
@@ -79,22 +74,22 @@ def schedule_from(payload: str, function: str, func: PrimFunc) -> PrimFunc:
     Parameters
     ----------
     payload
-        What `trace_payload` gave.
+        Of an `entry_of`.
     function
-        The function that was measured: `Hit.definition`.
+        The function that was measured: `Hit.function`.
 
     Raises
     ------
     ToolchainError
         The record is of another function, or no longer applies.
     """
-    measured = function_from(function)
+    measured = function_of(function)
     if not same_workload(measured, func):
         raise ToolchainError(
             f"the record of task {workload_hash(func)} belongs to another function with the same hash",
             "tune the task again with --fresh",
         )
-    result = traced(payload, measured).mod[_MAIN]
+    result = traced(payload, measured).mod[MAIN]
     for name, value in (func.attrs or {}).items():
         result = result.with_attr(name, value)
     return result if func.attrs and "global_symbol" in func.attrs else result.without_attr("global_symbol")

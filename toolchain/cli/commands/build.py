@@ -25,6 +25,7 @@ from toolchain.imports.tvm_import import import_tvm
 if TYPE_CHECKING:
     from toolchain.building.build import BuildResult
     from toolchain.models.options import ModelOptions
+    from toolchain.tasks.options import CodeOptions
 
 
 @click.command()
@@ -64,8 +65,8 @@ def command(
     model: str,
     board: str | None,
     options: ModelOptions,
+    code: CodeOptions,
     cluster: str | None,
-    device: str,
     require_tuned: bool,
     inputs: tuple[str, ...],
     linker: str,
@@ -80,7 +81,7 @@ def command(
     from toolchain.boards.inventory.lookup import find_target
 
     target = find_target(board_name(board))
-    target.profile.device(device)
+    target.profile.device(code.device)
     if container := container_for(
         engine, target.profile, files_of(model, inputs, options.value_files), [output]
     ):
@@ -95,6 +96,7 @@ def command(
     loaded = load_model(model, options)
     sample = read_inputs(inputs, loaded.inputs, "--sample") if inputs else None
     how = BuildOptions(
+        code=code,
         cluster=cluster,
         require_tuned=require_tuned,
         linker=linker,

@@ -16,6 +16,7 @@ from toolchain.cli.progress import trial_progress
 if TYPE_CHECKING:
     from toolchain.demo import DemoResult
     from toolchain.models.options import ModelOptions
+    from toolchain.tasks.options import CodeOptions
 
 
 @click.command()
@@ -46,7 +47,13 @@ if TYPE_CHECKING:
 @model_options
 @output_options
 def command(
-    model: str, inputs: tuple[str, ...], board: str | None, trials: int, output: Path, options: ModelOptions
+    model: str,
+    inputs: tuple[str, ...],
+    board: str | None,
+    trials: int,
+    output: Path,
+    options: ModelOptions,
+    code: CodeOptions,
 ) -> None:
     """Tune, build, upload, verify and time one network, and write a report.
 
@@ -56,7 +63,7 @@ def command(
 
     how = demo_options(trials)
     with trial_progress(trials) as listener:
-        result = run_demo(model, options, inputs, board, output, how, note, listener)
+        result = run_demo(model, options, code, inputs, board, output, how, note, listener)
     emit(result.to_json(), lambda: show(result))
 
 

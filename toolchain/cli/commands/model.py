@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolchain.cli.model_options import model_argument, model_options
+from toolchain.cli.model_options import graph_options, model_argument
 from toolchain.cli.options import output_path
 from toolchain.cli.output import emit, output_options, table
 
@@ -46,7 +46,7 @@ def list_models() -> None:
 
 @command.command()
 @model_argument
-@model_options
+@graph_options
 @output_options
 def inspect(model: str, options: ModelOptions) -> None:
     """Show a network's inputs, operators and what cannot be compiled."""
@@ -80,7 +80,7 @@ def _show(found: dict[str, Any]) -> None:
 
 @command.command()
 @model_argument
-@model_options
+@graph_options
 @output_path("FILE.onnx", "The file to write.")
 @output_options
 def export(model: str, options: ModelOptions, output: Path) -> None:

@@ -39,15 +39,10 @@ def best() -> None:
 
     A task that was tuned in packed and in other layouts, or with and without winograd, has one of each.
     """
-    from toolchain.backends.packed import kinds as packed
-    from toolchain.backends.tensorir import kinds as tensorir
-    from toolchain.records.store import anything, user_store
+    from toolchain.backends.table import BACKENDS
+    from toolchain.records.store import user_store
 
-    builds = [
-        (packed.KINDS, packed.usable(winograd=True)),
-        (packed.KINDS, packed.usable(winograd=False)),
-        (tensorir.KINDS, anything),
-    ]
+    builds = [build for offer in BACKENDS for build in offer.builds]
     with user_store() as store:
         keys = dict.fromkeys(record.key for record in store.all())
         found = [store.best(key, kinds, usable) for key in keys for kinds, usable in builds]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -9,9 +10,12 @@ import click
 from toolchain.cli.model_options import model_argument, model_options
 from toolchain.cli.options import board_name, board_option, cluster_option, device_option
 from toolchain.cli.output import emit, output_options, table
+from toolchain.errors import UsageError
 
 if TYPE_CHECKING:
     from toolchain.models.options import ModelOptions
+    from toolchain.tasks.options import CodeOptions
+    from toolchain.tasks.task import Task
 
 
 @click.command()
@@ -19,29 +23,58 @@ if TYPE_CHECKING:
 @board_option("The board or board class to tune for.")
 @cluster_option
 @device_option
-@click.option("--show", metavar="ID", help="Print the TensorIR of one task.")
+@click.option("--show", metavar="ID", help="Print the definition of one task.")
+@click.option("--code", "as_code", is_flag=True, help="With --show: print the code that a build makes of it.")
+@click.option(
+    "--form",
+    type=click.Choice(["tir", "llvm", "assembly"]),
+    default="tir",
+    show_default=True,
+    help="With --code: what to print it as.",
+)
 @model_options
 @output_options
 def command(
     model: str,
     board: str | None,
     cluster: str | None,
-    device: str,
     show: str | None,
+    as_code: bool,
+    form: str,
     options: ModelOptions,
+    code: CodeOptions,
 ) -> None:
     """List the tunable tasks of a network, the heaviest first."""
+    from toolchain.backends.table import backend_for
     from toolchain.boards.inventory.lookup import find_target
-    from toolchain.lowering.tasks import tasks_for, tasks_named
+    from toolchain.building.decide import decide_task
     from toolchain.models.load import load_model
+    from toolchain.records.store import user_store
+    from toolchain.tasks.task import tasks_named
 
+    if as_code and show is None:
+        raise UsageError("--code: of which task?", "add --show ID; `toolchain tasks MODEL` lists them")
     target = find_target(board_name(board))
-    target.profile.device(device)
-    tasks = tasks_for(load_model(model, options), target.profile, cluster)
-    if show is not None:
-        task = tasks_named(tasks, [show], "--show")[0]
-        emit({**task.to_json(), "tensorir": task.func.script()}, lambda: click.echo(task.func.script()))
-        return
+    backend = backend_for(target.profile, code)
+    with backend.lower(load_model(model, options), backend.target(cluster)) as network:
+        if show is None:
+            show_tasks(network.tasks)
+            return
+        task = tasks_named(network.tasks, [show], "--show")[0]
+        if not as_code:
+            listing = network.listing(task)
+            emit({**task.to_json(), "tensorir": listing}, lambda: click.echo(listing))
+            return
+        with user_store() as store:
+            decision = decide_task(network, task, store, backend.target(cluster), target.record_class)
+        point = decision.point if decision.tuned else network.space(task).default()
+        text = network.code(task, point, form)
+    document = {**task.to_json(), "source": decision.source, "form": form, "code": text}
+    emit(document, lambda: click.echo(text))
+
+
+def show_tasks(tasks: Sequence[Task]) -> None:
+    """Print the tasks."""
     emit(
         [task.to_json() for task in tasks],
         lambda: table(

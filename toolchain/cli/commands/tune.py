@@ -20,8 +20,9 @@ from toolchain.cli.output import emit, output_options, table
 from toolchain.cli.progress import trial_progress
 
 if TYPE_CHECKING:
-    from toolchain.lowering.tasks import Task
     from toolchain.models.options import ModelOptions
+    from toolchain.tasks.options import CodeOptions
+    from toolchain.tasks.task import Task
     from toolchain.tuning.result import TuneResult
 
 
@@ -65,6 +66,12 @@ if TYPE_CHECKING:
     help="For one candidate on the board; default: from its FLOPs.",
 )
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Default: the cluster's cores.")
+@click.option(
+    "--tuner",
+    metavar="NAME",
+    help="Who searches: gridsearch (the default for packed code), random, or evolutionary (the default for "
+    "other layouts, and for those alone).",
+)
 @click.option("--fresh", is_flag=True, help="Use nothing that earlier runs measured.")
 @click.option(
     "--search-seed",
@@ -79,8 +86,8 @@ if TYPE_CHECKING:
 def command(
     model: str,
     board: str | None,
-    device: str,
     options: ModelOptions,
+    code: CodeOptions,
     tasks: str,
     dry_run: bool,
     engine: str | None,
@@ -95,7 +102,7 @@ def command(
 
     boards = find_boards(board_name(board))
     profile = boards[0].profile
-    profile.device(device)
+    profile.device(code.device)
     if container := container_for(engine, profile, files_of(model, files=options.value_files)):
         if dry_run:
             return container.run()
@@ -106,21 +113,23 @@ def command(
         with joined(boards, threads=tuning["threads"] or cores.cores, cluster=cores.cpu) as lab:
             return container.run(lab)
 
+    from toolchain.backends.table import backend_for
     from toolchain.models.load import load_model
     from toolchain.records.store import user_store
     from toolchain.tuning.options import TuneOptions
-    from toolchain.tuning.run import plan, tune
+    from toolchain.tuning.run import planned, tune
 
     named = tuple(name.strip() for name in tasks.split(",") if name.strip())
     how = TuneOptions(tasks=named, **tuning)
-    network = load_model(model, options)
+    backend, loaded = backend_for(profile, code), load_model(model, options)
     if dry_run:
-        planned = plan(network, boards[0], how)[1]
+        with backend.lower(loaded, backend.target(how.cluster, how.threads)) as network:
+            chosen = planned(network, how)
         names = ", ".join(each.name for each in boards)
-        emit([task.to_json() for task in planned], lambda: show_plan(planned, how.trials, names))
+        emit([task.to_json() for task in chosen], lambda: show_plan(chosen, how.trials, names))
         return None
     with user_store() as store, trial_progress(how.trials) as listener:
-        result = tune(network, boards, store, how, listener)
+        result = tune(loaded, backend, boards, store, how, listener)
     emit(result.to_json(), lambda: show(result))
     return None
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import tvm
+from tvm import tirx
 
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
@@ -33,13 +36,22 @@ def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
         TVM cannot compile it.
     """
     try:
-        built_for = tvm.target.Target(target)
-        func = unpacked(recipe).function().with_attr("global_symbol", symbol)
-        module = with_bounds_kept(tvm.IRModule({symbol: func}), built_for)
-        best = target_of_code(module, built_for)
-        code = tvm.get_global_func("target.build.llvm")(lowered(module, best), best)
+        func = unpacked(recipe).function()
         with scratch_folder() as folder:
-            made = form_multiply_accumulate(tvm.runtime.Executable(code), folder)
-            return object_of(made.mod)
+            return object_of(compiled(func, tvm.target.Target(target), symbol, folder))
     except (ValueError, TypeError, RuntimeError) as error:  # TVM's own are RuntimeErrors
         raise ToolchainError(f"TVM cannot compile the network: {first_line(error)}") from error
+
+
+def compiled(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str, folder: Path) -> tvm.runtime.Module:
+    """Return LLVM's module of a scheduled function.
+
+    Parameters
+    ----------
+    folder
+        For files that are removed again.
+    """
+    module = with_bounds_kept(tvm.IRModule({symbol: func.with_attr("global_symbol", symbol)}), target)
+    best = target_of_code(module, target)
+    code = tvm.get_global_func("target.build.llvm")(lowered(module, best), best)
+    return form_multiply_accumulate(tvm.runtime.Executable(code), folder).mod

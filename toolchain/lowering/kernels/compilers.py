@@ -51,6 +51,10 @@ class Compilers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes, whatever they are at."""
         for _ in self._threads:
             self._tasks.put(_END)
         with uninterrupted():

@@ -8,10 +8,9 @@ from toolchain.backends.packed.algorithms.algorithm import Algorithm
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.cost import Cost
 from toolchain.backends.packed.algorithms.general import GENERAL
-from toolchain.backends.packed.algorithms.table import ALGORITHMS, algorithm_of, choice_from
+from toolchain.backends.packed.algorithms.table import ALGORITHMS, algorithm_of
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.work import Work
-from toolchain.errors import ToolchainError
 
 
 def default_choice(work: Work, machine: Machine, use_winograd: bool) -> Choice:
@@ -22,22 +21,6 @@ def default_choice(work: Work, machine: Machine, use_winograd: bool) -> Choice:
         if choice is not None and (best is None or _beats(choice, best, work, machine)):
             best = choice
     return GENERAL if best is None else best
-
-
-def recorded_choice(payload: str, work: Work, machine: Machine, use_winograd: bool) -> Choice:
-    """Return the choice that a record holds; `GENERAL`: the general rule.
-
-    Raises
-    ------
-    ToolchainError
-        It is none of this version, none for this contraction, or winograd where that is not wanted.
-    """
-    choice = choice_from(payload)
-    if not legal(choice, work, machine) or not (use_winograd or algorithm_of(choice).exact):
-        raise ToolchainError(
-            f"a record's choice is none for this task: {payload}", "tune the task again with --fresh"
-        )
-    return choice
 
 
 def candidates(work: Work, machine: Machine) -> list[Choice]:

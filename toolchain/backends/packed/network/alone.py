@@ -2,46 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import tvm
-from tvm import relax, tirx
+from tvm import relax
 
-from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.network.plan import Choose
+from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.network.plan import Generated, plan
 from toolchain.backends.packed.network.rewrite import Made, rewrite
+from toolchain.backends.packed.recognise.work import Work
+from toolchain.lowering.tasks import FusedTask
 
 
-def alone(
-    func: tirx.PrimFunc,
-    call: relax.Call,
-    machine: Machine,
-    choose: Choose,
-    fallback: Callable[[str], tirx.PrimFunc],
-) -> Made:
-    """Return what becomes of one fused function.
-
-    Parameters
-    ----------
-    call
-        One of the network's calls of it: its constants count.
-    """
-    name = call.args[0].name_hint
-    return rewrite(_network(func, call, name), machine, choose, fallback).made[name]
+def alone(task: FusedTask, choices: Choices) -> Made:
+    """Return what becomes of a task's function; the constants of one of the network's calls count."""
+    return rewrite(_network(task), choices).made[task.name]
 
 
-def _network(func: tirx.PrimFunc, call: relax.Call, name: str) -> tvm.IRModule:
-    """Return the network of this one call, its inputs the call's."""
+def contraction(task: FusedTask, choices: Choices) -> Work | None:
+    """Return what a choice can be made for in a task; None: nothing."""
+    for step in plan(_network(task), choices).steps:
+        if isinstance(step, Generated) and step.function == task.name:
+            return step.contraction
+    return None
+
+
+def _network(task: FusedTask) -> tvm.IRModule:
+    """Return the network of one call of the task's function, its inputs the call's."""
     builder = relax.BlockBuilder()
     inputs: dict[relax.Var, relax.Var] = {}
     arguments = []
+    call = task.call
     for argument in call.args[1].fields:
         if isinstance(argument, relax.Var):
             argument = inputs.setdefault(argument, relax.Var(f"input{len(inputs)}", argument.ty))
         arguments.append(argument)
     with builder.function("main", list(inputs.values())):
         with builder.dataflow():
-            function = builder.add_func(func.without_attr("global_symbol"), name)
+            function = builder.add_func(task.func.without_attr("global_symbol"), task.name)
             outputs = list(call.ty.fields) if isinstance(call.ty, relax.TupleType) else call.ty
             result = builder.emit_output(relax.call_tir(function, arguments, outputs))
         builder.emit_func_output(result)

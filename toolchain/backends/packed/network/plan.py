@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -19,7 +17,7 @@ from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.general.recurrent import recurrence_of
 from toolchain.backends.packed.layout import Layout
-from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.concatenation import operands
 from toolchain.backends.packed.network.functions import Functions, called, variables
 from toolchain.backends.packed.recognise.read import Read, shape_of
@@ -28,9 +26,6 @@ from toolchain.backends.packed.recognise.work import Work
 from toolchain.models.recurrent.spec import Recurrence
 
 FLOATS = ("float32", "float16")
-# Name of a fused function and what it computes -> how. The name is None for
-# what was cut from a function: no record is of it.
-Choose = Callable[["str | None", Work], Choice]
 
 
 @dataclass(frozen=True)
@@ -55,11 +50,22 @@ class Call(Step):
 
 @dataclass(frozen=True)
 class Generated(Call):
-    """A call whose function is generated; without `work` by the general rule."""
+    """A call whose function is generated.
+
+    Attributes
+    ----------
+    contraction
+        What a choice can be made for; None: nothing in the function, or its operands do not fit.
+    """
 
     read: Read
     choice: Choice = GENERAL
-    work: Work | None = None
+    contraction: Work | None = None
+
+    @property
+    def work(self) -> Work | None:
+        """The contraction that the choice is for; None: the function is computed by the general rule."""
+        return None if self.choice == GENERAL else self.contraction
 
     @property
     def algorithm(self) -> Algorithm[Any, Any]:
@@ -131,17 +137,17 @@ def packable(value: relax.Expr) -> bool:
     return images(value) and prod(extents(value)[2:]) > 1
 
 
-def plan(fused: tvm.IRModule, machine: Machine, choose: Choose) -> Plan:
+def plan(fused: tvm.IRModule, choices: Choices) -> Plan:
     """Plan every call of the network's function `main`."""
-    functions = Functions(fused, machine)
-    result = Plan(machine.lanes)
+    functions = Functions(fused, choices.machine)
+    result = Plan(choices.machine.lanes)
     bindings = [binding for block in fused["main"].body.blocks for binding in block.bindings]
     outputs = _outputs(functions, bindings, fused["main"].body.body)
     for binding in bindings:
         if binding.var in outputs:
             steps: list[Step] = list(outputs[binding.var])
         else:
-            steps = _steps(functions, binding, choose)
+            steps = _steps(functions, binding, choices)
         for step in steps:
             result.steps.append(step)
             if isinstance(step, Generated):
@@ -213,7 +219,7 @@ def _concatenate(result: Plan, output: relax.Expr) -> None:
             result.places.update(placed)
 
 
-def _steps(functions: Functions, binding: relax.Binding, choose: Choose) -> list[Step]:
+def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> list[Step]:
     """Return what becomes of a binding: one step, or one for each part of its function."""
     var, value = binding.var, binding.value
     name = called(value)
@@ -227,7 +233,7 @@ def _steps(functions: Functions, binding: relax.Binding, choose: Choose) -> list
         return [Call(var, value, name)]
     if len(function.parts) == 1:
         step = Generated(var, value, name, function.whole)
-        return [_computed(step, function.parts[0][1], partial(choose, name))]
+        return [_computed(step, function.parts[0][1], name, choices)]
     steps: list[Step] = []
     values = list(zip(function.whole.params, value.args[1].fields, strict=False))
     first = next(number for number, (_part, work) in enumerate(function.parts) if work is not None)
@@ -240,19 +246,18 @@ def _steps(functions: Functions, binding: relax.Binding, choose: Choose) -> list
         # A record is for one contraction, the first, which keeps the function's name.
         own = name if number == first else None
         step = Generated(target, call, own or f"{name}_part{number}", part)
-        steps.append(_computed(step, work, partial(choose, own)))
+        steps.append(_computed(step, work, own, choices))
     return steps
 
 
-def _computed(step: Generated, work: Work | None, choose: Callable[[Any], Choice]) -> Generated:
+def _computed(step: Generated, work: Work | None, name: str | None, choices: Choices) -> Generated:
     """Return a step with how its contraction is computed."""
     weight = None if work is None else work.weight
     if work is not None and weight is not None and not isinstance(step.argument(weight), GenericConst):
         work = work.with_variable_weight()
     if work is None or (work.in_blocks and not _packs(step, work)):
         return step
-    choice = choose(work)
-    return step if choice == GENERAL else replace(step, choice=choice, work=work)
+    return replace(step, choice=choices.of(name, work), contraction=work)
 
 
 def _packs(step: Generated, work: Work) -> bool:

@@ -14,12 +14,10 @@ from tvm.ir.expr import GenericConst
 
 from toolchain.backends.packed.general.recurrent import pack_weight
 from toolchain.backends.packed.layout import Array, Layout
-from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.plan import (
     Call,
-    Choose,
     Generated,
-    Plan,
     Recurrent,
     Step,
     extents,
@@ -28,7 +26,8 @@ from toolchain.backends.packed.network.plan import (
 )
 from toolchain.backends.packed.network.recipe import Computed, Moved, Recurring
 from toolchain.lowering.kernels.recipe import Recipe
-from toolchain.lowering.parameter import Parameter
+from toolchain.lowering.rows import default_schedule
+from toolchain.tasks.parameter import Parameter
 
 ROWS = "rows"  # the rule of functions that keep their default schedule
 RECURRENT = "recurrent"
@@ -68,32 +67,21 @@ class Rewritten:
     made: dict[str, Made]
 
 
-def rewrite(
-    fused: tvm.IRModule,
-    machine: Machine,
-    choose: Choose,
-    fallback: Callable[[str], tirx.PrimFunc],
-    render: Render = generated,
-) -> Rewritten:
-    """Return the network in packed layouts.
+def rewrite(fused: tvm.IRModule, choices: Choices, render: Render = generated) -> Rewritten:
+    """Return the network in packed layouts. What no rule knows keeps its default schedule.
 
     Parameters
     ----------
-    choose
-        How a convolution is computed.
-    fallback
-        Name of a function that no rule knows -> the function, scheduled.
     render
         What stands for a generated function.
     """
-    return _Rewriter(machine, plan(fused, machine, choose), fallback, render).run(fused["main"])
+    return _Rewriter(fused, choices, render).run()
 
 
 class _Rewriter:
-    def __init__(
-        self, machine: Machine, planned: Plan, fallback: Callable[[str], tirx.PrimFunc], render: Render
-    ) -> None:
-        self.machine, self.plan, self.fallback, self.render = machine, planned, fallback, render
+    def __init__(self, fused: tvm.IRModule, choices: Choices, render: Render) -> None:
+        self.fused, self.machine, self.render = fused, choices.machine, render
+        self.plan = plan(fused, choices)
         self.builder = relax.BlockBuilder()
         self.plain: dict[relax.Var, relax.Expr] = {}
         self.packed: dict[relax.Var, relax.Expr] = {}
@@ -103,7 +91,8 @@ class _Rewriter:
         self.placed: set[relax.Var] = set()  # operands that lie in their concatenation
         self.made: dict[str, Made] = {}
 
-    def run(self, main: relax.Function) -> Rewritten:
+    def run(self) -> Rewritten:
+        main = self.fused["main"]
         self.plain = {param: param for param in main.params}
         with self.builder.function("main", list(main.params)):
             with self.builder.dataflow():
@@ -126,7 +115,7 @@ class _Rewriter:
     def _rows(self, step: Call) -> None:
         self.rules[step.function] = ROWS
         if step.function not in self.functions:
-            func = self.fallback(step.function).without_attr("global_symbol")
+            func = default_schedule(self.fused[step.function]).without_attr("global_symbol")
             self.functions[step.function] = self.builder.add_func(func, step.function)
             plain = [(None, argument) for argument in step.arguments]
             self.made[step.function] = Made(func, _parameters(step, plain))

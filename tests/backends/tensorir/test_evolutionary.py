@@ -11,13 +11,14 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 from tests.building.network import written
+from toolchain.backends.table import backend_for
+from toolchain.backends.tensorir.evolutionary import Evolutionary
+from toolchain.backends.tensorir.space import TraceSpace
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.lowering.tasks import tasks_for
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.processes.interrupts import uninterrupted
-from toolchain.targets.target import target_for
-from toolchain.tuning.trace_search import TraceSearch
+from toolchain.tasks.options import CodeOptions
 
 
 @derived_object
@@ -31,11 +32,15 @@ class InterruptedModel(ms.cost_model.PyCostModel):
 
 @pytest.mark.slow
 def test_ctrl_c_within_tvm_is_an_interrupt_and_no_crash(tmp_path: Path) -> None:
-    profile = find_target("local").profile
-    task = tasks_for(load_model(str(written(tmp_path)), ModelOptions()), profile)[0]
-    search = TraceSearch(task, target_for(profile).target, InterruptedModel(), 1)
-    with pytest.raises(KeyboardInterrupt), search.batches(4, 4) as batches:
-        next(batches)
+    backend = backend_for(find_target("local").profile, CodeOptions(layout="NCHW"))
+    model = load_model(str(written(tmp_path)), ModelOptions())
+    with backend.lower(model, backend.target()) as network:
+        space = network.space(network.tasks[0])
+        assert isinstance(space, TraceSpace)
+        search = Evolutionary(space, InterruptedModel(), 1)
+        with pytest.raises(KeyboardInterrupt):
+            search.propose(4)
+        search.close()
 
 
 def test_signals_are_put_off_not_lost() -> None:

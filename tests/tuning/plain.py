@@ -1,0 +1,13 @@
+"""Code whose schedules are searched, for tests that need a search without an end."""
+
+from __future__ import annotations
+
+from toolchain.backends.table import backend_for
+from toolchain.boards.board import Board
+from toolchain.tasks.backend import Backend
+from toolchain.tasks.options import CodeOptions
+
+
+def plain(board: Board) -> Backend:
+    """Return the backend of plain loops for a board."""
+    return backend_for(board.profile, CodeOptions(layout="NCHW"))

@@ -1,0 +1,88 @@
+"""Code of our own generators, for CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.machines import machine_of
+from toolchain.backends.packed.network.alone import alone
+from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.network.rewrite import rewrite
+from toolchain.backends.packed.space import PackedSpace
+from toolchain.lowering.fused import FusedNetwork
+from toolchain.lowering.listing import list_code
+from toolchain.models.load import Model
+from toolchain.profiles import Profile
+from toolchain.targets.target import BoardTarget, target_for
+from toolchain.tasks.backend import MakeBench, MakeTuner, Objects, Progress
+from toolchain.tasks.options import CodeOptions
+from toolchain.tasks.parameter import Parameter
+from toolchain.tasks.space import Point
+from toolchain.tasks.task import Task
+
+
+class Packed:
+    """Generated code on packed values; see `tasks.backend.Backend`."""
+
+    name = "packed"
+    layout = "packed"
+    runner = "boards"
+
+    def __init__(self, profile: Profile, options: CodeOptions) -> None:
+        self.profile, self.dtype = profile, options.dtype
+        self.winograd = options.winograd != "off"
+        self.runners: Mapping[str, MakeBench] = {}
+
+    def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
+        """Return the cores that code is generated for."""
+        return target_for(self.profile, cluster, threads, self.dtype)
+
+    def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> PackedNetwork:
+        """Return the tasks of a model."""
+        return PackedNetwork(model, target, self.winograd, compiles=compiles)
+
+
+class PackedNetwork(FusedNetwork):
+    """A model, before its functions are generated; see `tasks.backend.Network`."""
+
+    tuner = "gridsearch"  # spaces are small, and in the order of their promise
+
+    def __init__(self, model: Model, target: BoardTarget, winograd: bool, *, compiles: bool) -> None:
+        super().__init__(model, target, "NCHW", f"packed {winograd}", compiles=compiles)
+        self.choices = Choices(machine_of(target), winograd)
+        self.tuners: Mapping[str, MakeTuner] = {}
+
+    def space(self, task: Task) -> PackedSpace:
+        """Return the choices of a task."""
+        return PackedSpace(self.fused_task(task), self.target, self.choices)
+
+    def code(self, task: Task, point: Choice, form: str) -> str:
+        """Return what a choice gives: with the machine, the choice and the layouts of operands before it."""
+        own, machine = self.fused_task(task), self.choices.machine
+        made = alone(own, Choices(machine, self.choices.winograd, {own.name: point}))
+        text = list_code(made.func, self.target.target, form)
+        if form != "tir":
+            return text
+        lines = [f"# {machine.isa}: {machine.lanes} lanes, {machine.threads} threads", f"# {point}"]
+        lines += [f"# {each.shape} {each.dtype}: {_said(each)}" for each in made.parameters]
+        return "\n".join([*lines, text])
+
+    def compile(self, points: Mapping[str, Point], folder: Path, progress: Progress) -> Objects:
+        """Write the objects of the network; functions are compiled while others are still chosen."""
+        decided: dict[str, Choice] = {
+            name: points[task.workload]
+            for task in self.tasks
+            for name in task.functions
+            if task.workload in points
+        }
+        kernels = self.kernels(progress)
+        choices = Choices(self.choices.machine, self.choices.winograd, decided)
+        made = rewrite(self.fused, choices, kernels.stand_in)
+        return Objects(self.export(made.module, kernels, folder, progress), made.rules)
+
+
+def _said(parameter: Parameter) -> str:
+    constant = "" if parameter.value is None else "a constant, "
+    return constant + ("plain" if parameter.layout is None else str(parameter.layout))

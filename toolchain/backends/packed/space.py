@@ -1,0 +1,126 @@
+"""The ways in which generated code can compute one task."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from random import Random
+
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.general import GENERAL
+from toolchain.backends.packed.algorithms.policy import candidates
+from toolchain.backends.packed.algorithms.table import ALGORITHMS, choice_from
+from toolchain.backends.packed.kinds import CPU, KINDS, allowed, excluded, usable
+from toolchain.backends.packed.network.alone import alone, contraction
+from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.recognise.work import Work
+from toolchain.errors import ToolchainError
+from toolchain.lowering.code import code_of
+from toolchain.lowering.tasks import FusedTask
+from toolchain.targets.target import BoardTarget
+from toolchain.tasks.candidate import Candidate, Entry
+
+_NUMBERS = ("blocks", "columns", "rows", "depth", "flat")
+
+
+class PackedSpace:
+    """The choices of one task; see `tasks.space.Space`. A task without a contraction has one point."""
+
+    kinds: tuple[str, ...] = KINDS
+
+    def __init__(self, task: FusedTask, target: BoardTarget, choices: Choices) -> None:
+        self.task, self.target, self.choices = task, target, choices
+        self.excluded = excluded(choices.winograd)
+        self.usable, self.allowed = usable(choices.winograd), allowed(choices.winograd)
+
+    @cached_property
+    def contraction(self) -> Work | None:
+        """What the task's function computes; None: nothing that there is a choice for."""
+        return contraction(self.task, self.choices)
+
+    @cached_property
+    def points(self) -> list[Choice]:
+        """All choices: the default, then in the order of their promise."""
+        if self.contraction is None:
+            return [GENERAL]
+        found = [self.choices.of(None, self.contraction), *candidates(self.contraction, self.choices.machine)]
+        return [point for point in dict.fromkeys(found) if self.legal(point)]
+
+    @property
+    def size(self) -> int:
+        """How many choices there are."""
+        return len(self.points)
+
+    def default(self) -> Choice:
+        """Return what is chosen without a record."""
+        return self.points[0]
+
+    def legal(self, point: Choice) -> bool:
+        """Whether a choice computes the task."""
+        if self.contraction is None:
+            return point == GENERAL
+        return self.choices.permits(point, self.contraction)
+
+    def point(self, index: int) -> Choice:
+        """Return a choice by its place."""
+        return self.points[index]
+
+    def index(self, point: Choice) -> int:
+        """Return the place of a choice."""
+        return self.points.index(point)
+
+    def sample(self, random: Random) -> Choice:
+        """Draw a choice."""
+        return random.choice(self.points)
+
+    def neighbours(self, point: Choice, random: Random) -> list[Choice]:
+        """Return the choices that differ from one in a single field, in any order."""
+        near = [other for other in self.points if _differing(point, other) == 1]
+        random.shuffle(near)
+        return near
+
+    def features(self, point: Choice) -> list[float]:
+        """Return which algorithm it is, one place for each, and its numbers."""
+        algorithm = [float(point.algorithm == each.name) for each in ALGORITHMS]
+        knobs = point.knobs
+        tile = [*knobs["tile"], 0, 0, 0][:3]
+        numbers = [knobs[name] for name in _NUMBERS]
+        return [*algorithm, *(float(number) for number in (*numbers, *tile, knobs["order"] == "channels"))]
+
+    def rule(self, point: Choice) -> str:
+        """Return the choice's algorithm."""
+        return point.algorithm
+
+    def entry(self, point: Choice) -> Entry:
+        """Return a choice as a record keeps it."""
+        payload = point.to_json()
+        return Entry(CPU, payload, hashlib.sha256(f"{CPU} {payload}".encode()).hexdigest())
+
+    def read(self, entry: Entry, definition: str) -> Choice:
+        """Return the choice that a record holds.
+
+        Raises
+        ------
+        ToolchainError
+            It is none of this version, none for this task, or winograd where that is not wanted.
+        """
+        del definition  # a choice needs no names of the function that it was measured for
+        choice = choice_from(entry.payload)
+        if not self.legal(choice):
+            raise ToolchainError(
+                f"a record's choice is none for this task: {entry.payload}",
+                "tune the task again with --fresh",
+            )
+        return choice
+
+    def candidate(self, point: Choice) -> Candidate:
+        """Return the function that a choice gives, by itself."""
+        made = alone(self.task, Choices(self.choices.machine, self.choices.winograd, {self.task.name: point}))
+        code = code_of(made.func, self.target.target)
+        return Candidate(self.entry(point), code, made.parameters, self.task.outputs)
+
+
+def _differing(one: Choice, other: Choice) -> int:
+    """Return in how many decisions two choices differ."""
+    theirs = {"algorithm": other.algorithm, **other.knobs}
+    return sum(theirs[key] != value for key, value in {"algorithm": one.algorithm, **one.knobs}.items())

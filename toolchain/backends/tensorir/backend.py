@@ -1,0 +1,87 @@
+"""Plain loops for CPUs, scheduled by row or by what MetaSchedule found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+import tvm
+from tvm.s_tir import meta_schedule as ms
+
+from toolchain.backends.tensorir.evolutionary import Evolutionary, cost_model
+from toolchain.backends.tensorir.space import Schedules, TraceSpace
+from toolchain.errors import UsageError
+from toolchain.lowering.fused import FusedNetwork
+from toolchain.lowering.listing import list_code
+from toolchain.models.load import Model
+from toolchain.profiles import Profile
+from toolchain.targets.target import BoardTarget, target_for
+from toolchain.tasks.backend import MakeBench, MakeTuner, Objects, Progress
+from toolchain.tasks.options import CodeOptions
+from toolchain.tasks.space import Point, Space
+from toolchain.tasks.task import Task
+
+
+class TensorIR:
+    """Scheduled TensorIR on plain values; see `tasks.backend.Backend`."""
+
+    name = "tensorir"
+    runner = "boards"
+
+    def __init__(self, profile: Profile, options: CodeOptions) -> None:
+        if options.dtype != "float32":
+            raise UsageError(
+                f"--dtype {options.dtype}: there is no code for it in --layout {options.layout}",
+                "leave --layout out",
+            )
+        self.profile, self.dtype, self.layout = profile, options.dtype, options.layout
+        self.runners: Mapping[str, MakeBench] = {}
+
+    def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
+        """Return the cores that code is scheduled for."""
+        return target_for(self.profile, cluster, threads)
+
+    def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> TensorIRNetwork:
+        """Return the tasks of a model."""
+        return TensorIRNetwork(model, target, self.layout, compiles=compiles)
+
+
+class TensorIRNetwork(FusedNetwork):
+    """A model, before its functions are scheduled; see `tasks.backend.Network`."""
+
+    tuner = "evolutionary"
+
+    def __init__(self, model: Model, target: BoardTarget, layout: str, *, compiles: bool) -> None:
+        super().__init__(model, target, layout, f"tensorir {layout}", compiles=compiles)
+        self.tuners: Mapping[str, MakeTuner] = {"evolutionary": self._evolutionary}
+
+    def space(self, task: Task) -> TraceSpace:
+        """Return the schedules of a task."""
+        return TraceSpace(self.fused_task(task), self.target)
+
+    def code(self, task: Task, point: Schedules, form: str) -> str:
+        """Return what a schedule gives."""
+        func = self.space(task).scheduled(point, self.fused_task(task).func)
+        return list_code(func, self.target.target, form)
+
+    def compile(self, points: Mapping[str, Point], folder: Path, progress: Progress) -> Objects:
+        """Write the objects of the network."""
+        functions = dict(self.fused.functions)
+        rules = {}
+        for task in self.tasks:
+            space = self.space(task)
+            point = points.get(task.workload, space.default())
+            rules[task.name] = space.rule(point)
+            for name in task.functions:
+                functions[self.fused.get_global_var(name)] = space.scheduled(point, self.fused[name])
+        module = tvm.IRModule(functions, attrs=self.fused.attrs)
+        return Objects(self.export(module, self.kernels(progress), folder, progress), rules)
+
+    @cached_property
+    def _cost_model(self) -> ms.CostModel:
+        return cost_model()
+
+    def _evolutionary(self, task: Task, space: Space, seed: int) -> Evolutionary:
+        del space  # one of TraceSpace, which can be had again
+        return Evolutionary(self.space(task), self._cost_model, seed)

@@ -1,0 +1,121 @@
+"""MetaSchedule's evolutionary search over the schedules of one task, with its own cost model."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+
+import tvm
+from tvm.s_tir import meta_schedule as ms
+
+from toolchain.backends.tensorir.rules import tune_context
+from toolchain.backends.tensorir.space import THE_DEFAULT, Schedules, TraceSpace
+from toolchain.backends.tensorir.traces import entry_of, traced
+from toolchain.errors import ToolchainError
+from toolchain.lowering.definition import MAIN
+from toolchain.processes.interrupts import uninterrupted
+from toolchain.tasks.tuner import Result
+
+_EARLIER = 64  # results of earlier runs that a search begins from
+_MOST = 1 << 30  # trials: who asks says when it is enough
+
+
+def cost_model() -> ms.CostModel:
+    """Return boosted trees, or guesses where the installed xgboost does not work with TVM."""
+    try:
+        return ms.cost_model.XGBModel()
+    except Exception as error:  # TVM uses private names of xgboost: any release may break them
+        warnings.warn(f"xgboost does not work with TVM ({error}): candidates are guessed", stacklevel=2)
+        return ms.cost_model.RandomModel()
+
+
+class Evolutionary:
+    """Proposes schedules that MetaSchedule breeds; see `tasks.tuner.Tuner`.
+
+    Parameters
+    ----------
+    model
+        May be shared with the searches of other tasks: what it learns of one helps with the next.
+    """
+
+    def __init__(self, space: TraceSpace, model: ms.CostModel, seed: int) -> None:
+        self.space, self.model, self.seed = space, model, seed
+        self.target = space.target.target
+        self.database = ms.database.MemoryDatabase()
+        self.workload = self.database.commit_workload(space.module)
+        self.context: ms.TuneContext | None = None  # of the search, once it has begun
+        self.proposed: dict[Schedules, ms.MeasureCandidate] = {}
+        self.waiting: list[ms.MeasureCandidate] = []
+
+    def propose(self, count: int) -> list[Schedules]:
+        """Return the next schedules, the most promising and some for luck."""
+        with uninterrupted():
+            if not self.waiting:
+                self.waiting = list(self._begun(count).generate_measure_candidates() or ())
+        batch, self.waiting = self.waiting[:count], self.waiting[count:]
+        self.proposed = {Schedules(entry_of(each.sch.trace, each.args_info)): each for each in batch}
+        return list(self.proposed)
+
+    def learn(self, measured: Sequence[tuple[Schedules, Result]]) -> None:
+        """Tell strategy, cost model and database what schedules took."""
+        if self.context is None:
+            self._learn_earlier(measured)
+            return
+        candidates, results = [], []
+        for point, result in measured:
+            if point not in self.proposed:
+                continue
+            candidate = self.proposed[point]
+            seconds = _seconds(result)
+            candidates.append(candidate)
+            results.append(ms.runner.RunnerResult(seconds, result.message or None))
+            if seconds:
+                self._commit(candidate.sch.trace, seconds, candidate.args_info)
+        with uninterrupted():
+            self.context.notify_runner_results(candidates, results)
+            self.model.update(self.context, candidates, results)
+
+    def close(self) -> None:
+        """End the search."""
+        if self.context is not None:
+            self.context.post_tuning()
+            self.context = None
+
+    def _begun(self, batch: int) -> ms.TuneContext:
+        if self.context is None:
+            space = self.space
+            context = tune_context(space.module, self.target, space.task.name, self.seed)
+            context.pre_tuning(
+                max_trials=_MOST,
+                num_trials_per_iter=batch,
+                design_spaces=context.generate_design_space(),
+                database=self.database,
+                cost_model=self.model,
+            )
+            self.context = context
+        return self.context
+
+    def _learn_earlier(self, measured: Sequence[tuple[Schedules, Result]]) -> None:
+        """Begin from the best of earlier runs, and with another seed than they did."""
+        self.seed += len(measured)
+        ran = [(point, result) for point, result in measured if not result.failure and point != THE_DEFAULT]
+        for point, result in sorted(ran, key=lambda pair: pair[1].mean_ms)[:_EARLIER]:
+            try:
+                trace = traced(point.entry.payload, self.space.module[MAIN]).trace
+            except ToolchainError:
+                continue  # of a twin whose blocks have other names: no use to a search
+            arguments = json.loads(point.entry.payload)["arguments"]
+            infos = [ms.arg_info.ArgInfo.from_json(argument) for argument in arguments]
+            self._commit(trace, _seconds(result) or [], infos)
+
+    def _commit(
+        self, trace: tvm.s_tir.schedule.Trace, seconds: list[float], infos: Sequence[ms.arg_info.ArgInfo]
+    ) -> None:
+        self.database.commit_tuning_record(
+            ms.database.TuningRecord(trace, self.workload, seconds, self.target, list(infos))
+        )
+
+
+def _seconds(result: Result) -> list[float] | None:
+    return None if result.failure else [value / 1e3 for value in result.run_ms]

@@ -1,0 +1,205 @@
+"""The schedules that MetaSchedule's rules allow for one task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from random import Random
+from typing import NoReturn
+
+import numpy as np
+from tvm import s_tir, tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.schedule import Trace
+
+from toolchain.backends.tensorir.kinds import DEFAULT, KINDS
+from toolchain.backends.tensorir.rules import tune_context
+from toolchain.backends.tensorir.traces import entry_of, schedule_from, traced
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.lowering.code import code_of
+from toolchain.lowering.definition import MAIN, module_of
+from toolchain.lowering.rows import default_schedule
+from toolchain.lowering.tasks import FusedTask
+from toolchain.processes.interrupts import uninterrupted
+from toolchain.records.store import Usable, anything
+from toolchain.targets.target import BoardTarget
+from toolchain.tasks.candidate import Candidate, Entry
+
+_DRAWS = 32  # of a sample: most draws of the rules are legal
+_SEEDS = 2**31 - 1  # of TVM's generators: above 0
+_NEIGHBOURS = 8
+
+
+@dataclass(frozen=True)
+class Schedules:
+    """A point: the default schedule, or a trace.
+
+    Attributes
+    ----------
+    entry
+        What tells it from all others.
+    definition
+        The function that the trace was written for; empty: the task's own.
+    """
+
+    entry: Entry
+    definition: str = field(default="", compare=False)
+
+
+THE_DEFAULT = Schedules(Entry(DEFAULT, "", DEFAULT))
+
+
+class TraceSpace:
+    """The schedules of one task; see `tasks.space.Space`. They are too many to count."""
+
+    kinds: tuple[str, ...] = KINDS
+    excluded = ""
+
+    def __init__(self, task: FusedTask, target: BoardTarget) -> None:
+        self.task, self.target = task, target
+        self.usable: Usable = anything
+        self.allowed: Usable = anything
+        self.module = module_of(task.func)
+
+    @property
+    def size(self) -> None:
+        """No limit."""
+        return
+
+    def default(self) -> Schedules:
+        """Return the schedule by rows."""
+        return THE_DEFAULT
+
+    def legal(self, point: Schedules) -> bool:
+        """Whether a schedule applies."""
+        try:
+            self._scheduled(point)
+        except ToolchainError:
+            return False
+        return True
+
+    def point(self, index: int) -> NoReturn:
+        """Refuse."""
+        raise self._unordered(f"point {index}")
+
+    def index(self, point: Schedules) -> NoReturn:
+        """Refuse."""
+        raise self._unordered(point.entry.digest)
+
+    def sample(self, random: Random) -> Schedules:
+        """Draw the decisions of one of the rules' sketches.
+
+        Raises
+        ------
+        ToolchainError
+            No draw is legal.
+        """
+        for _ in range(_DRAWS):
+            sketch = random.choice(self._sketches)
+            with uninterrupted():
+                point = self._applied(sketch, random)
+            if point is not None:
+                return point
+        raise ToolchainError(f"none of {_DRAWS} schedules that were drawn for task {self.task.id} is legal")
+
+    def neighbours(self, point: Schedules, random: Random) -> list[Schedules]:
+        """Return schedules with one decision changed, as MetaSchedule's mutators change it."""
+        if point == THE_DEFAULT:
+            return []
+        with uninterrupted():
+            trace = self._trace(point)
+            found = {}
+            for mutator in self._context.space_generator.mutator_probs:
+                for _ in range(_NEIGHBOURS):
+                    changed = mutator.apply(trace)
+                    if changed is not None and (near := self._applied(changed, random)) is not None:
+                        found[near.entry.digest] = near
+        others = [each for digest, each in found.items() if digest != point.entry.digest]
+        random.shuffle(others)
+        return others[:_NEIGHBOURS]
+
+    def features(self, point: Schedules) -> list[float]:
+        """Return MetaSchedule's features of the stores, summed up."""
+        module = module_of(self._scheduled(point))
+        extractor = ms.feature_extractor.PerStoreFeature(extract_workload=True)
+        candidate = ms.MeasureCandidate(Schedule(module), self.arguments)
+        (rows,) = extractor.extract_from(self._context, [candidate])
+        return [float(value) for value in np.asarray(rows.numpy()).sum(axis=0)]
+
+    def rule(self, point: Schedules) -> str:
+        """Return the kind of the point."""
+        return "rows" if point == THE_DEFAULT else point.entry.kind
+
+    def entry(self, point: Schedules) -> Entry:
+        """Return a schedule as a record keeps it."""
+        return point.entry
+
+    def read(self, entry: Entry, definition: str) -> Schedules:
+        """Return the schedule that a record holds.
+
+        Raises
+        ------
+        ToolchainError
+            It is of another function, or no longer applies.
+        """
+        point = THE_DEFAULT if entry.kind == DEFAULT else Schedules(entry, definition)
+        self._scheduled(point)
+        return point
+
+    def scheduled(self, point: Schedules, func: tirx.PrimFunc) -> tirx.PrimFunc:
+        """Return a function of the task as a point schedules it.
+
+        Raises
+        ------
+        ToolchainError
+            The point does not apply.
+        """
+        if point == THE_DEFAULT:
+            return default_schedule(func)
+        return schedule_from(point.entry.payload, point.definition or self.task.definition, func)
+
+    def candidate(self, point: Schedules) -> Candidate:
+        """Return the scheduled function."""
+        code = code_of(self._scheduled(point), self.target.target)
+        return Candidate(point.entry, code, self.task.parameters, self.task.outputs)
+
+    @property
+    def arguments(self) -> list[ms.arg_info.ArgInfo]:
+        """What the function takes, in MetaSchedule's words."""
+        return list(ms.arg_info.ArgInfo.from_entry_func(self.module, remove_preproc=True))
+
+    @cached_property
+    def _context(self) -> ms.TuneContext:
+        return tune_context(self.module, self.target.target, self.task.name, seed=1)
+
+    @cached_property
+    def _sketches(self) -> list[Trace]:
+        """What the rules do to the function, decisions left open."""
+        with uninterrupted():
+            return [Trace(each.trace.insts, {}) for each in self._context.generate_design_space()]
+
+    def _applied(self, trace: Trace, random: Random) -> Schedules | None:
+        """Return the point of a trace, open decisions drawn; None where it is not legal."""
+        schedule = Schedule(self.module, seed=random.randrange(1, _SEEDS))
+        try:
+            trace.apply_to_schedule(schedule, remove_postproc=True)
+            schedule.enter_postproc()
+            if not all(each.apply(schedule) for each in self._context.space_generator.postprocs):
+                return None
+        except s_tir.ScheduleError:
+            return None
+        return Schedules(entry_of(schedule.trace, self.arguments))
+
+    def _trace(self, point: Schedules) -> Trace:
+        """Return a point's trace, on this task's function."""
+        return traced(point.entry.payload, self.module[MAIN]).trace
+
+    def _scheduled(self, point: Schedules) -> tirx.PrimFunc:
+        return self.scheduled(point, self.task.func)
+
+    def _unordered(self, point: str) -> UsageError:
+        return UsageError(
+            f"the schedules of task {self.task.id} ({self.task.name}) have no order: there is no {point}",
+            "use --tuner random or evolutionary, or --layout packed",
+        )

@@ -1,0 +1,88 @@
+"""What decides how every task of a network is computed: a record that matches, or the default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from toolchain.errors import ToolchainError
+from toolchain.records.lookup import Hit, lookup
+from toolchain.records.store import RecordStore
+from toolchain.targets.target import BoardTarget
+from toolchain.tasks.backend import Network
+from toolchain.tasks.key import entry_of, record_key
+from toolchain.tasks.space import Point
+from toolchain.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What decided how one task is computed.
+
+    Attributes
+    ----------
+    hit
+        The record that was applied; None: no record matched.
+    point
+        What the record says; None without one.
+    improved
+        The record decided for other code than a build makes without one.
+    warning
+        Why a matching record was not applied; empty when all is well.
+    rule
+        What the code was made by, once it is made: `winograd`, `rows` …
+    """
+
+    task: Task
+    hit: Hit | None = None
+    point: Point | None = None
+    improved: bool = False
+    warning: str = ""
+    rule: str = ""
+
+    def made_by(self, rule: str) -> Decision:
+        """Return the decision with what its code was made by."""
+        return replace(self, rule=rule)
+
+    @property
+    def tuned(self) -> bool:
+        """A matching record decided, be it for the default."""
+        return self.hit is not None
+
+    @property
+    def source(self) -> str:
+        """How near the record is, `shipped` where the project brought it; empty without one."""
+        if self.hit is None:
+            return ""
+        return f"shipped, {self.hit.how}" if self.hit.shipped else self.hit.how
+
+
+def decide_task(
+    network: Network, task: Task, store: RecordStore | None, target: BoardTarget, record_class: str
+) -> Decision:
+    """Return what decides for a task of a network.
+
+    Parameters
+    ----------
+    store
+        The user's records; None: none, nor those that the project ships.
+    record_class
+        The board class under which records are looked up.
+    """
+    if store is None:
+        return Decision(task)
+    space = network.space(task)
+    key = record_key(task.workload, target, record_class)
+    hit = lookup(store, key, space.kinds, usable=space.usable)
+    if hit is None:
+        return Decision(task)
+    try:
+        point = space.read(entry_of(hit.record), hit.definition)
+    except ToolchainError as error:
+        return Decision(task, warning=str(error))
+    return Decision(task, hit, point, improved=point != space.default())
+
+
+def points(decisions: list[Decision]) -> Mapping[str, Point]:
+    """Return how the tasks are computed that a record decided for, by their workloads."""
+    return {each.task.workload: each.point for each in decisions if each.tuned}

@@ -1,0 +1,24 @@
+"""Functions as text, and back: what the store of records keeps of a task."""
+
+from __future__ import annotations
+
+import tvm
+from tvm import tirx
+
+MAIN = "main"
+"""What a function is called that stands by itself."""
+
+
+def definition_of(func: tirx.PrimFunc) -> str:
+    """Return a function as text."""
+    return str(tvm.ir.save_json(func.with_attr("global_symbol", MAIN)))
+
+
+def function_of(definition: str) -> tirx.PrimFunc:
+    """Return the function that `definition_of` wrote."""
+    return tvm.ir.load_json(definition)
+
+
+def module_of(func: tirx.PrimFunc) -> tvm.IRModule:
+    """Return the module of one function, called `main`."""
+    return tvm.IRModule({MAIN: func.with_attr("global_symbol", MAIN)})

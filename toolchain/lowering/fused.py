@@ -1,0 +1,95 @@
+"""A model as calls of fused functions, on its way to objects: what every backend on TVM begins with."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Self
+
+import tvm
+
+from toolchain.configuration.settings import settings
+from toolchain.lowering.half import halved
+from toolchain.lowering.kernels.compilers import Compilers
+from toolchain.lowering.kernels.network import Kernels
+from toolchain.lowering.kernels.store import ObjectStore
+from toolchain.lowering.pipeline import fuse, lower_fused
+from toolchain.lowering.tasks import FusedTask, extract_tasks
+from toolchain.models.load import Model
+from toolchain.targets.target import BoardTarget
+from toolchain.tasks.backend import Progress
+from toolchain.tasks.task import Task
+
+LARGE = 50
+"""Nodes of a network whose functions take longer to compile than a process to start."""
+
+
+class FusedNetwork:
+    """The functions of a model, unscheduled, and the processes that compile what becomes of them.
+
+    Parameters
+    ----------
+    layout
+        Of convolutions: NCHW or NHWC.
+    options
+        What changes the code beyond the model and the target, in words.
+    compiles
+        The network will be compiled: the processes are started now if it is large and was not built before.
+    """
+
+    def __init__(
+        self, model: Model, target: BoardTarget, layout: str, options: str, *, compiles: bool
+    ) -> None:
+        self.target = target
+        self._store = ObjectStore()
+        self._built = _name(model, target, options)
+        self._large = len(model.onnx.graph.node) >= LARGE
+        self._compilers = Compilers(settings().jobs, str(target.target))
+        try:
+            if compiles and self._large and self._store.get(self._built) is None:
+                self._compilers.start()
+            module = halved(model.module, model.source) if target.dtype == "float16" else model.module
+            self.fused = fuse(module, target.target, layout)
+            self.tasks = extract_tasks(self.fused)
+        except BaseException:
+            self.close()
+            raise
+
+    def kernels(self, progress: Progress) -> Kernels:
+        """Return what compiles the network's functions."""
+        return Kernels(self.target.target, self._compilers, self._store, progress)
+
+    def export(
+        self, scheduled: tvm.IRModule, kernels: Kernels, folder: Path, progress: Progress
+    ) -> tuple[Path, ...]:
+        """Write the objects of the network, its functions scheduled by now, into `folder`."""
+        files = kernels.export(lower_fused(scheduled, self.target.target), folder)
+        if self._large:
+            self._store.put(self._built, b"")
+        if self._store.refused:
+            progress(f"warning: what was compiled cannot be kept for the next build: {self._store.refused}")
+        return files
+
+    def fused_task(self, task: Task) -> FusedTask:
+        """Return one of the network's tasks with its function."""
+        return next(each for each in self.tasks if each.workload == task.workload)
+
+    def listing(self, task: Task) -> str:
+        """Return a task's function as TVM prints it."""
+        return str(self.fused_task(task).func.script())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_ended: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes."""
+        self._compilers.close()
+
+
+def _name(model: Model, target: BoardTarget, options: str) -> str:
+    """Return the name under which it is kept that a network was built: then next to nothing is compiled."""
+    what = f"{model.sha256} {model.options!r} {options} {target.target}"
+    return f"network_{hashlib.sha256(what.encode()).hexdigest()[:32]}"

@@ -1,0 +1,152 @@
+"""A way of making code for a device: from a model to objects, with tasks and their spaces on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from toolchain.bundles.manifest import RuntimeNeeds
+from toolchain.tasks.bench import Bench
+from toolchain.tasks.space import Point, Space
+from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Tuner
+
+if TYPE_CHECKING:
+    from toolchain.models.load import Model
+    from toolchain.targets.target import BoardTarget
+
+Progress = Callable[[str], None]
+MakeTuner = Callable[[Task, Space, int], Tuner]
+"""From a task, its space and a seed to who searches it."""
+MakeBench = Callable[["BoardTarget"], AbstractContextManager[Bench]]
+"""From what code is made for to who builds and measures it."""
+
+
+@dataclass(frozen=True)
+class Objects:
+    """A network, compiled.
+
+    Attributes
+    ----------
+    files
+        Object files, in the order to link them.
+    rules
+        Task's name -> what its code was made by.
+    needs
+        What the runtime on the board must offer.
+    """
+
+    files: tuple[Path, ...]
+    rules: Mapping[str, str]
+    needs: RuntimeNeeds = field(default_factory=RuntimeNeeds)
+
+
+class Network(Protocol):
+    """A model, lowered for a target: what there is to compute, and the ways to compute it.
+
+    A context: processes that it may start to compile in end with the block.
+
+    Attributes
+    ----------
+    tuners
+        Searches of the backend's own, by name; the tuners that know any space come on top.
+    tuner
+        Name of the one that is taken where none is asked for.
+    """
+
+    tuners: Mapping[str, MakeTuner]
+    tuner: str
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """What there is to compute, the heaviest (weight x flops) first."""
+
+    def space(self, task: Task) -> Space:
+        """Return the ways to compute one of the tasks."""
+
+    def compile(self, points: Mapping[str, Point], folder: Path, progress: Progress) -> Objects:
+        """Write the objects of the whole network into `folder`.
+
+        Parameters
+        ----------
+        points
+            Workload -> how its task is computed; where there is none: by default.
+        progress
+            Told how far the work is.
+
+        Raises
+        ------
+        ToolchainError
+            The compiler fails, or the disk is full.
+        """
+
+    def listing(self, task: Task) -> str:
+        """Return a task's definition as people read it."""
+
+    def code(self, task: Task, point: Point, form: str) -> str:
+        """Return the code of a point of a task, for people.
+
+        Parameters
+        ----------
+        form
+            `tir`: what was chosen, the layouts and the generated code; `llvm`; `assembly`.
+        """
+
+    def __enter__(self) -> Network: ...
+
+    def __exit__(self, *_ended: object) -> None: ...
+
+
+class Backend(Protocol):
+    """A way of making code, with its options resolved for one board class and device.
+
+    Attributes
+    ----------
+    name
+        Such as `packed`.
+    layout, dtype
+        Of the values between the parts of a network.
+    runners
+        Ways to measure that are not boards over RPC, by name: a simulator in the process, say.
+    runner
+        Name of the way that is taken where none is asked for; `boards`: boards over RPC.
+    """
+
+    name: str
+    layout: str
+    dtype: str
+    runners: Mapping[str, MakeBench]
+    runner: str
+
+    def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
+        """Return what code is made for.
+
+        Parameters
+        ----------
+        cluster
+            A cpu of the class's clusters; None: the first.
+        threads
+            None: the cores of the cluster.
+
+        Raises
+        ------
+        UsageError
+            The class has no such cores, or they do not compute in the dtype.
+        """
+
+    def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> Network:
+        """Return the tasks of a model.
+
+        Parameters
+        ----------
+        compiles
+            The network will be compiled: processes to compile in may be started now.
+
+        Raises
+        ------
+        ToolchainError
+            The model cannot be lowered.
+        """

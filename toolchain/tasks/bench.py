@@ -1,0 +1,71 @@
+"""From candidates to results: who builds them, and who runs what was built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from toolchain.records.record import Failure
+from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Result
+
+
+@dataclass(frozen=True)
+class Built:
+    """A candidate and the library that was made of it, or why there is none.
+
+    Attributes
+    ----------
+    library
+        None, too, where the runner takes the candidate as it is.
+    """
+
+    candidate: Candidate
+    library: Path | None = None
+    failure: Failure | None = None
+    message: str = ""
+
+
+class Builder(Protocol):
+    """Makes candidates ready to run."""
+
+    def build(self, candidates: Sequence[Candidate]) -> list[Built]:
+        """Build candidates, in their order; one that fails costs the others nothing."""
+
+
+class Runner(Protocol):
+    """Runs what was built, and says how long it took.
+
+    Attributes
+    ----------
+    lanes
+        How many candidates it measures at a time.
+    names
+        Of the boards that measure; empty where none does.
+    """
+
+    lanes: int
+    names: tuple[str, ...]
+
+    def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
+        """Measure candidates of one task, in their order; what was not built stays failed."""
+
+    def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
+        """Measure candidates in turn, all in one place, `rounds` times; return what each round gave.
+
+        Raises
+        ------
+        ToolchainError
+            No place stays for long enough.
+        """
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Who builds and who runs the candidates of one tuning run."""
+
+    builder: Builder
+    runner: Runner

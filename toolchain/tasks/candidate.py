@@ -1,0 +1,59 @@
+"""One way to compute a task, ready to be compiled and measured by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from toolchain.tasks.parameter import Parameter
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A point of a space as the store of records keeps it.
+
+    Attributes
+    ----------
+    kind
+        What the payload is: each backend has kinds of its own.
+    payload
+        All that the point is, as text.
+    digest
+        The same for the same point, another one for any other of its task.
+    """
+
+    kind: str
+    payload: str
+    digest: str
+
+
+class Code(Protocol):
+    """Code that is still to be compiled. It is handed to other processes: it can be pickled."""
+
+    def write_objects(self, folder: Path) -> tuple[Path, ...]:
+        """Compile it into object files in `folder`; return them in the order to link them.
+
+        Raises
+        ------
+        ToolchainError
+            The compiler fails.
+        """
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A function `main`, and what it is called with.
+
+    Attributes
+    ----------
+    entry
+        As a record keeps it.
+    parameters
+        The last `outputs` of them are written by the function.
+    """
+
+    entry: Entry
+    code: Code
+    parameters: tuple[Parameter, ...]
+    outputs: int

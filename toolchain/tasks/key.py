@@ -1,0 +1,20 @@
+"""What the records of a task are kept under."""
+
+from __future__ import annotations
+
+from toolchain.records.key import RecordKey
+from toolchain.records.record import Record
+from toolchain.targets.target import BoardTarget
+from toolchain.tasks.candidate import Entry
+
+
+def record_key(workload: str, target: BoardTarget, record_class: str) -> RecordKey:
+    """Return the exact key of a task's records."""
+    return RecordKey(
+        workload, target.triple, target.cpu, target.level, target.threads, record_class, target.device
+    )
+
+
+def entry_of(record: Record) -> Entry:
+    """Return the entry of a record."""
+    return Entry(record.kind, record.payload, record.digest)

@@ -1,0 +1,48 @@
+"""What a user says about the code that is made. Imports neither tvm nor onnx."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from shlex import quote
+
+from toolchain.errors import UsageError
+
+LAYOUTS = ("auto", "packed", "NCHW", "NHWC")
+WINOGRADS = ("auto", "off")
+DTYPES = ("float32", "float16")
+
+
+@dataclass(frozen=True)
+class CodeOptions:
+    """How a network is computed, as typed; a backend makes of `auto` what it has.
+
+    Attributes
+    ----------
+    device
+        What computes on the board: a kind of the board class's devices.
+    layout
+        Of convolutions; `auto` on CPUs: packed, channels in blocks as wide as a vector.
+    winograd
+        Whether convolutions may be computed by winograd in packed layouts; `auto`: where it pays.
+    dtype
+        Arithmetic of the library; its inputs and outputs and the reference are always float32.
+    """
+
+    device: str = "cpu"
+    layout: str = "auto"
+    winograd: str = "auto"
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("layout", LAYOUTS), ("winograd", WINOGRADS), ("dtype", DTYPES)):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise UsageError(f"--{name} {value}: no such choice", f"use --{name} {'|'.join(allowed)}")
+
+    def typed(self) -> str:
+        """Return what gives these options on a command line, each with a blank before it."""
+        return "".join(
+            f" --{field.name} {quote(getattr(self, field.name))}"
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        )

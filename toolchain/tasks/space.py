@@ -1,0 +1,100 @@
+"""All the ways in which a backend can compute one task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Protocol
+
+from toolchain.records.store import Usable
+from toolchain.tasks.candidate import Candidate, Entry
+
+Point = Any
+"""One way to compute a task: plain data that can be compared and hashed; what it says is the space's own."""
+
+
+class Space(Protocol):
+    """The ways to compute one task. A tuner needs nothing else of a task.
+
+    Attributes
+    ----------
+    kinds
+        Of the entries that are points of such spaces.
+    excluded
+        What the user's options leave out of the space, in a word; empty: nothing.
+    usable
+        Which records of these kinds a build with these options takes.
+    allowed
+        Which of them may be measured again, whatever the run left out that wrote them.
+    """
+
+    kinds: tuple[str, ...]
+    excluded: str
+    usable: Usable
+    allowed: Usable
+
+    @property
+    def size(self) -> int | None:
+        """How many points there are; None: more than can be counted, and they have no order."""
+
+    def default(self) -> Point:
+        """Return the point that a build takes without a record."""
+
+    def legal(self, point: Point) -> bool:
+        """Whether a point computes this task on this machine."""
+
+    def point(self, index: int) -> Point:
+        """Return the point of a place, from 0 to below `size`: the default first, then what promises most.
+
+        Raises
+        ------
+        UsageError
+            The points have no order.
+        """
+
+    def index(self, point: Point) -> int:
+        """Return the place of a point.
+
+        Raises
+        ------
+        UsageError
+            The points have no order.
+        """
+
+    def sample(self, random: Random) -> Point:
+        """Draw a legal point."""
+
+    def neighbours(self, point: Point, random: Random) -> list[Point]:
+        """Return legal points that differ from one in a single decision; some, where they are too many."""
+
+    def features(self, point: Point) -> Sequence[float]:
+        """Return what a cost model may learn a point's time from: as many numbers for each point."""
+
+    def rule(self, point: Point) -> str:
+        """Return, for people, what the code of a point is made by: `winograd`, say."""
+
+    def entry(self, point: Point) -> Entry:
+        """Return a point as the store keeps it."""
+
+    def read(self, entry: Entry, definition: str) -> Point:
+        """Return the point of an entry.
+
+        Parameters
+        ----------
+        definition
+            Of the task that it was measured for, which has the same hash as this one.
+
+        Raises
+        ------
+        ToolchainError
+            It is no point of this space: of another version, say, or damaged.
+        """
+
+    def candidate(self, point: Point) -> Candidate:
+        """Return what is compiled and measured of a point.
+
+        Raises
+        ------
+        ToolchainError
+            The point does not apply to the task after all.
+        """

@@ -1,0 +1,58 @@
+"""Who says which points of a space are worth a measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Protocol
+
+from toolchain.records.record import Failure
+from toolchain.tasks.space import Point
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one candidate: milliseconds of one call, one for each repeat; or why there are none.
+
+    Attributes
+    ----------
+    board
+        Which measured; empty where none did.
+    governor, temperature_c
+        Of the board's CPU just before, where readable.
+    modelled
+        The time was computed by a model of the device: no clock has shown it.
+    """
+
+    run_ms: tuple[float, ...] = ()
+    failure: Failure | None = None
+    message: str = ""
+    board: str = ""
+    governor: str | None = None
+    temperature_c: float | None = None
+    modelled: bool = False
+
+    @property
+    def mean_ms(self) -> float:
+        """Mean over the repeats."""
+        return fmean(self.run_ms)
+
+
+class Tuner(Protocol):
+    """Searches one space. It proposes no point twice, and none that it was told the result of."""
+
+    def propose(self, count: int) -> list[Point]:
+        """Return at most `count` points to measure next; none: the space is exhausted.
+
+        Raises
+        ------
+        ToolchainError
+            The search failed.
+        """
+
+    def learn(self, measured: Sequence[tuple[Point, Result]]) -> None:
+        """Take note of results: of what was proposed last, or, before that, of what earlier runs measured."""
+
+    def close(self) -> None:
+        """Let go of what the search holds."""

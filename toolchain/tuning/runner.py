@@ -1,0 +1,173 @@
+"""Boards measure candidates, through the lab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from toolchain.boards.board import Board
+from toolchain.configuration.settings import settings
+from toolchain.errors import ToolchainError
+from toolchain.files.scratch import scratch_folder
+from toolchain.measuring.deadlines import deadline
+from toolchain.processes.interrupts import let_signals_end_waits
+from toolchain.processes.worker import WorkerDiedError
+from toolchain.rpc.client import Grant
+from toolchain.rpc.lab import Lab, joined
+from toolchain.rpc.session import wait_for_server
+from toolchain.rpc.silence import who_is_silent
+from toolchain.targets.target import BoardTarget
+from toolchain.tasks.bench import Bench, Built
+from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Result
+from toolchain.tuning.builder import host_builder
+from toolchain.tuning.events import Listener, Notice, Step
+from toolchain.tuning.measure import Request, measure, ready
+from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.stations import BoardLostError, Station, Stations
+
+_START_S = 120.0  # for a worker to import TVM on a busy machine; it takes 2 s
+# The server answers its own deadline; a worker that hears nothing for this much longer is stuck.
+_GRACE_S = 20.0
+_WAIT_S = 30.0  # for a board that somebody else measures on, beyond the deadline of one measurement
+_ATTEMPTS = 3  # so many boards may go away under a candidate in one run
+
+
+class BoardRunner:
+    """Measures on boards, one worker process for each; see `tasks.bench.Runner`.
+
+    A board that hangs delays nobody else.
+    """
+
+    def __init__(
+        self,
+        boards: Sequence[Board],
+        lab: Lab,
+        target: BoardTarget,
+        options: TuneOptions,
+        folder: Path,
+        listener: Listener,
+    ) -> None:
+        self._lab, self._target, self._options, self._folder = lab, target, options, folder
+        self.lanes = len(boards)
+        self.names = tuple(board.name for board in boards)
+        self.stations = Stations(boards, lab, lambda text: listener(Notice(text)))
+        self._threads = ThreadPoolExecutor(max_workers=len(boards))
+
+    def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
+        """Measure libraries of one task, in their order.
+
+        A candidate whose board goes away is measured again, on another one if there is one.
+        """
+        let_signals_end_waits()
+        return list(self._threads.map(lambda item: self._measure_anywhere(task, item), built))
+
+    def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
+        """Measure libraries in turn, all on one board; return what each round gave."""
+        lost = ""
+        for _ in range(_ATTEMPTS):
+            with suppress(BoardLostError), self.stations.taken() as station:
+                try:
+                    return [[self._measure(station, task, item) for item in built] for _ in range(rounds)]
+                except BoardLostError as error:
+                    lost = f"board {station.board.name}: {error}"
+                    raise
+        raise ToolchainError(
+            f"the finalists of task {task.id} ({task.name}) could not be compared: {lost}",
+            "`toolchain lab status` shows the boards; what was measured is kept: run it again",
+        )
+
+    def close(self) -> None:
+        """End the processes that talk to boards."""
+        self._threads.shutdown(wait=False, cancel_futures=True)  # nothing new is begun
+        self.stations.close()
+        self._threads.shutdown(wait=True)
+
+    def _measure_anywhere(self, task: Task, built: Built) -> Result:
+        lost = Result()
+        for _ in range(_ATTEMPTS):
+            with suppress(BoardLostError), self.stations.taken() as station:
+                try:
+                    return self._measure(station, task, built)
+                except BoardLostError as error:
+                    message = f"{_ATTEMPTS} times a board went away; at last {station.board.name}: {error}"
+                    lost = Result(failure="upload", message=message, board=station.board.name)
+                    raise
+        return lost
+
+    def _measure(self, station: Station, task: Task, built: Built) -> Result:
+        if built.library is None:
+            return Result(failure=built.failure, message=built.message)
+        limit_s = self._limit_s(station.board, task)
+        try:
+            station.worker.call(_START_S, ready)
+            with self.stations.tracker() as tracker:
+                grant = wait_for_server(tracker, station.key, limit_s + _WAIT_S, limit_s)
+            request = self._request(station, grant, task, built, built.library, limit_s)
+            result = station.worker.call(limit_s + _GRACE_S, measure, request)
+        except TimeoutError as error:
+            silent = who_is_silent(self._lab.host, self._lab.port, station.board.name)
+            raise BoardLostError(f"{error}: {silent}") from error
+        except ToolchainError as error:
+            raise BoardLostError(error.message) from error  # its hint is for those who see it end a command
+        except WorkerDiedError as error:
+            result = Result(failure="runtime", message=str(error))
+        if result.failure in ("upload", "runtime") and self.stations.lost(station):
+            raise BoardLostError(result.message)
+        return replace(result, board=station.board.name)
+
+    def _limit_s(self, board: Board, task: Task) -> float:
+        return deadline(
+            task.flops,
+            board.profile,
+            emulated=board.emulated,
+            # the comparison, the evaluator's own warm-up, and what it times
+            runs=2 + self._options.number * self._options.repeat,
+            extra_s=self._options.repeat * self._options.min_repeat_ms / 1e3,
+            timeout=self._options.timeout_s,
+        ).seconds
+
+    def _request(
+        self, station: Station, grant: Grant, task: Task, built: Built, library: Path, limit_s: float
+    ) -> Request:
+        return Request(
+            grant=grant,
+            key=station.key,
+            library=library,
+            parameters=built.candidate.parameters,
+            outputs=built.candidate.outputs,
+            threads=self._target.threads,
+            cluster=self._target.cpu,
+            number=self._options.number,
+            repeat=self._options.repeat,
+            min_repeat_ms=self._options.min_repeat_ms,
+            timeout_s=limit_s,
+            reference=self._folder / f"{task.id}.npz",
+        )
+
+
+@contextmanager
+def board_bench(
+    boards: Sequence[Board], target: BoardTarget, options: TuneOptions, listener: Listener
+) -> Iterator[Bench]:
+    """Yield processes that build here and boards that measure; nothing of them is left afterwards.
+
+    Raises
+    ------
+    ToolchainError
+        The lab does not come up.
+    """
+    listener(Step("starting the lab"))
+    with (
+        joined(boards, threads=target.threads, cluster=target.cpu) as lab,
+        scratch_folder() as folder,
+        host_builder(settings().jobs, boards[0].profile, folder) as builder,
+    ):
+        runner = BoardRunner(boards, lab, target, options, folder, listener)
+        try:
+            yield Bench(builder, runner)
+        finally:
+            runner.close()

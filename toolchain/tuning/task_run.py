@@ -1,0 +1,229 @@
+"""One task in a tuning run: its default, its search, its records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from toolchain.errors import ToolchainError
+from toolchain.records.key import RecordKey
+from toolchain.records.record import Provenance, Record
+from toolchain.records.store import RecordStore
+from toolchain.tasks.bench import Bench, Built
+from toolchain.tasks.key import entry_of
+from toolchain.tasks.space import Point, Space
+from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Result, Tuner
+from toolchain.tuning.confirm import Finalist, confirm
+from toolchain.tuning.events import Listener, Trial
+from toolchain.tuning.result import TunedTask
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What all tasks of a run share.
+
+    Attributes
+    ----------
+    provenance
+        Of a record, but for what depends on the board that measured.
+    fresh
+        Nothing of earlier runs is used.
+    key_of
+        Workload hash -> key of its records.
+    """
+
+    bench: Bench
+    store: RecordStore
+    provenance: Provenance
+    listener: Listener
+    fresh: bool
+    key_of: Callable[[str], RecordKey]
+
+
+class TaskRun:
+    """Tunes one task and writes every measurement to the store at once.
+
+    It begins by building, uploading, running and timing what a build takes without a record (the default):
+    then the way is known to be open, and the mark is set.
+
+    Raises
+    ------
+    ToolchainError
+        The default does not run: nothing that is searched would.
+    """
+
+    def __init__(self, task: Task, space: Space, tuner: Tuner, context: RunContext) -> None:
+        self.task, self.space, self.tuner = task, space, tuner
+        self.context = context
+        self.key = context.key_of(task.workload)
+        self.function = context.store.add_function(task.workload, task.name, task.definition)
+        self.known: dict[str, Record] = {}
+        self.trials = 0
+        self.failures: Counter[str] = Counter()
+        self.boards: Counter[str] = Counter()
+        self.first_failure = ""
+        self.modelled = False
+        self.best: Finalist | None = None
+        self.default, result = self._measure_default()
+        earlier = [] if context.fresh else self._earlier()
+        tuner.learn([(space.default(), result), *earlier])
+
+    @property
+    def default_ms(self) -> float:
+        """Of the default."""
+        return self.default.result.mean_ms
+
+    @property
+    def best_ms(self) -> float:
+        """Of the default and everything searched so far."""
+        return min(self.default_ms, self.best.result.mean_ms) if self.best else self.default_ms
+
+    @property
+    def left(self) -> int | None:
+        """How many points have not been measured; None: no end of them."""
+        size = self.space.size
+        if size is None:
+            return None
+        default = self.space.entry(self.space.default()).digest
+        known = {default, *self.known}
+        return sum(self.space.entry(self.space.point(index)).digest not in known for index in range(size))
+
+    def search(self, batch: int) -> int:
+        """Measure the next points that the tuner proposes; return how many: 0, it has no more.
+
+        What an earlier run measured is answered from the store and is no trial of this one.
+        """
+        points = self.tuner.propose(batch)
+        if points:
+            self.tuner.learn(list(zip(points, self._results(points), strict=True)))
+        return len(points)
+
+    def confirm(self, finalists: Sequence[Finalist]) -> TunedTask:
+        """Measure the finalists once more, and keep the winner."""
+        confirmed = confirm(self.task, finalists, self.context.bench.runner)
+        # It may be of a run that left out something else: now it was compared with what this one has.
+        provenance = replace(confirmed.choice.provenance, excluded=self.space.excluded)
+        choice = replace(confirmed.choice, provenance=provenance)
+        self.context.store.add(choice)
+        winner = next(each for each in finalists if each.record.digest == choice.digest)
+        return TunedTask(
+            self.task,
+            self.trials,
+            self.failures.total(),
+            self.default.record,
+            confirmed.default_ms,
+            choice,
+            self.space.rule(winner.point),
+            self.modelled,
+        )
+
+    def finalists(self) -> list[Finalist]:
+        """Return the default, the best of this run, and the choices of earlier runs."""
+        found = [self.default, *([self.best] if self.best else [])]
+        if self.context.fresh:
+            return found
+        for usable in (self.space.usable, self.space.allowed):
+            earlier = self.context.store.best(self.key, self.space.kinds, usable)
+            if earlier is None or earlier.digest in {finalist.record.digest for finalist in found}:
+                continue
+            try:
+                point = self._point(earlier)
+                candidate = self.space.candidate(point)
+            except ToolchainError:  # it no longer applies: a build would not take it either
+                continue
+            (built,) = self.context.bench.builder.build([candidate])
+            found.append(Finalist(point, earlier, _result(earlier), built))
+        return found
+
+    def _earlier(self) -> list[tuple[Point, Result]]:
+        """Return what earlier runs measured and need not be measured again."""
+        wanted = self.context.store.measured(self.key)
+        rows = [row for row in self.context.store.all(self.key) if row.digest in wanted]
+        self.known = {row.digest: row for row in rows}
+        found = []
+        for row in self.known.values():
+            try:
+                found.append((self._point(row), _result(row)))
+            except ToolchainError:
+                continue  # it no longer applies: nothing to learn from
+        return found
+
+    def _point(self, record: Record) -> Point:
+        return self.space.read(entry_of(record), self.context.store.definition(record.function))
+
+    def _measure_default(self) -> tuple[Finalist, Result]:
+        point = self.space.default()
+        built, result = self._measure([point])[0]
+        if result.failure:
+            where = result.board or ", ".join(self.context.bench.runner.names)
+            raise ToolchainError(
+                f"the default of task {self.task.id} ({self.task.name}) fails on board {where}: "
+                f"{result.failure}: {result.message}",
+                "`toolchain doctor` and `toolchain board show` check host and board",
+            )
+        self.modelled = result.modelled
+        default = Finalist(point, self._record(built, result), result, built)
+        self.context.listener(Trial(self.task, "default", result.mean_ms, result.mean_ms, board=result.board))
+        return default, result
+
+    def _results(self, points: list[Point]) -> list[Result]:
+        digests = [self.space.entry(point).digest for point in points]
+        answers = {
+            place: _result(self.known[digest]) for place, digest in enumerate(digests) if digest in self.known
+        }
+        new = [place for place in range(len(points)) if place not in answers]
+        measured = self._measure([points[place] for place in new])
+        for place, (built, result) in zip(new, measured, strict=True):
+            answers[place] = result
+            record = self._record(built, result)
+            self.context.store.add(record)
+            self._count(Finalist(points[place], record, result, built))
+        return [answers[place] for place in range(len(points))]
+
+    def _measure(self, points: list[Point]) -> list[tuple[Built, Result]]:
+        bench = self.context.bench
+        built = bench.builder.build([self.space.candidate(point) for point in points])
+        return list(zip(built, bench.runner.run(self.task, built), strict=True))
+
+    def _count(self, measured: Finalist) -> None:
+        result = measured.result
+        self.trials += 1
+        if result.board:
+            self.boards[result.board] += 1
+        if result.failure:
+            self.failures[result.failure] += 1
+            self.first_failure = self.first_failure or f"{result.failure}: {result.message}"
+        elif self.best is None or result.mean_ms < self.best.result.mean_ms:
+            self.best = measured
+        taken = None if result.failure else result.mean_ms
+        self.context.listener(
+            Trial(
+                self.task, "search", taken, self.best_ms, result.failure, result.message, board=result.board
+            )
+        )
+
+    def _record(self, built: Built, result: Result) -> Record:
+        entry = built.candidate.entry
+        return Record(
+            key=self.key,
+            function=self.function,
+            kind=entry.kind,
+            payload=entry.payload,
+            digest=entry.digest,
+            provenance=replace(
+                self.context.provenance,
+                board=result.board or self.context.provenance.board,
+                governor=result.governor,
+                temperature_c=result.temperature_c,
+                excluded=self.space.excluded,
+            ),
+            run_ms=result.run_ms,
+            failure=result.failure,
+        )
+
+
+def _result(record: Record) -> Result:
+    """Return what a record says of a candidate."""
+    return Result(record.run_ms, record.failure)

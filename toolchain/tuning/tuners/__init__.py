@@ -1,0 +1,1 @@
+"""Searches that know any space."""
