@@ -72,6 +72,11 @@ if TYPE_CHECKING:
     help="Who searches: gridsearch (the default for packed code), random, or evolutionary (the default for "
     "other layouts, and for those alone).",
 )
+@click.option(
+    "--runner",
+    metavar="NAME",
+    help="Who measures: boards (the default), or what the device's own code has, such as a simulator.",
+)
 @click.option("--fresh", is_flag=True, help="Use nothing that earlier runs measured.")
 @click.option(
     "--search-seed",

@@ -1,0 +1,221 @@
+"""A backend that nothing of the package knows of: numpy on this host as a device, and three knobs.
+
+Products of matrices are computed tile by tile. Candidates run as numpy, in this process; what is built is
+TensorIR in the same tiles, which needs nothing of the program on the board.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, replace
+from itertools import product
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import tvm
+from tvm import s_tir
+
+from toolchain.backends.table import Offer
+from toolchain.errors import ToolchainError
+from toolchain.lowering.fused import FusedNetwork
+from toolchain.lowering.rows import default_schedule
+from toolchain.profiles import Profile
+from toolchain.records.store import Usable, anything
+from toolchain.targets.target import BoardTarget, target_for
+from toolchain.tasks.backend import Objects, Progress
+from toolchain.tasks.bench import Bench, Built
+from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.options import CodeOptions
+from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Result
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Rows and columns of a tile, and which of both goes first."""
+
+    rows: int
+    columns: int
+    by_rows: bool
+
+
+POINTS = [Tiles(*knobs) for knobs in product((8, 4, 2), (64, 16, 4), (True, False))]
+
+
+@dataclass(frozen=True)
+class Product(Task):
+    """A product of matrices; its definition is a line of text."""
+
+    @property
+    def definition(self) -> str:
+        return f"product {self.shapes}"
+
+
+class ToySpace:
+    """Three knobs."""
+
+    kinds: tuple[str, ...] = ("toy",)
+    excluded = ""
+    size = len(POINTS)
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.usable: Usable = anything
+        self.allowed: Usable = anything
+
+    def default(self) -> Tiles:
+        return POINTS[0]
+
+    def legal(self, point: Tiles) -> bool:
+        return point in POINTS
+
+    def point(self, index: int) -> Tiles:
+        return POINTS[index]
+
+    def index(self, point: Tiles) -> int:
+        return POINTS.index(point)
+
+    def sample(self, random: Random) -> Tiles:
+        return random.choice(POINTS)
+
+    def neighbours(self, point: Tiles, random: Random) -> list[Tiles]:
+        near = [each for each in POINTS if sum(map(int.__ne__, astuple(each), astuple(point))) == 1]
+        return random.sample(near, len(near))
+
+    def features(self, point: Tiles) -> Sequence[float]:
+        return [float(knob) for knob in astuple(point)]
+
+    def rule(self, point: Tiles) -> str:
+        return f"{point.rows}x{point.columns}"
+
+    def entry(self, point: Tiles) -> Entry:
+        return Entry("toy", str(astuple(point)), f"toy {astuple(point)}")
+
+    def read(self, entry: Entry, definition: str) -> Tiles:
+        point = next((each for each in POINTS if self.entry(each) == entry), None)
+        if point is None or definition != self.task.definition:
+            raise ToolchainError(f"no tiles of {self.task.name}: {entry.payload}")
+        return point
+
+    def candidate(self, point: Tiles) -> Candidate:
+        return Candidate(self.entry(point), NumpyCode(point), (), 1)
+
+
+@dataclass(frozen=True)
+class NumpyCode:
+    """What a candidate computes."""
+
+    tiles: Tiles
+
+    def write_objects(self, folder: Path) -> tuple[Path, ...]:
+        raise ToolchainError(f"numpy writes no objects into {folder}")
+
+    def __call__(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        out = np.empty((a.shape[0], b.shape[1]), np.float32)
+        rows, columns = range(0, len(a), self.tiles.rows), range(0, b.shape[1], self.tiles.columns)
+        pairs = product(rows, columns) if self.tiles.by_rows else ((i, j) for j, i in product(columns, rows))
+        for i, j in pairs:
+            tile = np.s_[i : i + self.tiles.rows, j : j + self.tiles.columns]
+            out[tile] = a[tile[0]] @ b[:, tile[1]]
+        return out
+
+
+class InProcess:
+    """Builds nothing and runs candidates here."""
+
+    lanes = 1
+    names: tuple[str, ...] = ()
+
+    def build(self, candidates: Sequence[Candidate]) -> list[Built]:
+        return [Built(candidate) for candidate in candidates]
+
+    def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
+        a, b = (np.ones(shape, np.float32) for shape in task.shapes[:2])
+        return [self._run(each.candidate.code, a, b) for each in built]
+
+    def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
+        return [self.run(task, built) for _ in range(rounds)]
+
+    def _run(self, code: object, a: np.ndarray, b: np.ndarray) -> Result:
+        assert isinstance(code, NumpyCode)
+        begin = time.perf_counter()
+        wrong = not np.allclose(code(a, b), a @ b)
+        took = (time.perf_counter() - begin) * 1e3
+        return Result(failure="wrong result") if wrong else Result((took,))
+
+
+@contextmanager
+def in_process(_target: BoardTarget) -> Iterator[Bench]:
+    yield Bench(InProcess(), InProcess())
+
+
+class ToyNetwork(FusedNetwork):
+    """Its tasks are products of matrices; all else is computed by rows."""
+
+    tuner = "gridsearch"
+    tuners: Mapping = {}
+
+    def __init__(self, model: object, target: BoardTarget, *, compiles: bool) -> None:
+        super().__init__(model, target, "NCHW", "toy", compiles=compiles)
+        self.functions = {task.name: task.functions for task in self.tasks}
+        self.products = [
+            Product(_hash(task.shapes), task.name, task.weight, task.flops, task.shapes)
+            for task in self.tasks
+            if "matmul" in task.name
+        ]
+        self.tasks = self.products
+
+    def space(self, task: Task) -> ToySpace:
+        return ToySpace(task)
+
+    def compile(self, points: Mapping[str, Tiles], folder: Path, progress: Progress) -> Objects:
+        scheduled = {
+            variable: default_schedule(func) if isinstance(func, tvm.tirx.PrimFunc) else func
+            for variable, func in self.fused.functions.items()
+        }
+        rules = {}
+        for task in self.products:
+            tiles = points.get(task.workload, POINTS[0])
+            rules[task.name] = ToySpace(task).rule(tiles)
+            for name in self.functions[task.name]:
+                scheduled[self.fused.get_global_var(name)] = tiled(self.fused[name], tiles)
+        module = tvm.IRModule(scheduled, attrs=self.fused.attrs)
+        return Objects(self.export(module, self.kernels(progress), folder, progress), rules)
+
+
+def tiled(func: tvm.tirx.PrimFunc, tiles: Tiles) -> tvm.tirx.PrimFunc:
+    """Return a product of matrices, tile by tile."""
+    schedule = s_tir.Schedule(tvm.IRModule({"main": func}))
+    i, j, k = schedule.get_loops(schedule.get_sblock("matmul"))
+    rows, row = schedule.split(i, [None, tiles.rows])
+    columns, column = schedule.split(j, [None, tiles.columns])
+    outer = (rows, columns) if tiles.by_rows else (columns, rows)
+    schedule.reorder(*outer, row, k, column)
+    return schedule.mod["main"]
+
+
+class Toy:
+    """See `tasks.backend.Backend`."""
+
+    name, layout, dtype, runner = "toy", "plain", "float32", "numpy"
+    runners: Mapping = {"numpy": in_process}
+
+    def __init__(self, profile: Profile, options: CodeOptions) -> None:
+        self.profile, self.options = profile, options
+
+    def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
+        return replace(target_for(self.profile, cluster, threads), device="toy:numpy")
+
+    def lower(self, model: object, target: BoardTarget, *, compiles: bool = False) -> ToyNetwork:
+        return ToyNetwork(model, target, compiles=compiles)
+
+
+OFFER = Offer(("toy",), ("plain",), Toy, ((("toy",), anything),))
+
+
+def _hash(shapes: object) -> str:
+    return hashlib.sha256(str(shapes).encode()).hexdigest()[:16]
