@@ -44,6 +44,7 @@ class _Options(ctypes.Structure):  # edge_options
         ("requires_", c_char_p),
         ("threads", c_int),
         ("spin_us", c_int),
+        ("device", c_char_p),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +45,6 @@ def test_what_is_written_again_is_of_today(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # edge-rt may have to be compiled
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="it was built for x86_64")
 def test_the_first_version_still_runs() -> None:
     assert verify_bundle(read_bundle(FIRST), find_board("local")).passed
 

@@ -29,6 +29,7 @@ class Type(IntEnum):
 
 
 CPU = struct.pack("<ii", 1, 0)
+LAZY = struct.pack("<ii", 12, 0)  # tests/runtime/lazy_device.cc, where it is compiled in
 NUMBERS = (0, 1, 2, 3, 4, 7, 8, 16, 64, 65, 70, 127, 255, 4096, 2**16, 2**20, 2**30, 2**31 - 1, 2**31, 2**32)
 LIMITS = (*NUMBERS, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64 - 8)
 
@@ -59,9 +60,11 @@ def text(words: bytes, kind: int = Type.TEXT) -> bytes:
     return struct.pack("<i", kind) + inner + struct.pack("<Q", len(words)) + words
 
 
-def tensor(data: int, *shape: int, offset: int = 0, dtype: tuple[int, int, int] = (2, 32, 1)) -> bytes:
+def tensor(
+    data: int, *shape: int, offset: int = 0, dtype: tuple[int, int, int] = (2, 32, 1), device: bytes = CPU
+) -> bytes:
     """Return a tensor without the type of a value before it."""
-    head = struct.pack("<Q", data % 2**64) + CPU + struct.pack("<iBBH", len(shape), *dtype)
+    head = struct.pack("<Q", data % 2**64) + device + struct.pack("<iBBH", len(shape), *dtype)
     return head + struct.pack(f"<{len(shape)}qQ", *shape, offset % 2**64)
 
 

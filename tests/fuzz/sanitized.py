@@ -14,13 +14,12 @@ from pathlib import Path
 from toolchain.configuration import settings as config
 from toolchain.errors import MissingError
 from toolchain.runtime.compile import source_definitions
-from toolchain.runtime.fingerprint import (
-    NATIVE,
-)
+from toolchain.runtime.fingerprint import NATIVE
 
 FOLDER = Path(__file__).parents[2] / "build" / "sanitized"
 PROGRAM = FOLDER / "edge-rt"
 # Without -fsanitize=vptr: it wants to know classes that are hidden here.
+LAZY_DEVICE = Path(__file__).parents[1] / "runtime" / "lazy_device.cc"
 FLAGS = "-fsanitize=address,undefined;-fno-sanitize=vptr"
 # A wish for more memory than there is is answered, not a fault; a session ends by _exit: no leaks are sought.
 OPTIONS = {
@@ -51,6 +50,7 @@ def build() -> Path:
         "EDGE_SANITIZE": FLAGS,
         **source_definitions(),
         "EDGE_RT_TRIPLE": "sanitized",
+        "EDGE_RT_DEVICES": str(LAZY_DEVICE),
     }
     tools = Path(sys.executable).parent
     configure = [str(tools / "cmake"), "-S", str(NATIVE), "-B", str(FOLDER), "-G", "Ninja"]

@@ -24,7 +24,7 @@ from tests.fuzz.json_values import mutated_json
 from tests.fuzz.loop import Attempt, run
 from tests.fuzz.test_bundle import Members, archive
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import Facts
+from toolchain.boards.edge_rt.answers import DevicesThere, Facts
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles import Bundle, Manifest, layout, read_bundle, tensors
 from toolchain.errors import CheckError, UsageError
@@ -45,6 +45,7 @@ FACTS = Facts(
     machine="x86_64",
     glibc="2.36",
     cpu_features=("asimd",),
+    devices=(DevicesThere(kind="cpu", names=("x86",), problem=None),),
     logical_cpus=4,
     governor=None,
     temperature_c=None,

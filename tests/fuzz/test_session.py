@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 MAGIC = 0xFF271
 WELCOME = struct.pack("<ii", MAGIC, len(b"server:fuzz")) + b"server:fuzz"
 PATIENCE_S = 20.0
-DEVICE = struct.pack("<i", Type.DEVICE) + rpc.CPU
+DEVICES = (rpc.CPU, rpc.LAZY)
 BAD = ("ended by signal", "ERROR: AddressSanitizer", "runtime error:")
 FUNCTIONS = (
     b"edge.info",
@@ -56,12 +56,12 @@ class Session:
         self.server = server
         self.said = server.makefile("rb")
         self.functions: list[int] = []
-        self.memory: list[tuple[int, int]] = []
+        self.memory: list[tuple[int, int, bytes]] = []  # address or handle, bytes, device
         self.sent: list[bytes] = []
 
     @property
     def handles(self) -> list[int]:
-        return [*self.functions, *(data for data, _ in self.memory)]
+        return [*self.functions, *(data for data, *_ in self.memory)]
 
     def ask(self, body: bytes) -> bytes | None:
         """Send a frame; return the answer's body, or None when the session has ended."""
@@ -87,10 +87,13 @@ class Session:
 
 def well_made(random: Random, session: Session) -> bytes:
     """Return the body of a frame that a client may send, though not one that does something."""
-    data, size = random.choice(session.memory or [(0, 0)])
+    data, size, device = random.choice(session.memory or [(0, 0, rpc.CPU)])
+    if random.random() < 0.1:
+        device = random.choice(DEVICES)
     elements = size // 4
     copied = 4 * random.randint(0, elements)
-    tensor = rpc.tensor(data, elements)
+    tensor = rpc.tensor(data, elements, device=device)
+    there = struct.pack("<i", Type.DEVICE) + device
     pointed = struct.pack("<i", Type.TENSOR) + tensor
     nothing = struct.pack("<i", Type.NONE)
     function = random.choice(session.functions or [0])
@@ -103,9 +106,9 @@ def well_made(random: Random, session: Session) -> bytes:
         (Code.CALL, [called], some),
         (Code.CALL, [called], file[: random.randrange(3)]),
         (Code.COPY_AMONG, [], [pointed, pointed, nothing]),
-        (Code.GET_ATTR, [], [DEVICE, rpc.number(random.randrange(20))]),
-        (Code.SYNC, [], [DEVICE, nothing]),
-        (Code.FREE, [], [DEVICE, rpc.number(data, Type.POINTER)]),
+        (Code.GET_ATTR, [], [there, rpc.number(random.randrange(20))]),
+        (Code.SYNC, [], [there, nothing]),
+        (Code.FREE, [], [there, rpc.number(data, Type.POINTER)]),
         (Code.FREE_HANDLE, [], [rpc.number(function, Type.POINTER)]),
         (Code.ALLOC_TENSOR, [], [struct.pack("<i", Type.TENSOR) + rpc.tensor(0, 3, 5), nothing]),
         (random.randrange(-2, 30), [], some),
@@ -129,9 +132,11 @@ def prologue(random: Random, session: Session) -> bool:
     for _ in range(random.randrange(3)):
         size = random.choice((4, 64, 4096))
         dtype = struct.pack("<iBBHi", Type.DTYPE, 2, 32, 1, 0)
-        asked = rpc.values(DEVICE, rpc.number(size), rpc.number(64), dtype)
+        device = random.choice(DEVICES)
+        there = struct.pack("<i", Type.DEVICE) + device
+        asked = rpc.values(there, rpc.number(size), rpc.number(64), dtype)
         if data := session.pointer(session.ask(rpc.frame(Code.ALLOC, asked))):
-            session.memory.append((data, size))
+            session.memory.append((data, size, device))
     return True
 
 

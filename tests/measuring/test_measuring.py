@@ -22,6 +22,7 @@ from tests.measuring.small_network import INPUT, built
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
 from toolchain.boards.local.transport import LocalTransport
+from toolchain.bundles.manifest import RuntimeNeeds
 from toolchain.bundles.read import Bundle
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.measuring.bench import bench_bundle
@@ -173,6 +174,26 @@ def test_a_bundle_for_another_machine_says_how_to_build_the_right_one(
 def test_a_bundle_that_needs_other_cpu_features_names_them(for_local: Bundle, local: Board) -> None:
     with pytest.raises(UsageError, match=r"needs the CPU features sve9, telepathy, which board local lacks"):
         run_bundle(with_facts(for_local, requires=("sve9", "telepathy")), local, for_local.sample)
+
+
+def test_a_bundle_for_a_device_that_is_not_there_is_refused_by_name(for_local: Bundle, local: Board) -> None:
+    needs = RuntimeNeeds(devices=("opencl",))
+    with pytest.raises(UsageError, match=r"built for opencl:x, it needs a device of kind opencl") as raised:
+        run_bundle(with_facts(for_local, device="opencl:x", runtime=needs), local, for_local.sample)
+    assert "--board local" in raised.value.hint
+    assert local.transport.listing("lib") == {}, "the library was not sent"
+
+
+def test_a_bundle_whose_functions_are_not_there_is_refused_by_name(for_local: Bundle, local: Board) -> None:
+    needs = RuntimeNeeds(functions=("edge.vta.run",))
+    with pytest.raises(UsageError, match=r"its library calls edge\.vta\.run, which edge-rt on board local"):
+        bench_bundle(with_facts(for_local, device="vta:1x16x16", runtime=needs), local)
+
+
+def test_a_bundle_for_an_unknown_device_that_asks_for_nothing_runs(for_local: Bundle, local: Board) -> None:
+    assert verify_bundle(with_facts(for_local, device="toy:3"), local).passed
+    asked = with_facts(for_local, device="toy:3", runtime=RuntimeNeeds(devices=("cpu",)))
+    assert verify_bundle(asked, local).passed, "edge-rt is told --device cpu"
 
 
 def test_a_bundle_for_a_newer_c_library_is_refused(for_local: Bundle, local: Board) -> None:

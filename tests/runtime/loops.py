@@ -28,6 +28,7 @@ class Options(Structure):
         ("requires_", c_char_p),
         ("threads", c_int),
         ("spin_us", c_int),
+        ("device", c_char_p),
     )
 
 
@@ -58,7 +59,8 @@ def main(library: str, network: str, threads: int, spin_us: int) -> dict[str, An
     edge.edge_open.restype = c_void_p
 
     def configure(threads: int) -> None:
-        assert edge.edge_open(network.encode(), byref(Options(sizeof(Options), None, None, threads, spin_us)))
+        options = Options(sizeof(Options), None, None, threads, spin_us, None)
+        assert edge.edge_open(network.encode(), byref(options))
 
     configure(threads)
 

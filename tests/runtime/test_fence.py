@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -105,6 +105,35 @@ def test_what_only_a_server_says_is_refused(server: Server, code: int) -> None:
         why = talk.refusal(rpc.frame(code, rpc.values(rpc.text(b"RPCSessionTimeoutError: read me"))))
     assert f"refused: the code {int(code)}, which no client sends" in why
     assert why.removeprefix("edge-rt: ") in server.said()
+
+
+OPENCL = struct.pack("<ii", 4, 0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda at, device: rpc.frame(
+            Code.COPY_TO, rpc.tensor(at, 2, device=device), struct.pack("<Q", 8), bytes(8)
+        ),
+        lambda at, device: rpc.frame(Code.COPY_FROM, rpc.tensor(at, 2, device=device), struct.pack("<Q", 8)),
+        lambda at, device: rpc.frame(
+            Code.FREE, rpc.values(struct.pack("<i", Type.DEVICE) + device, rpc.number(at, Type.POINTER))
+        ),
+    ],
+    ids=["copy to", "copy from", "free"],
+)
+@pytest.mark.parametrize("device", [OPENCL, struct.pack("<ii", 1, 1)], ids=["opencl:0", "cpu:1"])
+def test_memory_of_one_device_is_none_of_another(
+    server: Server, body: Callable[[int, bytes], bytes], device: bytes
+) -> None:
+    """What is an address to one may be a handle to another: a pointer to what its driver keeps."""
+    with server.session() as talk:
+        at = talk.memory(64)
+        assert talk.say(body(at, rpc.CPU))[:4] != struct.pack("<i", Code.EXCEPTION)
+    with server.session() as talk:
+        assert "handed out" in talk.refusal(body(talk.memory(64), device))
+    assert "handed out" in server.said()
 
 
 def test_a_session_is_begun_once_and_first(server: Server) -> None:

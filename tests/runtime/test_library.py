@@ -113,18 +113,45 @@ for size, last in zip(sys.argv[3::2], sys.argv[4::2]):
 """
 
 
-def test_programs_of_newer_headers_are_understood_or_refused(tmp_path: Path) -> None:
+def test_programs_of_other_headers_are_understood_or_refused(tmp_path: Path) -> None:
     place = Place(tmp_path, "local")
-    calls = [("32", "0"), ("48", "0"), ("48", "7"), ("32", "7"), ("0", "0"), ("24", "0"), ("99999", "0")]
-    words = [word for call in calls for word in call]
+    no_sizes = (0, 24, 36, 99999)
+    sizes = [*((size, 0) for size in (32, 40, 48)), (48, 7), (32, 7), (40, 7), *((n, 0) for n in no_sizes)]
+    words = [word for call in sizes for word in call]
     library = str(place.sdk / "libedge.so")
     done = place.run(sys.executable, "-c", OPENING, library, tmp_path / "net.so", *words)
     assert done.returncode == 0, done.stderr
-    known, newer, unknown, beyond, *no_sizes = done.stdout.splitlines()
-    assert known == newer == beyond == "1", "fields that are not set, or not the caller's, are nothing"
+    first, known, newer, unknown, *beyond, zero, short, between, huge = done.stdout.splitlines()
+    assert {first, known, newer, *beyond} == {"1"}, "what is not set, or not the caller's, is nothing"
     assert "does not know" in unknown and "older than the program's edge_rt.h" in unknown
-    for size, said in zip((0, 24, 99999), no_sizes, strict=True):
+    for size, said in zip(no_sizes, (zero, short, between, huge), strict=True):
         assert said == f"edge_options.size is {size}: set it to sizeof(edge_options)"
+
+
+CHOOSING = """
+import ctypes, struct, sys
+edge = ctypes.CDLL(sys.argv[1])
+edge.edge_open.restype = ctypes.c_void_p
+edge.edge_last_error.restype = edge.edge_last_error_kind.restype = ctypes.c_char_p
+for name in sys.argv[3:]:
+    device = ctypes.create_string_buffer(name.encode())
+    options = struct.pack("@NPPiiP", 40, 0, 0, 1, 0, ctypes.addressof(device))
+    network = edge.edge_open(sys.argv[2].encode(), options)
+    words = (edge.edge_last_error_kind() + b": " + edge.edge_last_error()).decode()
+    print("opened" if network else words)
+"""
+
+
+def test_a_program_chooses_the_device(tmp_path: Path) -> None:
+    place = Place(tmp_path, "local")
+    names = ("", "cpu", "cpu:0", "cpu:1", "npu", "cpu:one")
+    done = place.run(sys.executable, "-c", CHOOSING, place.sdk / "libedge.so", tmp_path / "net.so", *names)
+    assert done.returncode == 0, done.stderr
+    *opened, beyond, unknown, wrong = done.stdout.splitlines()
+    assert opened == ["opened"] * 3
+    assert beyond == "device: there is no device cpu:1 here: the last of that kind is cpu:0; here are: cpu"
+    assert unknown.startswith("device: there is no device npu here") and unknown.endswith("here are: cpu")
+    assert wrong.startswith("usage: ") and "cpu:one" in wrong
 
 
 def test_the_python_example_runs_a_network(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from toolchain.boards.transport import Completed, DeadlineError, LostError
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import last_line
-from toolchain.measuring.answers import Failed, Ran
+from toolchain.measuring.answers import Failed, Problem, Ran
 from toolchain.measuring.deadlines import Deadline
-from toolchain.measuring.fit import lacks_features
+from toolchain.measuring.fit import lacks_device, lacks_features, lacks_functions
 from toolchain.measuring.npz import npz_size, read_npz
 from toolchain.measuring.place import Placed
 
@@ -66,7 +66,7 @@ def invoke(
     Raises
     ------
     UsageError
-        The board's CPU lacks features.
+        The board's CPU lacks features, or its edge-rt a device or functions.
     CheckError
         The board says what cannot be right.
     ToolchainError
@@ -87,6 +87,10 @@ def invoke(
             arguments += ["--spin-us", str(placed.spin_us)]
         if placed.manifest.requires:
             arguments += ["--requires", ",".join(placed.manifest.requires)]
+        if placed.manifest.runtime.devices:
+            arguments += ["--device", placed.manifest.runtime.device]
+        if placed.manifest.runtime.functions:
+            arguments += ["--functions", ",".join(placed.manifest.runtime.functions)]
         if wait is not None:
             arguments += ["--wait", f"{wait:g}"]
         argv = placed.runtime.command(verb, *arguments, *options)
@@ -212,15 +216,22 @@ def _failure(placed: Placed, verb: str, completed: Completed) -> ToolchainError:
     told = f"{answer_of(verb)} (exit code {code})"
     problem = understood(Failed, whole(completed, name, told), name, told).error
     if code == _EXIT_REQUIRES:
-        unasked = set(problem.missing) - set(placed.manifest.requires)
-        if unasked or not problem.missing:
-            return lie(
-                name, told, f"error.missing is {shown(', '.join(problem.missing))}, none of which it needs"
-            )
-        return lacks_features(placed.manifest, placed.board, list(problem.missing))
+        return _lacks(placed, problem, told)
     if code == _EXIT_BUSY:
         holder = problem.holder
         who = f"{holder.what} (process {holder.pid} there) holds it" if holder else problem.message
         return ToolchainError(f"board {name} is busy: {who}", "wait for it: --wait 60")
     message = f"{what}: {problem.message}"
     return UsageError(message) if code == _EXIT_USAGE else ToolchainError(message)
+
+
+def _lacks(placed: Placed, problem: Problem, told: str) -> ToolchainError:
+    """Return the error for what edge-rt says the bundle needs and the board lacks, if it does need it."""
+    manifest, board, missing = placed.manifest, placed.board, list(problem.missing)
+    if missing and set(missing) <= set(manifest.requires):
+        return lacks_features(manifest, board, missing)
+    if missing and set(missing) <= set(manifest.runtime.functions):
+        return lacks_functions(manifest, board, missing)
+    if manifest.runtime.devices and missing == [manifest.runtime.device]:
+        return lacks_device(manifest, board, missing[0], problem.message)
+    return lie(board.name, told, f"error.missing is {shown(', '.join(missing))}, none of which it needs")

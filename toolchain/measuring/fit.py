@@ -1,4 +1,4 @@
-"""Whether a bundle can run on a board: machine, CPU features, C library."""
+"""Whether a bundle can run on a board: machine, CPU features, devices, C library."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_machine(manifest: Manifest, board: Board) -> None:
 
 
 def check_facts(manifest: Manifest, board: Board, facts: Facts) -> None:
-    """Refuse a bundle that needs what this board's CPU or C library lacks.
+    """Refuse a bundle that needs what this board's CPU, devices or C library lack.
 
     Parameters
     ----------
@@ -47,6 +47,11 @@ def check_facts(manifest: Manifest, board: Board, facts: Facts) -> None:
     missing = [feature for feature in manifest.requires if feature not in facts.cpu_features]
     if missing:
         raise lacks_features(manifest, board, missing)
+    there = {each.kind: each for each in facts.devices}
+    for kind in manifest.runtime.devices:
+        if kind not in there or not there[kind].names:
+            problem = there[kind].problem if kind in there else None
+            raise lacks_device(manifest, board, kind, problem or "its edge-rt knows no such kind")
     if manifest.glibc and version_key(facts.glibc) < version_key(manifest.glibc):
         raise UsageError(
             f"bundle for another board: built for glibc {manifest.glibc} and later "
@@ -60,6 +65,24 @@ def lacks_features(manifest: Manifest, board: Board, missing: list[str]) -> Usag
     return UsageError(
         f"bundle for another board: built for {manifest.board_class}, it needs the CPU features "
         f"{', '.join(missing)}, which board {board.name} lacks",
+        _build_for(manifest, board),
+    )
+
+
+def lacks_device(manifest: Manifest, board: Board, kind: str, problem: str) -> UsageError:
+    """Say that the board has no device of the kind that the bundle runs on, and why."""
+    return UsageError(
+        f"bundle for another board: built for {manifest.device}, it needs a device of kind {kind}, "
+        f"and board {board.name} has none: {problem}",
+        _build_for(manifest, board),
+    )
+
+
+def lacks_functions(manifest: Manifest, board: Board, missing: list[str]) -> UsageError:
+    """Say that this toolchain's edge-rt has no such functions as the bundle's library calls."""
+    return UsageError(
+        f"bundle of another toolchain: built for {manifest.device}, its library calls {', '.join(missing)}, "
+        f"which edge-rt on board {board.name} does not have",
         _build_for(manifest, board),
     )
 

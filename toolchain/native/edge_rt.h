@@ -20,7 +20,7 @@ enum edge_status {
   EDGE_OK = 0,
   EDGE_FAILED = 1,   /* loading, running, reading or writing failed */
   EDGE_USAGE = 2,    /* an argument can't be used: wrong count, type, index */
-  EDGE_REQUIRES = 5, /* this CPU lacks a feature that the library needs */
+  EDGE_REQUIRES = 5, /* here is not what the library needs: a feature of the CPU, a device, a function */
   EDGE_BUSY = 75     /* another measurement holds the lock */
 };
 
@@ -35,6 +35,8 @@ typedef struct edge_options {
   int threads;            /* 0: one for each physical core of the cluster, or of the machine */
   int spin_us;            /* how long a thread without work stays awake; 0: 50; not at all if
                            * negative, or with more threads than CPUs */
+  const char* device;     /* what computes: "cpu" or, as `edge-rt info` lists them, a kind such as "opencl",
+                           * or a kind and a number, "opencl:1"; NULL: the CPU. Of the second version */
 } edge_options;
 
 /* C order, packed. `dtype` as numpy names it: float16/32/64, int8…64, uint8…64, bool. */
@@ -46,8 +48,8 @@ typedef struct edge_tensor {
   size_t bytes;
 } edge_tensor;
 
-/* NULL if it can't be opened. No options (NULL): the defaults. CPU features and the file's machine are
- * checked before the file is loaded. Threads, cluster and spin_us of the last edge_open hold for the
+/* NULL if it can't be opened. No options (NULL): the defaults. CPU features, the device and the file's
+ * machine are checked before the file is loaded. Threads, cluster and spin_us of the last edge_open hold for the
  * whole process. While one network computes, another that a second thread runs computes in that thread
  * alone. A forked child has threads of its own; threads take no signals that are sent to the process. */
 edge_library* edge_open(const char* path, const edge_options* options);
@@ -55,19 +57,21 @@ void edge_close(edge_library* library);
 
 int edge_input_count(const edge_library* library);
 const char* edge_input_name(const edge_library* library, int index);
-/* Copies the data. */
+/* Copies the data, from the host's memory, whatever computes. */
 int edge_set_input(edge_library* library, int index, const edge_tensor* value);
 
 int edge_run(edge_library* library);
 int edge_output_count(const edge_library* library);
-/* What `value` points to lives until the next edge_run, edge_measure or edge_close. */
+/* What `value` points to is the host's memory, whatever computes, and lives until the next edge_run,
+ * edge_measure or edge_close. */
 int edge_output(edge_library* library, int index, edge_tensor* value);
 
 /* One repeat: mean milliseconds over at least `number` runs that together take at least
  * `min_repeat_ms`; *runs says over how many (it may be NULL). */
 int edge_measure(edge_library* library, int number, int min_repeat_ms, double* ms, int* runs);
 
-/* Runs `runs` times and reports each operator: calls and milliseconds per run. */
+/* Runs `runs` times and reports each operator: calls and milliseconds per run. A device is waited for
+ * after each of them. */
 typedef void (*edge_operator)(void* context, const char* name, double calls, double ms);
 int edge_profile(edge_library* library, int runs, edge_operator report, void* context);
 

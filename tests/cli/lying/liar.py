@@ -85,6 +85,10 @@ def info(runtime: Runtime) -> dict[str, Any]:
         "machine": platform.machine(),
         "glibc": "9.9",
         "cpu_features": [FEATURE],
+        "devices": [
+            {"kind": "cpu", "names": ["generic"], "problem": None},
+            {"kind": "opencl", "names": [], "problem": "no libOpenCL.so.1"},
+        ],
         "logical_cpus": 4,
         "governor": "performance",
         "temperature_c": 41.5,

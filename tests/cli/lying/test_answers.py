@@ -54,6 +54,8 @@ CLAIMS = [
     ({"error": {"message": f"busy{ESCAPE}", "holder": None}}, 75, 1, ["is busy: busy"]),
     ({"error": {"message": "lacks", "missing": []}}, 5, 4, ["error.missing"]),
     ({"error": {"message": "lacks", "missing": ["another"]}}, 5, 4, ["error.missing is 'another'"]),
+    ({"error": {"message": "lacks", "missing": ["cpu"]}}, 5, 4, ["error.missing is 'cpu'"]),
+    ({"error": {"message": "lacks", "missing": ["a-feature", "opencl"]}}, 5, 4, ["error.missing is"]),
     ({"error": {"message": "lacks", "missing": "a-feature"}}, 5, 4, ["error.missing"]),
     ({"error": {"message": "lacks", "missing": [ESCAPE]}}, 5, 4, ["error.missing.0"]),
     ({"error": {"message": "lacks", "missing": [1]}}, 5, 4, ["error.missing.0 is 1"]),

@@ -14,6 +14,14 @@ Celsius = Annotated[float, Field(ge=-300, le=10_000)]  # a broken sensor says od
 Millidegrees = Annotated[int, Field(ge=-300_000, le=10**7)]
 
 
+class DevicesThere(Answer):
+    """The devices of one kind that networks can run on: by their drivers' names, or why there are none."""
+
+    kind: Word
+    names: Several[Sentence] = Field(max_length=1000)
+    problem: Sentence | None
+
+
 class Facts(Answer):
     """What `edge-rt info` says, as far as anything depends on it.
 
@@ -23,6 +31,8 @@ class Facts(Answer):
         Of the sources that this edge-rt was compiled from.
     cpu_features
         In Linux's words.
+    devices
+        Of every kind that this edge-rt knows; the CPU is one.
     governor, temperature_c
         None where the board's system doesn't say.
     """
@@ -32,6 +42,7 @@ class Facts(Answer):
     machine: Word
     glibc: Version
     cpu_features: Several[Word] = Field(max_length=2000)
+    devices: Several[DevicesThere] = Field(min_length=1, max_length=100)
     logical_cpus: int = Field(ge=1, le=2**16)
     governor: Word | None
     temperature_c: Celsius | None

@@ -4,6 +4,7 @@
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
+#include <tvm/runtime/device_api.h>
 #include <tvm/runtime/tensor.h>
 #include <tvm/runtime/timer.h>
 
@@ -18,6 +19,7 @@
 #include <utility>
 
 #include "cpu.h"
+#include "device.h"
 #include "edge_rt.h"
 #include "load.h"
 #include "pool.h"
@@ -35,9 +37,11 @@ constexpr int kPooled = 2;
 constexpr int kMostRuns = 1 << 30;
 
 struct edge_library {
-  edge_library(Module executable, Module machine, Function main, edge::Placement placement)
-      : executable(executable), machine(machine), main(main), placement(placement) {}
+  edge_library(tvm::Device device, Module executable, Module machine, Function main,
+               edge::Placement placement)
+      : device(device), executable(executable), machine(machine), main(main), placement(placement) {}
 
+  tvm::Device device;
   Module executable;
   Module machine;
   Function main;
@@ -54,6 +58,20 @@ namespace edge {
 static thread_local Failure last(EDGE_OK, "", "");
 
 const Failure& LastFailure() { return last; }
+
+void CheckFunctions(const std::string& names) {
+  std::vector<std::string> missing;
+  std::string words;
+  for (const std::string& name : Split(names, ',')) {
+    if (Function::GetGlobal(name).has_value()) continue;
+    missing.push_back(name);
+    words += (words.empty() ? "" : ", ") + name;
+  }
+  if (missing.empty()) return;
+  throw Failure(EDGE_REQUIRES, "function",
+                "the library calls functions that this edge-rt does not have: " + words,
+                ", \"missing\": " + JsonArray(missing));
+}
 
 // Runs `body`; whatever it throws becomes the last failure.
 template <typename Body>
@@ -73,9 +91,23 @@ static int Guard(const char* kind, Body body) {
   return last.code;
 }
 
-static Module NewMachine(const Module& executable) {
+static bool IsCpu(const tvm::Device& device) { return device.device_type == kDLCPU; }
+
+// Until it has computed what it was given.
+static void Await(const tvm::Device& device) {
+  if (!IsCpu(device)) tvm::runtime::DeviceAPI::Get(device)->StreamSync(device, nullptr);
+}
+
+static Module NewMachine(const Module& executable, const tvm::Device& device) {
   Module machine = executable->GetFunction("vm_load_executable").value()().cast<Module>();
-  machine->GetFunction("vm_initialization").value()(static_cast<int>(kDLCPU), 0, kPooled);
+  const Function initialize = machine->GetFunction("vm_initialization").value();
+  // Shapes are computed by the CPU, the last one.
+  if (IsCpu(device)) {
+    initialize(static_cast<int>(kDLCPU), 0, kPooled);
+  } else {
+    initialize(static_cast<int>(device.device_type), device.device_id, kPooled,
+               static_cast<int>(kDLCPU), 0, kPooled);
+  }
   return machine;
 }
 
@@ -97,10 +129,10 @@ static Any Call(const edge_library& library, const Function& function) {
   return result;
 }
 
-// Outputs may be nested tuples; they are numbered from left to right.
+// Outputs may be nested tuples; they are numbered from left to right, and brought to the host's memory.
 static void Flatten(const Any& value, std::vector<Tensor>* out) {
   if (auto tensor = value.as<Tensor>()) {
-    out->push_back(tensor.value());
+    out->push_back(IsCpu(tensor.value()->device) ? tensor.value() : tensor.value().CopyTo(kCpu));
   } else if (auto array = value.as<tvm::ffi::Array<Any>>()) {
     for (const Any& item : array.value()) Flatten(item, out);
   } else {
@@ -108,13 +140,19 @@ static void Flatten(const Any& value, std::vector<Tensor>* out) {
   }
 }
 
-// The caller's header may be a later version's: its fields that are not known here must be 0. None is
-// shorter, this is the first version; the next one's takes a shorter one's missing fields as 0.
+// The caller's header may be another version's: fields of an earlier one that are missing are 0, and those
+// of a later one that are not known here must be.
 static edge_options Known(const edge_options* given) {
   if (given == nullptr) return {};
-  static_assert(sizeof *given == offsetof(edge_options, spin_us) + sizeof given->spin_us,
+  static_assert(sizeof *given == offsetof(edge_options, device) + sizeof given->device,
                 "padding at the end would count as a field that is not known");
+  constexpr size_t kFirst = offsetof(edge_options, device);  // the first version ended here
   constexpr size_t kMost = 4096;  // no version will have more: it is no size
+  if (given->size == kFirst) {
+    edge_options known{};
+    std::memcpy(&known, given, kFirst);
+    return known;
+  }
   if (given->size < sizeof *given || given->size > kMost) {
     throw Usage("edge_options.size is " + std::to_string(given->size) +
                 ": set it to sizeof(edge_options)");
@@ -132,6 +170,7 @@ static edge_library* Open(const char* path, const edge_options& options) {
   char resolved[PATH_MAX];
   if (realpath(path, resolved) == nullptr) throw Io(std::string("cannot open ") + path);
   if (options.requires_ != nullptr) CheckFeatures(options.requires_);
+  const tvm::Device device = FindDevice(options.device == nullptr ? "" : options.device);
   CheckLibrary(resolved);
   const Placement placement = Place(options.threads, options.cluster ? options.cluster : "");
   Apply(placement, options.spin_us == 0 ? kSpinUs : std::max(0, options.spin_us));
@@ -139,12 +178,12 @@ static edge_library* Open(const char* path, const edge_options& options) {
   if (!executable->GetFunction("vm_load_executable").has_value()) {
     throw Failure(EDGE_FAILED, "load", std::string(path) + " holds no network (no Relax executable)");
   }
-  const Module machine = NewMachine(executable);
+  const Module machine = NewMachine(executable, device);
   const auto main = machine->GetFunction("main");
   if (!main.has_value()) {
     throw Failure(EDGE_FAILED, "load", std::string(path) + " has no function main");
   }
-  auto library = std::make_unique<edge_library>(executable, machine, main.value(), placement);
+  auto library = std::make_unique<edge_library>(device, executable, machine, main.value(), placement);
   const int count = machine->GetFunction("get_function_arity").value()("main").cast<int>();
   const Function name = machine->GetFunction("get_function_param_name").value();
   for (int i = 0; i < count; ++i) library->names.push_back(name("main", i).cast<std::string>());
@@ -170,19 +209,20 @@ static void SetInput(edge_library* library, int index, const edge_tensor& value)
     fits = fits && !__builtin_mul_overflow(needed, value.shape[i], &needed);
   }
   if (!fits || needed != value.bytes) throw Usage("shape and bytes of an input don't agree");
-  Tensor tensor = Tensor::Empty(tvm::ffi::Shape(value.shape, value.shape + value.ndim), dtype, kCpu);
-  if (needed != 0) std::memcpy(tensor->data, value.data, needed);
+  const tvm::ffi::Shape shape(value.shape, value.shape + value.ndim);
+  Tensor tensor = Tensor::Empty(shape, dtype, library->device);
+  if (needed != 0) tensor.CopyFromBytes(value.data, needed);
   library->inputs[index] = tensor;
 }
 
-// Mean milliseconds of `number` runs by TVM's evaluator, the one behind RPC's time_evaluator. Its
-// first, untimed call is left out: our caller warms up as it likes.
+// Mean milliseconds of `number` runs by TVM's evaluator, the one behind RPC's time_evaluator, which waits
+// for the device before the first and after the last. Its first, untimed call is left out: our caller warms up as it likes.
 static double Evaluate(const edge_library& library, int number) {
   bool first = true;
   Function body = Function::FromPacked([&](const AnyView*, int, Any*) {
     if (!std::exchange(first, false)) Call(library, library.main);
   });
-  const auto bytes = tvm::runtime::WrapTimeEvaluator(body, kCpu, number, 1, 0, 1, 0, 1)()
+  const auto bytes = tvm::runtime::WrapTimeEvaluator(body, library.device, number, 1, 0, 1, 0, 1)()
                          .cast<tvm::ffi::Bytes>();
   double seconds;
   if (bytes.size() != sizeof(seconds)) throw Failure(EDGE_FAILED, "run", "no time came back");
@@ -213,7 +253,7 @@ static std::map<std::string, OperatorTime> Profile(edge_library* library, int ru
   Clock::time_point begin;
   bool counting = false;
   // A virtual machine of its own (constants are shared): the measured one stays as it was.
-  Module machine = NewMachine(library->executable);
+  Module machine = NewMachine(library->executable, library->device);
   // Arguments: the function, its name, whether it is about to run, its result, its arguments.
   machine->GetFunction("set_instrument").value()(
       Function::FromPacked([&](const AnyView* arguments, int, Any* result) {
@@ -222,6 +262,7 @@ static std::map<std::string, OperatorTime> Profile(edge_library* library, int ru
           begin = Clock::now();
           return;
         }
+        Await(library->device);
         const std::chrono::duration<double, std::milli> took = Clock::now() - begin;
         const auto name = arguments[1].cast<std::string>();
         // The machine's own functions: allocation, shape checks.

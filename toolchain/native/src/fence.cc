@@ -19,8 +19,8 @@ namespace {
 
 // The longest frame: the ring buffer's own limit (shim/support/ring_buffer.h).
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
-// Device types of DLPack, all below TVM's table of them; what is none of the CPU is not served, and
-// TVM says so.
+// Device types of DLPack, all below TVM's table of them; what edge-rt has no code for is not served,
+// and TVM says so.
 constexpr int32_t kMostDeviceType = 17;
 constexpr uint64_t kMostAlignment = 1 << 16;
 
@@ -81,7 +81,7 @@ void CheckForm(RPCCode code, const std::vector<Value>& values) {
 }
 
 void CheckMemory(const Handed& handed, const TensorArgument& tensor, uint64_t bytes) {
-  Want(handed.IsMemory(tensor.data, tensor.offset, bytes),
+  Want(handed.IsMemory(tensor.device, tensor.data, tensor.offset, bytes),
        "a tensor of " + std::to_string(bytes) + " bytes that lies outside of what this session has "
        "handed out");
 }
@@ -172,6 +172,7 @@ void Fence::System(RPCCode code, const std::vector<Value>& values) {
   switch (code) {
     case RPCCode::kDevAllocData:
       CheckDevice(values[0].device);
+      where_ = values[0].device;
       asked_ = values[1].bits;
       // size_t may have 32 bits.
       Want(asked_ <= PTRDIFF_MAX, "a wish for " + std::to_string(asked_) + " bytes of memory");
@@ -180,6 +181,7 @@ void Fence::System(RPCCode code, const std::vector<Value>& values) {
       break;
     case RPCCode::kDevAllocDataWithScope:
       CheckDevice(values[0].tensor.device);
+      where_ = values[0].tensor.device;
       asked_ = values[0].tensor.bytes;
       break;
     case RPCCode::kFreeHandle:
@@ -187,7 +189,7 @@ void Fence::System(RPCCode code, const std::vector<Value>& values) {
       break;
     case RPCCode::kDevFreeData:
       CheckDevice(values[0].device);
-      Want(handed_.DropMemory(values[1].bits), "memory to free that was never handed out");
+      Want(handed_.DropMemory(values[0].device, values[1].bits), "memory to free that was never handed out");
       break;
     default: CheckHandles(handed_, values);
   }
@@ -214,11 +216,13 @@ void Fence::Keep(RPCCode code, FrameReader in) {
   const edge::Value value = in.Value();
   if (kind == kTVMFFIDLTensorPtr) {
     const TensorArgument& tensor = value.tensor;
-    if (count == 3) handed_.Tensor(in.Value().bits, type, tensor.data, tensor.offset + tensor.bytes);
+    if (count == 3) {
+      handed_.Tensor(in.Value().bits, type, tensor.device, tensor.data, tensor.offset + tensor.bytes);
+    }
   } else if (value.bits == 0) {
     return;
   } else if (memory) {
-    handed_.Memory(value.bits, asked_);
+    handed_.Memory(where_, value.bits, asked_);
   } else if (code == RPCCode::kGetGlobalFunc) {
     handed_.Object(value.bits, kTVMFFIFunction);
   } else if (type >= kTVMFFIStaticObjectBegin) {

@@ -29,6 +29,7 @@ class Fence {
   bool begun_ = false;  // the client has said its version
   int32_t code_ = 0;    // what the answer is to; 0: nothing
   uint64_t asked_ = 0;  // bytes of memory that were asked for
+  Device where_{};      // and of which device
   Handed handed_;
 };
 

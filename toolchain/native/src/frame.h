@@ -4,6 +4,7 @@
 
 #include <minrpc/rpc_reference.h>
 
+#include <compare>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -25,6 +26,7 @@ std::string Name(RPCCode code);
 
 struct Device {
   int32_t type, id;
+  auto operator<=>(const Device&) const = default;
 };
 
 struct TensorArgument {

@@ -10,17 +10,20 @@ void Handed::Object(uint64_t handle, int32_t type) {
   held.type = type;
 }
 
-void Handed::Tensor(uint64_t handle, int32_t type, uint64_t data, uint64_t bytes) {
+void Handed::Tensor(uint64_t handle, int32_t type, Device device, uint64_t data, uint64_t bytes) {
   Object(handle, type);
   Held& held = objects_[handle];
   if (held.tensor) return;
   held.tensor = true;
+  held.device = device;
   held.data = data;
   held.bytes = bytes;
-  tensors_.emplace(data, bytes);
+  devices_[device].tensors.emplace(data, bytes);
 }
 
-void Handed::Memory(uint64_t data, uint64_t bytes) { memory_[data] = bytes; }
+void Handed::Memory(Device device, uint64_t data, uint64_t bytes) {
+  devices_[device].memory[data] = bytes;
+}
 
 bool Handed::DropObject(uint64_t handle) {
   const auto found = objects_.find(handle);
@@ -28,35 +31,44 @@ bool Handed::DropObject(uint64_t handle) {
   const Held& held = found->second;
   if (found->second.count-- > 1) return true;
   if (held.tensor) {
-    const auto [begin, end] = tensors_.equal_range(held.data);
-    tensors_.erase(std::find_if(begin, end, [&](const auto& at) { return at.second == held.bytes; }));
+    auto& tensors = devices_[held.device].tensors;
+    const auto [begin, end] = tensors.equal_range(held.data);
+    tensors.erase(std::find_if(begin, end, [&](const auto& at) { return at.second == held.bytes; }));
   }
   objects_.erase(found);
   return true;
 }
 
-bool Handed::DropMemory(uint64_t data) { return memory_.erase(data) != 0; }
+bool Handed::DropMemory(Device device, uint64_t data) {
+  const auto found = devices_.find(device);
+  return found != devices_.end() && found->second.memory.erase(data) != 0;
+}
 
 bool Handed::IsObject(uint64_t handle, int32_t type) const {
   const auto found = objects_.find(handle);
   return found != objects_.end() && found->second.type == type;
 }
 
-bool Handed::IsMemory(uint64_t data, uint64_t offset, uint64_t bytes) const {
+bool Handed::IsMemory(Device device, uint64_t data, uint64_t offset, uint64_t bytes) const {
+  const auto found = devices_.find(device);
   uint64_t begin, end;
-  if (__builtin_add_overflow(data, offset, &begin) || __builtin_add_overflow(begin, bytes, &end)) {
+  if (found == devices_.end() || __builtin_add_overflow(data, offset, &begin) ||
+      __builtin_add_overflow(begin, bytes, &end)) {
     return false;
   }
+  const auto& [memory, tensors] = found->second;
   const auto within = [&](const auto& at) { return at.first <= begin && end - at.first <= at.second; };
   // The pieces of memory never overlap; tensors may, and there are few.
-  const auto after = memory_.upper_bound(begin);
-  if (after != memory_.begin() && within(*std::prev(after))) return true;
-  return std::any_of(tensors_.begin(), tensors_.upper_bound(begin), within);
+  const auto after = memory.upper_bound(begin);
+  if (after != memory.begin() && within(*std::prev(after))) return true;
+  return std::any_of(tensors.begin(), tensors.upper_bound(begin), within);
 }
 
 bool Handed::IsPointer(uint64_t value) const {
-  return pointers_.count(value) != 0 || IsObject(value) || memory_.count(value) != 0 ||
-         tensors_.count(value) != 0;
+  return pointers_.count(value) != 0 || IsObject(value) ||
+         std::any_of(devices_.begin(), devices_.end(), [&](const auto& device) {
+           return device.second.memory.count(value) != 0 || device.second.tensors.count(value) != 0;
+         });
 }
 
 }  // namespace edge

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "cpu.h"
+#include "device.h"
 #include "text.h"
 
 namespace edge {
@@ -82,6 +83,7 @@ std::string Info(const std::string& state) {
          ", \"cpu_features\": " + JsonArray(CpuFeatures()) + ", \"cpus\": [" + list +
          "], \"logical_cpus\": " + std::to_string(cpus.size()) +
          ", \"physical_cores\": " + std::to_string(PhysicalCores(cpus)) +
+         ", \"devices\": " + JsonDevices() +
          ", \"threads\": " + std::to_string(Place(0, "").threads) + ", \"memory_mib\": " +
          std::to_string(static_cast<uint64_t>(memory.totalram) * memory.mem_unit >> 20) +
          ", \"disk_free_mib\": " + FreeMib(state) + ", \"governor\": " + Governor() +

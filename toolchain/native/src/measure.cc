@@ -8,6 +8,7 @@
 
 #include "api.h"
 #include "cpu.h"
+#include "device.h"
 #include "edge_rt.h"
 #include "lock.h"
 #include "machine.h"
@@ -48,6 +49,8 @@ struct Session {
   // What is refused needs no lock to be refused.
   static std::string Checked(const Options& options) {
     CheckFeatures(options.Text("requires", ""));
+    FindDevice(options.Text("device", ""));
+    CheckFunctions(options.Text("functions", ""));
     CheckLibrary(options.Only("library"));
     return options.Only("library");
   }
@@ -64,8 +67,13 @@ struct Session {
 
   edge_library* Open(const Options& options) const {
     const std::string cluster = options.Text("cluster", ""), needs = options.Text("requires", "");
-    const edge_options given{sizeof given, cluster.c_str(), needs.c_str(),
-                             options.Int("threads", 0, 1, 1024), spin_us == 0 ? -1 : spin_us};
+    const std::string device = options.Text("device", "");
+    const edge_options given{sizeof given,
+                             cluster.c_str(),
+                             needs.c_str(),
+                             options.Int("threads", 0, 1, 1024),
+                             spin_us == 0 ? -1 : spin_us,
+                             device.c_str()};
     edge_library* opened = edge_open(path.c_str(), &given);
     if (opened == nullptr) throw Failure(LastFailure());
     return opened;

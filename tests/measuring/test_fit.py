@@ -1,0 +1,78 @@
+"""Whether a bundle can run on a board, by what both say of themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.lying.liar import FEATURE, tiny_bundle
+from toolchain.boards.board import Board
+from toolchain.boards.edge_rt.answers import DevicesThere, Facts
+from toolchain.boards.inventory.lookup import find_board
+from toolchain.bundles import Manifest, RuntimeNeeds, read_bundle
+from toolchain.errors import UsageError
+from toolchain.measuring.fit import check_facts
+
+CPU = DevicesThere(kind="cpu", names=("x86",), problem=None)
+MALI = DevicesThere(kind="opencl", names=("Mali-T860",), problem=None)
+NO_DRIVER = DevicesThere(kind="opencl", names=(), problem="no libOpenCL.so.1")
+
+
+def facts(*devices: DevicesThere) -> Facts:
+    return Facts(
+        version="1",
+        fingerprint="00",
+        machine="x86_64",
+        glibc="9.9",
+        cpu_features=(FEATURE,),
+        devices=devices,
+        logical_cpus=4,
+        governor=None,
+        temperature_c=None,
+    )
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Manifest:
+    return read_bundle(tiny_bundle(tmp_path / "tiny.bundle")).manifest
+
+
+@pytest.fixture
+def board() -> Board:
+    return find_board("local")
+
+
+def needing(manifest: Manifest, device: str, *kinds: str) -> Manifest:
+    return manifest.model_copy(update={"device": device, "runtime": RuntimeNeeds(devices=kinds)})
+
+
+def test_what_is_there_is_enough(manifest: Manifest, board: Board) -> None:
+    check_facts(manifest, board, facts(CPU, NO_DRIVER))
+    check_facts(needing(manifest, "opencl:mali-t860", "opencl"), board, facts(CPU, MALI))
+
+
+def test_a_device_that_edge_rt_does_not_know_may_need_nothing_of_it(manifest: Manifest, board: Board) -> None:
+    check_facts(needing(manifest, "toy:3"), board, facts(CPU))
+
+
+def test_another_feature_is_missing(manifest: Manifest, board: Board) -> None:
+    other = manifest.model_copy(update={"requires": (FEATURE, "sve9")})
+    with pytest.raises(UsageError, match="needs the CPU features sve9, which board local lacks"):
+        check_facts(other, board, facts(CPU))
+
+
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [((CPU, NO_DRIVER), "no libOpenCL.so.1"), ((CPU,), "its edge-rt knows no such kind")],
+)
+def test_a_device_that_is_missing_is_named(
+    manifest: Manifest, board: Board, there: tuple[DevicesThere, ...], why: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_facts(needing(manifest, "opencl:mali-t860", "cpu", "opencl"), board, facts(*there))
+    assert caught.value.message == (
+        "bundle for another board: built for opencl:mali-t860, it needs a device of kind opencl, "
+        f"and board local has none: {why}"
+    )
+    assert "toolchain build tiny.onnx --board local" in str(caught.value.hint)
