@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.records.samples import KEY, KINDS, put
+from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.records.store import RecordStore
 
@@ -39,9 +39,17 @@ def test_kinds_are_the_backends_own(store: RecordStore) -> None:
     toy = put(store, 2.0, kind="toy", payload="3 knobs", key=replace(KEY, device="toy:numpy"))
     put(store, 1.0)
     assert store.best(toy.key, ("toy",)) == toy
-    assert store.top(toy.key, ("toy", "other"), 5) == [toy]
+    assert store.best(toy.key, ("toy", "other")) == toy
     assert store.best(toy.key, KINDS) is None
     assert store.best(KEY, ("toy",)) is None
+
+
+def test_what_was_measured_stands_before_what_a_model_said(store: RecordStore) -> None:
+    model = replace(PROVENANCE, modelled=True)
+    fast = put(store, 1.0, provenance=model, confirmed=True)
+    assert store.best(KEY, KINDS) == fast and fast.provenance.modelled
+    measured = put(store, 2.0)
+    assert store.best(KEY, KINDS) == measured
 
 
 def test_a_definition_is_any_text(store: RecordStore) -> None:
@@ -79,7 +87,7 @@ def test_a_time_that_an_earlier_version_believed_is_left_alone(store: RecordStor
     with sqlite3.connect(store.path) as db:
         db.execute("UPDATE records SET best_ms=?, run_ms=? WHERE digest=?", (ms, f"[{ms}]", bad.digest))
     assert store.best(KEY, KINDS) == good
-    assert store.top(KEY, ("metaschedule",), 5) == store.all() == [good]
+    assert [store.best(KEY, ("metaschedule",))] == store.all() == [good]
     assert store.measured(KEY) == {good.digest}
 
 
@@ -138,7 +146,8 @@ def test_the_winning_default_counts_as_a_record_but_is_no_trace(store: RecordSto
     put(store, 2.0)
     put(store, 1.0, kind="default", payload="")
     assert store.best(KEY, KINDS).kind == "default"
-    assert [record.best_ms for record in store.top(KEY, ("metaschedule",), 5)] == [2.0]
+    best = store.best(KEY, ("metaschedule",))
+    assert best is not None and best.best_ms == 2.0
 
 
 def test_a_record_of_an_unknown_function_is_refused(store: RecordStore) -> None:

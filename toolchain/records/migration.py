@@ -9,6 +9,7 @@ _STEPS = (
     "ALTER TABLE functions RENAME COLUMN module TO definition",
     "ALTER TABLE records ADD COLUMN device TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE records ADD COLUMN excluded TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE records ADD COLUMN modelled INTEGER NOT NULL DEFAULT 0",
     # The best without winograd was of a kind of its own; now its run says what it left out.
     "UPDATE records SET kind = 'cpu', excluded = 'winograd', digest = digest_of_choice(payload)"
     " WHERE kind = 'cpu-direct'",

@@ -35,6 +35,8 @@ class Provenance:
     excluded
         What the run was told to leave out, in its backend's words, such as `winograd`; empty where it
         searched everything. Its choice was compared with nothing of that.
+    modelled
+        The time is that of a model of the device: no clock has shown it.
     """
 
     run: str
@@ -47,6 +49,7 @@ class Provenance:
     governor: str | None = None
     temperature_c: float | None = None
     excluded: str = ""
+    modelled: bool = False
 
 
 def now() -> str:

@@ -19,7 +19,7 @@ KEY = ("workload", "triple", "cpu", "level", "threads", "board_class", "device")
 _OWN = ("function", "kind", "payload", "digest", "run_ms", "failure", "confirmed", "created")
 _PROVENANCE = (
     *("run", "board", "runtime", "tvm", "tvm_ffi", "tool", "trial"),
-    *("governor", "temperature_c", "excluded"),
+    *("governor", "temperature_c", "excluded", "modelled"),
 )
 _NAMES = (*KEY, *_OWN, *_PROVENANCE)
 COLUMNS = ", ".join(_NAMES)
@@ -65,7 +65,8 @@ def record(row: tuple[Any, ...]) -> Record:
     fields["run_ms"] = _TIMES.validate_json(fields["run_ms"], strict=True)
     if (fields["failure"] is None) != bool(fields["run_ms"]):
         raise ValueError("a record has times, or a failure")
-    fields["confirmed"] = bool(fields["confirmed"])
+    for name in ("confirmed", "modelled"):  # SQLite has no truth values
+        fields[name] = bool(fields[name])
     return _RECORD.validate_python(
         {
             "key": {name: fields[name] for name in KEY},

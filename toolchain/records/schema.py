@@ -47,6 +47,7 @@ CREATE TABLE records (
     governor TEXT,
     temperature_c REAL,
     excluded TEXT NOT NULL,
+    modelled INTEGER NOT NULL,
     CHECK ((best_ms IS NULL) = (failure IS NOT NULL))
 );
 CREATE INDEX by_key ON records (workload, triple, cpu, level, threads, board_class, device, best_ms);

@@ -34,7 +34,8 @@ _LOCKED = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
 _DIGESTS = "SELECT DISTINCT digest, failure FROM records"
 _OF_KEY = " AND ".join(f"{column}=?" for column in rows.KEY)
 _MEASURED = f"AND {rows.POSSIBLE} AND best_ms IS NOT NULL"
-_CHOICE_FIRST = f"{_MEASURED} ORDER BY confirmed DESC, CASE WHEN confirmed THEN -id ELSE best_ms END, id"
+_RANK = "modelled, confirmed DESC, CASE WHEN confirmed THEN -id ELSE best_ms END, id"
+_CHOICE_FIRST = f"{_MEASURED} ORDER BY {_RANK}"
 
 Usable = Callable[[Record], bool]
 
@@ -110,7 +111,10 @@ class RecordStore:
             self._db.execute(rows.INSERT, rows.values(record))
 
     def best(self, key: RecordKey, kinds: Sequence[str], usable: Usable = anything) -> Record | None:
-        """Return the choice for exactly this key: the last confirmed record, else the fastest."""
+        """Return the choice for exactly this key: the last confirmed record, else the fastest.
+
+        What was measured stands before what a model said.
+        """
         query = f"{rows.SELECT} WHERE {_OF_KEY} {_CHOICE_FIRST}"
         found = self._records(self._all(query, rows.key_values(key)))
         return next((record for record in found if record.kind in kinds and usable(record)), None)
@@ -131,13 +135,6 @@ class RecordStore:
             if record.kind in kinds and record.key not in choices and usable(record):
                 choices[record.key] = record
         return list(choices.values())
-
-    def top(self, key: RecordKey, kinds: Sequence[str], count: int) -> list[Record]:
-        """Return the `count` fastest records of some kinds for this key, fastest first."""
-        wanted = ", ".join("?" * len(kinds))
-        of_kinds = f"{_OF_KEY} {_MEASURED} AND kind IN ({wanted})"
-        query = f"{rows.SELECT} WHERE {of_kinds} ORDER BY best_ms, id LIMIT ?"
-        return self._records(self._all(query, (*rows.key_values(key), *kinds, count)))
 
     def all(self, key: RecordKey | None = None) -> list[Record]:
         """Return every record (of one key), failures included, oldest first."""

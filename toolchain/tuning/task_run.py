@@ -140,7 +140,12 @@ class TaskRun:
     def _earlier(self) -> list[tuple[Point, Result]]:
         """Return what earlier runs measured and need not be measured again."""
         wanted = self.context.store.measured(self.key)
-        rows = [row for row in self.context.store.all(self.key) if row.digest in wanted]
+        # A model's times are no answer where boards measure, nor theirs where a model is asked.
+        rows = [
+            row
+            for row in self.context.store.all(self.key)
+            if row.digest in wanted and row.provenance.modelled == self.modelled
+        ]
         self.known = {row.digest: row for row in rows}
         found = []
         for row in self.known.values():
@@ -218,6 +223,7 @@ class TaskRun:
                 governor=result.governor,
                 temperature_c=result.temperature_c,
                 excluded=self.space.excluded,
+                modelled=result.modelled,
             ),
             run_ms=result.run_ms,
             failure=result.failure,
@@ -226,4 +232,4 @@ class TaskRun:
 
 def _result(record: Record) -> Result:
     """Return what a record says of a candidate."""
-    return Result(record.run_ms, record.failure)
+    return Result(record.run_ms, record.failure, modelled=record.provenance.modelled)

@@ -16,7 +16,6 @@ from toolchain import profiles
 from toolchain.backends import table
 from toolchain.bundles.read import read_bundle
 
-pytest_plugins = ["tests.cli.conftest"]
 BOARD = """description = "PC"
 triple = "x86_64-unknown-linux-gnu"
 glibc = "2.27"
