@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 import numpy as np
-from toolchain.linking.architectures import architecture_of
 
 from benchmarks.arm.counting import Block, count
 from benchmarks.arm.failure import run
@@ -84,7 +83,7 @@ def count_ours(plugin: Path, built: Built, folder: Path) -> tuple[list[Block], f
     profile = load_profile(built.board)
     runtime = ensure_runtime(arch_of(profile))
     program = folder / "twice"
-    zig_target = f"{architecture_of(profile).zig_target}.{profile.glibc}"
+    zig_target = f"{profile.architecture.zig_target}.{profile.glibc}"
     run(
         [
             *(

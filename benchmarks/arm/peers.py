@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.arm.counting import Block, count
 from benchmarks.arm.failure import ArmError, run
-from toolchain.images.debian.unpacking import unpacked
+from toolchain.images.debian.unpacking import unpack
 
 PEERS = ("onnxruntime", "ncnn")
 _ROOT = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ def unpack_system(folder: Path) -> Path:
     """Unpack Python and the peers for Arm below a folder; nothing of them is run. Return its root."""
     root = folder / "root"
     with (
-        unpacked(_SUITE, "arm64", _PACKAGES, folder / "mmdebstrap.log") as stream,
+        unpack(_SUITE, "arm64", _PACKAGES, folder / "mmdebstrap.log") as stream,
         tarfile.open(fileobj=stream, mode="r|") as tar,
     ):
         for member in tar:

@@ -16,7 +16,7 @@ from tests.waiting import until
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import containers, emulated
 from toolchain.boards.inventory.lookup import find_board
-from toolchain.boards.ssh.hostkeys import known_hosts
+from toolchain.boards.ssh.hostkeys import write_known_hosts
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.configuration.settings import configuration
 from toolchain.errors import MissingError, ToolchainError, UsageError
@@ -87,7 +87,7 @@ def _ssh(board: Board, command: str, identity: Path | None = None) -> subprocess
             *("ssh", "-F", "none", "-p", str(address.port), "-l", str(address.user), "-i", str(key)),
             *("-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none", "-o", "BatchMode=yes"),
             *("-o", "StrictHostKeyChecking=yes", "-o", f"HostKeyAlias={address.name}"),
-            *("-o", f"UserKnownHostsFile={known_hosts(address)}", address.host, command),
+            *("-o", f"UserKnownHostsFile={write_known_hosts(address)}", address.host, command),
         ],
         capture_output=True,
         text=True,

@@ -12,7 +12,7 @@ from pathlib import Path
 import filelock
 import pytest
 
-from toolchain.boards.edge_rt.install import install_runtime, installed
+from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import MissingError, ToolchainError, UsageError
@@ -28,7 +28,7 @@ def left(state: Path) -> list[str]:
 def test_a_board_starts_answers_and_stops(state: Path) -> None:
     board = emulated.start("rk3399", "process")
     assert board.name == "rk3399-emulated"
-    facts = installed(find_board("rk3399-emulated")).facts
+    facts = install(find_board("rk3399-emulated")).facts
     assert facts.machine == "aarch64"
     assert "asimd" in facts.cpu_features
     with pytest.raises(UsageError, match="rk3399-emulated already runs"):
@@ -45,13 +45,13 @@ def test_a_board_starts_answers_and_stops(state: Path) -> None:
 @pytest.mark.slow
 def test_the_runtime_is_sent_once_and_a_damaged_one_is_replaced(state: Path) -> None:
     board = find_board("local")
-    program = state / "boards" / "local" / install_runtime(board)
+    program = state / "boards" / "local" / install(board).program
     inode = program.stat().st_ino
-    install_runtime(board)
+    install(board)
     assert program.stat().st_ino == inode
     program.write_bytes(b"cut short")
-    install_runtime(board)
-    assert installed(board).facts.glibc
+    install(board)
+    assert install(board).facts.glibc
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_of_two_that_start_the_same_board_one_gets_it(state: Path) -> None:
     assert sorted(starter.returncode for starter in starters) == [0, 2, 2]
     assert sum("rk3399-emulated already runs" in words for words in said) == 2
     assert left(state) == ["rk3399-emulated"]
-    assert installed(find_board("rk3399-emulated")).facts.machine == "aarch64"
+    assert install(find_board("rk3399-emulated")).facts.machine == "aarch64"
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_a_killed_start_leaves_a_board_that_works_or_none(state: Path) -> None:
             starter.kill()
         seen.add(len(emulated.names()))
         for name in emulated.names():
-            assert installed(find_board(name)).facts.machine == "aarch64"
+            assert install(find_board(name)).facts.machine == "aarch64"
             emulated.stop(name)
     assert seen <= {0, 1}
     emulated.start("rk3399", "process")

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.boards.ssh.listing import MOST_LISTING, listed
+from toolchain.boards.ssh.listing import MOST_LISTING, parse_listing
 from toolchain.boards.transport import RemoteFile
 from toolchain.errors import CheckError
 
 
 def test_entries_have_size_and_time() -> None:
-    assert listed(b"3 1700000000 a b\n0 -5 .x\n", "b", "lib") == {
+    assert parse_listing(b"3 1700000000 a b\n0 -5 .x\n", "b", "lib") == {
         "a b": RemoteFile(3, 1.7e9),
         ".x": RemoteFile(0, -5.0),
     }
@@ -23,7 +23,7 @@ def test_entries_have_size_and_time() -> None:
     [b"1 2", b"x 2 a", b"1 nan a", b"1 1e400 a", b"-1 2 a", b"9" * 5000 + b" 1 a", b"1 2 a/../../b", b"\xff"],
 )
 def test_lines_of_another_form_are_left_out(line: bytes) -> None:
-    assert listed(line + b"\n1 2 good\n", "b", "lib") == {"good": RemoteFile(1, 2.0)}
+    assert parse_listing(line + b"\n1 2 good\n", "b", "lib") == {"good": RemoteFile(1, 2.0)}
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,10 @@ def test_lines_of_another_form_are_left_out(line: bytes) -> None:
 )
 def test_what_no_folder_holds_is_a_lie(text: bytes, says: str) -> None:
     with pytest.raises(CheckError, match=f"board far: the listing of its folder lib .*{says}"):
-        listed(text, "far", "lib")
+        parse_listing(text, "far", "lib")
 
 
 @given(st.binary())
 def test_nothing_is_a_crash(text: bytes) -> None:
-    for name in listed(text, "b", "lib"):
+    for name in parse_listing(text, "b", "lib"):
         assert "/" not in name

@@ -237,7 +237,7 @@ def test_a_key_is_installed_once(ssh: SshTransport) -> None:
     file.parent.mkdir()
     file.write_text("ssh-rsa AAAA no newline")
     for _ in range(2):
-        with Script(ssh._connected(), scripts.INSTALL_KEY, ssh.root, "ssh-ed25519 B me") as script:
+        with Script(ssh._connect(), scripts.INSTALL_KEY, ssh.root, "ssh-ed25519 B me") as script:
             assert script.wait(60) == 0
     assert file.read_text() == "ssh-rsa AAAA no newline\nssh-ed25519 B me\n"
 

@@ -21,7 +21,7 @@ from toolchain.images.engine import connect
 from toolchain.images.making.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
 from toolchain.images.running import choose
 from toolchain.profiles import profile_folders
-from toolchain.rpc.lab import PORT_VARIABLE, joined
+from toolchain.rpc.lab import PORT_VARIABLE, join
 
 IMAGE = Image(name=f"test-engine-{os.getpid()}", description="its `toolchain` is a script", folder="base")
 PROGRAM = """#!/bin/sh
@@ -166,7 +166,7 @@ def test_a_lab_that_was_joined_outside_is_taken_as_it_is(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PORT_VARIABLE, "4711")
-    with joined([]) as lab:
+    with join([]) as lab:
         assert (lab.host, lab.port) == ("127.0.0.1", 4711)
     assert not state.exists()
 

@@ -30,7 +30,7 @@ from toolchain.boards.edge_rt.install import program_path
 from toolchain.boards.edge_rt.status import status
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.boards.provisioning.facts import parse_facts
-from toolchain.boards.ssh.listing import listed
+from toolchain.boards.ssh.listing import parse_listing
 from toolchain.boards.transport import Completed, Home, Process, RemoteFile, Transport
 from toolchain.bundles import read_bundle
 from toolchain.errors import ToolchainError
@@ -223,7 +223,7 @@ def harness() -> Iterator[Attempt]:
             f"{random.choice(NUMBERS)} {random.choice(NUMBERS)} {random.choice(WORDS)}" for _ in range(3)
         ]
         text = "\n".join(entries).encode(errors="surrogatepass")
-        for name in listed(text if random.random() < 0.5 else rpc.mutated(random, text), "b", "runs"):
+        for name in parse_listing(text if random.random() < 0.5 else rpc.mutated(random, text), "b", "runs"):
             assert name not in (".", "..") and "/" not in name, f"an entry {name!r}"
 
     def asked_for_a_failure(random: Random) -> None:

@@ -55,13 +55,13 @@ def short() -> Iterator[Path]:
 
 def test_host_is_this_host_and_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:1")
-    assert choose("host", "no such image") == module.Choice(None)
+    assert choose("host", "no such image") == module.Placement(None)
 
 
 @pytest.mark.parametrize("wanted", ["auto", "docker"])
 def test_what_runs_in_an_image_stays_there(wanted: module.Wanted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(IMAGE_VARIABLE, "sha256:1")
-    assert choose(wanted, NAME) == module.Choice(None)
+    assert choose(wanted, NAME) == module.Placement(None)
 
 
 def test_an_image_that_is_not_there() -> None:
@@ -82,7 +82,7 @@ def test_a_current_image_is_taken(
         assert choice.image is not None and choice.image.lock == "1" * 64
         assert choice.image.id == engine.api.inspect_image(IMAGE.tag)["Id"]
         assert choice.reason == f"engine: docker, image {NAME}"
-        assert choose("docker", NAME) == module.Choice(choice.image)
+        assert choose("docker", NAME) == module.Placement(choice.image)
 
 
 def test_an_image_that_is_out_of_date(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.images.running.mounts import Mount, mounts_for, present
+from toolchain.images.running.mounts import Mount, ensure_folders, mounts_for
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_workspace_that_the_image_needs_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_folders_to_write_are_there_while_it_runs_and_stay_if_they_are_used(tmp_path: Path) -> None:
     used, unused, shown = tmp_path / "a" / "used", tmp_path / "b" / "unused", tmp_path / "c"
-    with present([Mount(used, True), Mount(unused, True), Mount(shown)]):
+    with ensure_folders([Mount(used, True), Mount(unused, True), Mount(shown)]):
         assert used.is_dir() and unused.is_dir() and not shown.exists()
         (used / "file").touch()
     assert (used / "file").exists()
@@ -94,5 +94,8 @@ def test_folders_to_write_are_there_while_it_runs_and_stay_if_they_are_used(tmp_
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ToolchainError, match="file/out"), present([Mount(tmp_path / "file" / "out", True)]):
+    with (
+        pytest.raises(ToolchainError, match="file/out"),
+        ensure_folders([Mount(tmp_path / "file" / "out", True)]),
+    ):
         pass

@@ -11,7 +11,7 @@ from toolchain.architectures.table import ARCHITECTURES
 from toolchain.errors import ToolchainError
 from toolchain.linking import ZigLinker, check_library
 from toolchain.linking.linker import flags_for
-from toolchain.linking.stubs import stub_libraries
+from toolchain.linking.stubs import ensure_stubs
 from toolchain.profiles import load_profile
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ class Case:
     def __init__(self, workshop, called=CALLED):
         self.workshop = workshop
         self.objects = workshop.objects(*called)
-        self.stubs = stub_libraries(workshop.arch, workshop.profile.glibc)
+        self.stubs = ensure_stubs(workshop.arch, workshop.profile.glibc)
         # What is linked in is judged, be it used or not.
         self.flags = (*flags_for(workshop.profile, self.objects)[1:], "--no-gc-sections")
 
@@ -76,7 +76,7 @@ def test_executable_stack(case):
 
 def test_glibc_above_the_floor(glibc_workshop):
     case = Case(glibc_workshop, called=("exp", "expf"))
-    message = case.refusal(case.link(stubs=stub_libraries(glibc_workshop.arch, "2.29")))
+    message = case.refusal(case.link(stubs=ensure_stubs(glibc_workshop.arch, "2.29")))
     assert "needs GLIBC_2.29 of libm.so.6 for exp, expected GLIBC_2.27 at most" in message
     check_library(case.link(), glibc_workshop.profile, case.objects)
 
@@ -175,7 +175,7 @@ def test_all_of_it_at_once(case):
 
 
 def glibc_stubs(_case):
-    return stub_libraries(ARCHITECTURES["aarch64"], "2.27")
+    return ensure_stubs(ARCHITECTURES["aarch64"], "2.27")
 
 
 def versioned_stubs(case):

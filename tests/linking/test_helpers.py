@@ -14,7 +14,7 @@ import pytest
 
 from toolchain.architectures.table import ARCHITECTURES
 from toolchain.boards.emulation.qemu import emulator
-from toolchain.linking.helpers import _compiled
+from toolchain.linking.helpers import _compile
 from toolchain.linking.symbols import object_symbols
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.profiles import load_profile
@@ -147,7 +147,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = ["-target", ARM.zig_target + ".2.27", "-mcpu=cortex_a9"]
     flags = [*target, "-O2", "-fno-sanitize=all", "-fno-builtin"]
     made = folder / "calls"
-    helpers = str(_compiled(ARM))
+    helpers = str(_compile(ARM))
     done = run_zig(
         ["cc", *flags, str(folder / "calls.c"), helpers, "-o", str(made)], 120, zig_cache_environment()
     )
@@ -169,7 +169,7 @@ def test_every_helper_computes_what_c_says(program: Path) -> None:
 
 
 def test_they_stand_alone_and_are_small() -> None:
-    helpers = _compiled(ARM)
+    helpers = _compile(ARM)
     symbols = object_symbols([helpers])
     assert not symbols.undefined
     assert {"__aeabi_idiv", "__aeabi_uldivmod", "__aeabi_l2f"} <= symbols.defined

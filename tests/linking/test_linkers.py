@@ -24,7 +24,7 @@ from toolchain.linking import ZigLinker, check_library, linker_named
 from toolchain.linking.glibc import LIBC, LIBM, version_key, versions_for
 from toolchain.linking.ndk import NdkLinker
 from toolchain.linking.process import run
-from toolchain.linking.stubs import stub_libraries
+from toolchain.linking.stubs import ensure_stubs
 from toolchain.linking.zig import zig_program
 
 pytestmark = pytest.mark.slow
@@ -103,12 +103,12 @@ def test_stubs_are_made_once(glibc_workshop, tmp_path, monkeypatch):
     workshop = glibc_workshop
     monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(tmp_path / "cache"))
     config.configuration.cache_clear()
-    first = stub_libraries(workshop.arch, "2.27")
+    first = ensure_stubs(workshop.arch, "2.27")
     times = [path.stat().st_mtime_ns for path in first]
     assert [path.name for path in first] == [LIBM, LIBC]
-    assert stub_libraries(workshop.arch, "2.27") == first
+    assert ensure_stubs(workshop.arch, "2.27") == first
     assert [path.stat().st_mtime_ns for path in first] == times
-    assert set(stub_libraries(workshop.arch, "2.31")).isdisjoint(first)
+    assert set(ensure_stubs(workshop.arch, "2.31")).isdisjoint(first)
     assert sorted(path.name for path in first[0].parent.iterdir()) == [LIBC, LIBM]
 
 

@@ -10,6 +10,6 @@ from toolchain.rpc import lab
 if sys.argv[1] == "start":
     print(lab.start([local_board()]).port, flush=True)
 else:
-    with lab.joined([local_board()]) as joined:
+    with lab.join([local_board()]) as joined:
         print(joined.port, flush=True)
         sys.stdin.read()

@@ -120,7 +120,7 @@ def test_a_given_port() -> None:
 
 def test_a_server_that_does_not_start_leaves_nothing(state: Path) -> None:
     said = r"board local: the server has ended: .*--threads 0"
-    with pytest.raises(ToolchainError, match=said) as caught, lab.joined([local_board()], threads=0):
+    with pytest.raises(ToolchainError, match=said) as caught, lab.join([local_board()], threads=0):
         pass
     assert "local.log" in caught.value.hint
     assert family(state) == []
@@ -130,7 +130,7 @@ def test_a_server_that_does_not_start_leaves_nothing(state: Path) -> None:
 def test_a_board_that_fails_leaves_the_others_alone() -> None:
     started = lab.start([local_board()])
     board = emulated.start("x86_64", kind="process", name="second")
-    with pytest.raises(ToolchainError, match="board second"), lab.joined([board], threads=0):
+    with pytest.raises(ToolchainError, match="board second"), lab.join([board], threads=0):
         pass
     assert lab.status() == started
 
@@ -196,13 +196,13 @@ def test_a_supervisor_that_hangs_can_be_stopped(state: Path, monkeypatch: pytest
 
 
 def test_joined_stops_what_it_started_and_nothing_else(state: Path) -> None:
-    with lab.joined([local_board()]) as outer:
-        with lab.joined([local_board()]) as inner:
+    with lab.join([local_board()]) as outer:
+        with lab.join([local_board()]) as inner:
             assert inner == outer
         assert lab.status().keys == {"local": FREE}
     assert family(state) == []
     kept = lab.start([])
-    with lab.joined([local_board()]):
+    with lab.join([local_board()]):
         assert lab.status().keys == {"local": FREE}
     assert lab.status().pid == kept.pid
 

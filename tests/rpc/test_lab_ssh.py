@@ -182,7 +182,7 @@ def test_a_board_that_is_away_delays_nobody_and_says_why(site: Site) -> None:
     assert "cannot reach" in started.boards["gone"].reason
     assert "host key" in started.boards["other"].reason
     assert started.keys == {"x86_64": FREE}
-    with pytest.raises(ToolchainError, match="host key"), lab.joined(find_boards("other")):
+    with pytest.raises(ToolchainError, match="host key"), lab.join(find_boards("other")):
         pass
     assert states()["one"] == "serving"
 

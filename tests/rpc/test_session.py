@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def running(state: Path) -> Iterator[lab.Lab]:
     assert not state.exists()
-    with lab.joined([local_board()]) as running:
+    with lab.join([local_board()]) as running:
         yield running
 
 

@@ -40,7 +40,7 @@ class Container:
             Where it finds the boards; without one it reaches nothing.
         """
         from toolchain.images.engine import connect
-        from toolchain.images.running.mounts import present
+        from toolchain.images.running.mounts import ensure_folders
         from toolchain.images.running.step import Step, run_step
 
         step = Step(
@@ -53,7 +53,7 @@ class Container:
             terminal=not wants_json() and sys.stdout.isatty() and sys.stderr.isatty(),
             name=f"image {self.image.name}",
         )
-        with connect() as engine, present(self.mounts):
+        with connect() as engine, ensure_folders(self.mounts):
             return run_step(engine, step, _bytes(stdout()), _bytes(sys.stderr))
 
     def environment(self, lab: Lab | None) -> dict[str, str]:

@@ -288,7 +288,7 @@ def address() -> str:
 
 
 def checked_address() -> str:
-    """Return `address`, which is one.
+    """Return `address()`, checked to be an address that the SDK takes.
 
     Raises
     ------

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from toolchain.linking.helpers import helper_objects
+from toolchain.linking.helpers import ensure_helpers
 from toolchain.linking.linker import DEADLINE_S, check_wanted, flags_for, report
 from toolchain.linking.process import run
-from toolchain.linking.stubs import stub_libraries
+from toolchain.linking.stubs import ensure_stubs
 from toolchain.profiles import Profile
 
 
@@ -28,6 +28,6 @@ def link_by(program: str, objects: Sequence[Path], out: Path, profile: Profile) 
     arch = profile.architecture
     check_wanted(objects, profile)
     passed = [part for flag in flags_for(profile, objects)[1:] for part in ("-Xlinker", flag)]
-    stubs = stub_libraries(arch, profile.glibc)
-    files = map(str, (out, *objects, *helper_objects(arch, objects), *stubs))
+    stubs = ensure_stubs(arch, profile.glibc)
+    files = map(str, (out, *objects, *ensure_helpers(arch, objects), *stubs))
     report(out, run([program, "-nostdlib", "-shared", *passed, "-o", *files], DEADLINE_S))

@@ -23,8 +23,8 @@ _FLAGS = ("-mcpu=cortex_a9", "-std=c++20", "-O2", "-fPIC", "-ffreestanding", "-f
 _DEADLINE_S = 120.0  # 0.2 s; a cold disk has to read zig (180 MB) first
 
 
-def helper_objects(arch: Architecture, objects: Sequence[Path]) -> tuple[Path, ...]:
-    """Return what has to be linked beside `objects`: the helpers, made once, if one is called.
+def ensure_helpers(arch: Architecture, objects: Sequence[Path]) -> tuple[Path, ...]:
+    """Return what to link beside `objects`: the helpers, compiled into the cache once, if one is called.
 
     Raises
     ------
@@ -33,12 +33,12 @@ def helper_objects(arch: Architecture, objects: Sequence[Path]) -> tuple[Path, .
     """
     if not arch.helpers:
         return ()
-    helpers = _compiled(arch)
+    helpers = _compile(arch)
     called = object_symbols([helpers]).defined & object_symbols(objects).undefined
     return (helpers,) if called else ()
 
 
-def _compiled(arch: Architecture) -> Path:
+def _compile(arch: Architecture) -> Path:
     key = hashlib.sha256(SOURCE.read_bytes() + repr(_FLAGS).encode()).hexdigest()[:16]
     folder = config.cache_dir() / "stubs" / f"{arch.zig_target}-helpers-{key}"
     if not folder.is_dir():

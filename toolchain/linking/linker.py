@@ -9,7 +9,7 @@ from typing import Protocol
 
 from toolchain.errors import ToolchainError
 from toolchain.linking.c_library import c_library
-from toolchain.linking.helpers import helper_objects
+from toolchain.linking.helpers import ensure_helpers
 from toolchain.linking.process import Ended
 from toolchain.linking.symbols import RUNTIME_PREFIXES, object_symbols
 from toolchain.profiles import Profile
@@ -78,7 +78,7 @@ def check_wanted(objects: Sequence[Path], profile: Profile) -> None:
     """
     arch = profile.architecture
     offered = {name for symbols in c_library(arch, profile.glibc).values() for name in symbols}
-    wanted = object_symbols([*objects, *helper_objects(arch, objects)]).undefined - offered
+    wanted = object_symbols([*objects, *ensure_helpers(arch, objects)]).undefined - offered
     lacking = sorted(name for name in wanted if not name.startswith(RUNTIME_PREFIXES))
     if lacking:
         library = f"glibc {profile.glibc}" if profile.glibc else "the C library"

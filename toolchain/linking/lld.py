@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from toolchain.linking.helpers import helper_objects
+from toolchain.linking.helpers import ensure_helpers
 from toolchain.linking.linker import DEADLINE_S, check_wanted, flags_for, report
-from toolchain.linking.stubs import stub_libraries
+from toolchain.linking.stubs import ensure_stubs
 from toolchain.linking.zig import run_zig, zig_program
 from toolchain.profiles import Profile
 
@@ -33,5 +33,5 @@ class ZigLinker:
         arch = profile.architecture
         check_wanted(objects, profile)
         flags = ["-m", arch.lld, *flags_for(profile, objects)]
-        files = (out, *objects, *helper_objects(arch, objects), *stub_libraries(arch, profile.glibc))
+        files = (out, *objects, *ensure_helpers(arch, objects), *ensure_stubs(arch, profile.glibc))
         report(out, run_zig(["ld.lld", *flags, "-o", *map(str, files)], DEADLINE_S))

@@ -41,8 +41,10 @@ def version_script(versions: Mapping[str, str | None]) -> str:
     )
 
 
-def stub_libraries(arch: Architecture, glibc: str | None) -> tuple[Path, ...]:
-    """Return stub libm and libc for boards with that glibc or a newer one, or for Android; made once.
+def ensure_stubs(arch: Architecture, glibc: str | None) -> tuple[Path, ...]:
+    """Return stub libm and libc for boards with that glibc or a newer one, or for Android.
+
+    They are made in the cache once.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ import numpy as np
 
 from toolchain.answers import LARGEST, Kind, lie, shown, understood
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import whole
+from toolchain.boards.edge_rt.answers import check_output
 from toolchain.boards.transport import Completed, DeadlineError, LostError
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.scratch import scratch_folder
@@ -105,7 +105,7 @@ def invoke(
         if completed.returncode != 0:
             raise _failure(placed, verb, completed)
         what = answer_of(verb)
-        text = whole(completed, placed.board.name, what)
+        text = check_output(completed, placed.board.name, what)
         answer = understood(kind, text, placed.board.name, what, most)
         check(answer)
         if output:
@@ -214,7 +214,7 @@ def _failure(placed: Placed, verb: str, completed: Completed) -> ToolchainError:
             f"{what}: edge-rt gave no answer (exit code {code}): {last_line(completed.stderr)}"
         )
     told = f"{answer_of(verb)} (exit code {code})"
-    problem = understood(Failed, whole(completed, name, told), name, told).error
+    problem = understood(Failed, check_output(completed, name, told), name, told).error
     if code == _EXIT_REQUIRES:
         return _lacks(placed, problem, told)
     if code == _EXIT_BUSY:

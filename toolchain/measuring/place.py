@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.install import Installed, installed
-from toolchain.boards.edge_rt.stock import stocked
+from toolchain.boards.edge_rt.install import Installed, install
+from toolchain.boards.edge_rt.stock import stock
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
@@ -80,11 +80,11 @@ def place(
     cores = board.profile.cluster(used).cores
     if threads is not None and threads < 1:
         raise UsageError(f"--threads {threads}: not a number of threads", f"--threads {cores}")
-    runtime = installed(board)
+    runtime = install(board)
     check_facts(manifest, board, runtime.facts)
     library = library_for(bundle, board.profile)
     remote = f"lib/{hashlib.sha256(library).hexdigest()[:16]}.so"
-    stocked(board.transport, remote, library, keep=_KEEP_LIBRARIES)
+    stock(board.transport, remote, library, keep=_KEEP_LIBRARIES)
     return Placed(board, manifest, runtime, remote, threads or cores, used, spin_us, warnings)
 
 

@@ -1,4 +1,4 @@
-"""Where one board's server registers with the tracker, and all that it may be there: that server."""
+"""The port at which one board's server registers with the tracker; nothing but that server gets in."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Door:
         self.server: asyncio.Task[None] | None = None
 
     async def admit(self, key: str, secret: object, patience_s: float) -> None:
-        """Check a server that registers.
+        """Check that a server which registers is this board's.
 
         Raises
         ------

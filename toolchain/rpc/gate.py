@@ -1,4 +1,4 @@
-"""The port of this host at which clients meet a server: what the server says is checked in between."""
+"""The port of this host through which clients reach a server; what the server says is checked here."""
 
 from __future__ import annotations
 

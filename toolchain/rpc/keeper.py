@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import ServerSaid
-from toolchain.boards.edge_rt.install import Installed, installed
+from toolchain.boards.edge_rt.install import Installed, install
 from toolchain.boards.transport import DeadlineError, Process
 from toolchain.configuration.settings import settings
 from toolchain.errors import ToolchainError
@@ -104,7 +104,7 @@ class Keeper(threading.Thread):
         return "serving" if self.serving else "starting"
 
     def silent(self) -> str | None:
-        """Return which part of the way to the server does nothing, as far as that is seen from here."""
+        """Return what is wrong with the tunnel where it is stopped, None where nothing is seen to be."""
         tunnel = self._tunnel
         return None if tunnel is None else tunnel.silent()
 
@@ -193,7 +193,7 @@ class Keeper(threading.Thread):
         self.board.transport.close()
 
     def _attempt(self) -> ToolchainError:
-        program = installed(self.board)
+        program = install(self.board)
         for left in reversed(range(_PORTS)):
             try:
                 if self.board.transport.is_remote:

@@ -104,7 +104,7 @@ def start(boards: Sequence[Board], port: int = 0) -> LabStatus:
         The port is taken, or none of the boards serves: the first such error. Nothing is left of
         what this call started.
     """
-    with _added(boards, keep=True, port=port):
+    with _add(boards, keep=True, port=port):
         found = status()
     if found is None:
         raise ToolchainError("the lab has ended again", f"see {state.folder() / 'log'}")
@@ -159,10 +159,10 @@ def stop() -> bool:
 
 
 @contextmanager
-def joined(boards: Sequence[Board], threads: int | None = None, cluster: str | None = None) -> Iterator[Lab]:
-    """Use the running lab, or one for the time being.
+def join(boards: Sequence[Board], threads: int | None = None, cluster: str | None = None) -> Iterator[Lab]:
+    """Join the lab that runs, or start one that ends with its last user.
 
-    A lab that nobody started with `start` ends with the last of its users, however that ends.
+    A lab that was started with `start` stays until `stop`.
 
     Parameters
     ----------
@@ -174,14 +174,12 @@ def joined(boards: Sequence[Board], threads: int | None = None, cluster: str | N
         return
     options = [] if threads is None else ["--threads", str(threads)]
     options += [] if cluster is None else ["--cluster", cluster]
-    with _added(boards, keep=False, options=options) as lab:
+    with _add(boards, keep=False, options=options) as lab:
         yield lab
 
 
 @contextmanager
-def _added(
-    boards: Sequence[Board], *, keep: bool, port: int = 0, options: Sequence[str] = ()
-) -> Iterator[Lab]:
+def _add(boards: Sequence[Board], *, keep: bool, port: int = 0, options: Sequence[str] = ()) -> Iterator[Lab]:
     where = state.folder()
     for arch in {arch_of(board.profile) for board in boards}:
         ensure_runtime(arch)  # may compile for minutes; the rest is done board by board at once

@@ -1,4 +1,4 @@
-"""Whose the other end of a connection is: loopback is no boundary on a machine with several accounts."""
+"""Which user is at the other end of a connection: every account of a machine can connect to its loopback."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ def peer_uid(connection: Connection) -> int | None:
     except OSError:  # it has gone
         return None
     try:
-        return _asked(ours, theirs)
+        return _ask_kernel(ours, theirs)
     except OSError:  # no such socket, or a kernel without this way to ask
-        return _listed(ours, theirs)
+        return _look_up(ours, theirs)
 
 
 def _refused(uid: int) -> str | None:
     return None if uid in (os.getuid(), 0) else f"it is user {uid}'s"
 
 
-def _asked(ours: tuple[str, int], theirs: tuple[str, int]) -> int | None:
+def _ask_kernel(ours: tuple[str, int], theirs: tuple[str, int]) -> int | None:
     """Ask the kernel for just that socket: 40 µs, where /proc lists every socket in milliseconds."""
     addresses = socket.inet_aton(theirs[0]), socket.inet_aton(ours[0])
     which = _SOCKET.pack(theirs[1], ours[1], *addresses, 0, _NO_COOKIE, _NO_COOKIE)
@@ -96,7 +96,7 @@ def _asked(ours: tuple[str, int], theirs: tuple[str, int]) -> int | None:
     return int(uid) if state == _TCP_ESTABLISHED and inode else None
 
 
-def _listed(ours: tuple[str, int], theirs: tuple[str, int]) -> int | None:
+def _look_up(ours: tuple[str, int], theirs: tuple[str, int]) -> int | None:
     with suppress(OSError):
         for table, prefix in (("tcp", ""), ("tcp6", "0" * 16 + "FFFF0000")):
             wanted = [prefix + _hexadecimal(*end) for end in (theirs, ours)]

@@ -124,7 +124,7 @@ class Registry:
         return [offer.match_key for offer in found if offer.connection is connection]
 
     def forget(self, connection: object) -> None:
-        """A connection has ended: so have its server, its offers, its requests, and leases of its server."""
+        """Drop a connection that has ended: its requests, its server, and the server's offers and leases."""
         self._servers.pop(connection, None)
         for key in list(self._offers):
             self._offers[key] = [o for o in self._offers[key] if o.connection is not connection]

@@ -52,7 +52,7 @@ class _Source:
         held = min(count, len(self._buffer))
         to.sendall(before + self.take(held))
         left = count - held
-        reading, writing = self._opened_pipe()
+        reading, writing = self._open_pipe()
         while left:
             there = os.splice(self._connection.fileno(), writing, left)
             if not there:
@@ -81,7 +81,7 @@ class _Source:
             raise _EndedError
         self._buffer += data
 
-    def _opened_pipe(self) -> tuple[int, int]:
+    def _open_pipe(self) -> tuple[int, int]:
         if self._pipe is None:
             self._pipe = os.pipe2(os.O_CLOEXEC)
             with contextlib.suppress(OSError):  # the account has used up its share: 64 KiB will do

@@ -80,14 +80,16 @@ def connect(
 ) -> tvm.rpc.RPCSession:
     """Open a session with a server that was granted; see `open_session`."""
     try:
-        session = _bounded(grant, key, partial(_connected, grant, timeout_s))
+        session = _within_deadline(grant, key, partial(_connect, grant, timeout_s))
     except ToolchainError as error:
         raise _UnreachedError(error.message, error.hint) from error
     try:
-        _bounded(grant, key, partial(_checked, session, key, expected or expected_fingerprint()))
+        _within_deadline(
+            grant, key, partial(_check_versions, session, key, expected or expected_fingerprint())
+        )
         if threads is not None or cluster is not None:
             configure = _function(session, "edge.configure", key)
-            _bounded(grant, key, partial(configure, threads or 0, cluster or ""))
+            _within_deadline(grant, key, partial(configure, threads or 0, cluster or ""))
     except BaseException:
         _cut(grant)  # whoever looks at the error holds the session: free the server now
         raise
@@ -98,7 +100,7 @@ class _UnreachedError(ToolchainError):
     """The server did not take the session."""
 
 
-def _checked(session: tvm.rpc.RPCSession, key: str, expected: str) -> None:
+def _check_versions(session: tvm.rpc.RPCSession, key: str, expected: str) -> None:
     fingerprint = str(_function(session, "edge.fingerprint", key)())
     if fingerprint != expected:
         raise ToolchainError(
@@ -126,7 +128,7 @@ def wait_for_server(tracker: TrackerClient, key: str, wait_s: float, timeout_s: 
     return grant
 
 
-def _connected(grant: Grant, timeout_s: float) -> tvm.rpc.RPCSession:
+def _connect(grant: Grant, timeout_s: float) -> tvm.rpc.RPCSession:
     return tvm.rpc.connect(grant.host, grant.port, grant.match_key, session_timeout=timeout_s)
 
 
@@ -139,7 +141,7 @@ def _function(session: tvm.rpc.RPCSession, name: str, key: str) -> Callable[...,
         ) from error
 
 
-def _bounded(grant: Grant, key: str, work: Callable[[], Any]) -> Any:
+def _within_deadline(grant: Grant, key: str, work: Callable[[], Any]) -> Any:
     """Do `work`, which talks to the granted server; cut the connection if it takes too long.
 
     TVM's client waits for ever. Cutting the connection ends its wait, and so the thread.

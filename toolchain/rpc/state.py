@@ -1,4 +1,4 @@
-"""Where a running lab says that it runs."""
+"""The file in which a running lab says that it runs."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Supervisor:
                 else:
                     self._keepers[board.name].retry()
             self._write_state()
-            await self._until_settled(names)
+            await self._wait_until_settled(names)
             self.kept = self.kept or bool(question["keep"])
         except BaseException:
             await self._stop_keepers(new)
@@ -147,7 +147,7 @@ class Supervisor:
         self.tracker.registry.expected.add(board.tracker_key)
         keeper.start()
 
-    async def _until_settled(self, names: list[str]) -> None:
+    async def _wait_until_settled(self, names: list[str]) -> None:
         """Wait until each of these boards serves or is known to be away; some must serve."""
         deadline = time.monotonic() + READY_S
         while not self._ending.is_set():

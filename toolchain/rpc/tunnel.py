@@ -128,7 +128,7 @@ class Tunnel:
             return connection
 
     def silent(self) -> str | None:
-        """Return what is wrong with a client that does nothing at all; it can't say so itself."""
+        """Return what is wrong where the client is stopped and cannot say so itself; None where it runs."""
         if is_stopped(self._client.pid):
             return f"board {self._board.name}: the tunnel is stopped: process {self._client.pid} (ssh)"
         return None

@@ -16,7 +16,7 @@ from toolchain.measuring.deadlines import deadline
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import WorkerDiedError
 from toolchain.rpc.client import Grant
-from toolchain.rpc.lab import Lab, joined
+from toolchain.rpc.lab import Lab, join
 from toolchain.rpc.session import wait_for_server
 from toolchain.rpc.silence import who_is_silent
 from toolchain.targets.target import BoardTarget
@@ -162,7 +162,7 @@ def board_bench(
     """
     listener(Step("starting the lab"))
     with (
-        joined(boards, threads=target.threads, cluster=target.cpu) as lab,
+        join(boards, threads=target.threads, cluster=target.cpu) as lab,
         scratch_folder() as folder,
         host_builder(settings().jobs, boards[0].profile, folder) as builder,
     ):

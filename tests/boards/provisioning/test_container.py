@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.install import installed
+from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import emulated
 from toolchain.boards.provisioning import How, Wish, provision, unprovision
 from toolchain.boards.provisioning.facts import Home, read_facts
@@ -80,13 +80,13 @@ def with_root(board: Board, root: str) -> Board:
 
 def test_a_started_board_is_provisioned(board: Board) -> None:
     assert not provision(board).changed
-    found = installed(board)
+    found = install(board)
     assert found.facts.machine == "aarch64"
     assert board.transport.run(["readlink", "edge-rt"]).stdout.decode().strip() == found.program
 
 
 def test_removal_ends_what_runs_and_provisioning_brings_it_back(board: Board) -> None:
-    serving = board.transport.spawn(installed(board).command("serve", *SERVE))
+    serving = board.transport.spawn(install(board).command("serve", *SERVE))
     time.sleep(1)
     assert serving.poll() is None
     assert unprovision(board).changed
@@ -135,7 +135,7 @@ def test_no_sudo_at_all_is_an_installation_in_the_home_folder(board: Board) -> N
     try:
         result = provision(board, Wish(account="tooling"))
         assert result.skipped and result.changed
-        assert installed(board).facts.machine == "aarch64"
+        assert install(board).facts.machine == "aarch64"
         with pytest.raises(UsageError, match="sudo refuses edge"):
             provision(board, Wish(account="tooling"), how=How(ask_sudo=lambda: "x"))
     finally:
@@ -211,7 +211,7 @@ def test_a_killed_run_is_continued_by_the_next(board: Board) -> None:
         time.sleep(0.05)
         run.kill()
     assert provision(board).changed
-    assert installed(board).facts.machine == "aarch64"
+    assert install(board).facts.machine == "aarch64"
     assert not provision(board).changed
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.boards.sshd import Sshd, sshd
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.install import installed
+from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.boards.local.transport import LocalTransport
@@ -254,7 +254,7 @@ def test_over_ssh_a_folder_that_cannot_be_made_is_told(remote: Board, tmp_path: 
 def test_edge_rt_answers_where_it_was_provisioned(remote: Board) -> None:
     assert provision(remote).changed
     assert not provision(remote).changed
-    found = installed(remote)
+    found = install(remote)
     assert found.facts.machine == remote.profile.arch
     assert remote.transport.listing("bin").keys() == {found.program.removeprefix("bin/")}
     unprovision(remote)

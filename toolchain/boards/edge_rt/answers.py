@@ -95,8 +95,8 @@ def text_of(completed: Completed, board: str, what: str, most: int = LARGEST) ->
     return completed.stdout.decode(errors="replace")
 
 
-def whole(completed: Completed, board: str, what: str) -> bytes:
-    """Return what a command printed.
+def check_output(completed: Completed, board: str, what: str) -> bytes:
+    """Return what a command printed, if all of it came.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Putting `edge-rt` on a board, and asking it about the board."""
+"""Installs `edge-rt` on a board, and asks it about the board."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from toolchain.answers import understood
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import Facts, whole
-from toolchain.boards.edge_rt.stock import KEEP_PROGRAMS, stocked
+from toolchain.boards.edge_rt.answers import Facts, check_output
+from toolchain.boards.edge_rt.stock import KEEP_PROGRAMS, stock
 from toolchain.boards.transport import Completed
 from toolchain.errors import ToolchainError
 from toolchain.foreign import last_line
@@ -36,8 +36,8 @@ def command(program: str, verb: str, *arguments: str) -> list[str]:
     return [program, verb, *arguments, "--state", STATE_FOLDER]
 
 
-def installed(board: Board, progress: Callable[[str], None] | None = None) -> Installed:
-    """Make sure that the board has this version's `edge-rt` and that it works there.
+def install(board: Board, progress: Callable[[str], None] | None = None) -> Installed:
+    """Upload this version's `edge-rt` unless the board has it, and check that it works there.
 
     Parameters
     ----------
@@ -50,14 +50,14 @@ def installed(board: Board, progress: Callable[[str], None] | None = None) -> In
         It does not start, or the board is not of its class: other machine, C library too old.
     """
     runtime = ensure_runtime(arch_of(board.profile), progress=progress)
-    remote = stocked(
+    remote = stock(
         board.transport,
         program_path(runtime),
         runtime.program,
         keep=KEEP_PROGRAMS,
         executable=True,
     )
-    return answering(board, remote, runtime.fingerprint)
+    return ask_program(board, remote, runtime.fingerprint)
 
 
 def program_path(runtime: Runtime) -> str:
@@ -65,7 +65,7 @@ def program_path(runtime: Runtime) -> str:
     return f"bin/edge-rt-{runtime.fingerprint[:12]}"
 
 
-def answering(board: Board, program: str, fingerprint: str) -> Installed:
+def ask_program(board: Board, program: str, fingerprint: str) -> Installed:
     """Ask the `edge-rt` that lies at `program` on the board about itself and the board.
 
     Raises
@@ -81,15 +81,10 @@ def answering(board: Board, program: str, fingerprint: str) -> Installed:
     return Installed(program, facts)
 
 
-def install_runtime(board: Board) -> str:
-    """Put `edge-rt` on the board if it is not there, check it, return its path on the board."""
-    return installed(board).program
-
-
 def _facts(board: Board, completed: Completed) -> Facts:
     if completed.returncode == 0 and completed.stdout.strip():
         what = "the answer of `edge-rt info`"
-        return understood(Facts, whole(completed, board.name, what), board.name, what)
+        return understood(Facts, check_output(completed, board.name, what), board.name, what)
     said = last_line(completed.stderr if completed.stderr.strip() else completed.stdout)
     ended = completed.signal_name or f"exit code {completed.returncode}"
     raise ToolchainError(

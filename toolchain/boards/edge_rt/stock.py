@@ -1,4 +1,4 @@
-"""Files on a board that are named by their content: sent once, the least recently used dropped."""
+"""Uploads files that are named by their content: each once, and the least recently used ones are removed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from toolchain.boards.transport import RemoteFile, Transport
 KEEP_PROGRAMS = 3  # versions of edge-rt on a board: two checkouts in turn don't push each other out
 
 
-def stocked(
+def stock(
     transport: Transport, remote: str, content: Path | bytes, *, keep: int, executable: bool = False
 ) -> str:
-    """Make sure that the board has `content` under the content-addressed path `remote`; return it.
+    """Upload `content` to `remote`, a path named by its content, unless it is there; return the path.
 
-    A file of that name and size is taken as it is: files appear whole or not at all. The least
-    recently used files of its folder beyond `keep` are removed.
+    A file of that name and size is taken as it is: files appear whole or not at all. Of the folder's
+    files, the `keep` that were used last stay; the others are removed.
     """
     size = len(content) if isinstance(content, bytes) else content.stat().st_size
     folder, name = str(PurePosixPath(remote).parent), PurePosixPath(remote).name
@@ -30,6 +30,6 @@ def stocked(
 
 
 def surplus(there: dict[str, RemoteFile], name: str, keep: int) -> list[str]:
-    """Return what is too much in a folder that is to keep `name` and the `keep - 1` used last besides."""
+    """Return the names to remove so that `name` and the `keep - 1` others that were used last stay."""
     others = sorted((n for n in there if n != name), key=lambda n: there[n].changed, reverse=True)
     return others[keep - 1 :]

@@ -108,7 +108,7 @@ def start(
     files = _board_files(profile, _new_identity(folder / IDENTITY, name), sudo)
     for attempt in range(1, _PORTS_TRIED + 1):
         port = _free_port()
-        container = _created(engine, _wanted(image, profile, name, port))
+        container = _create(engine, _wanted(image, profile, name, port))
         try:
             engine.put(container, files)
             engine.start(container)
@@ -124,7 +124,7 @@ def start(
     raise AssertionError("unreachable")  # the last attempt returns or raises
 
 
-def _created(engine: Engine, wanted: Wanted) -> str:
+def _create(engine: Engine, wanted: Wanted) -> str:
     """Create a container; one that the daemon makes though its caller was interrupted is removed."""
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(engine.create, wanted)

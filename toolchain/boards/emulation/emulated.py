@@ -21,7 +21,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.install import install_runtime
+from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import containers
 from toolchain.boards.emulation.containers import ContainerBoard
 from toolchain.boards.emulation.qemu import emulator, is_foreign, user_modes
@@ -165,7 +165,7 @@ def start(
     name = _checked_name(name or default_name(class_name))
     told = progress or (lambda _: None)
     _check_kind(kind)
-    if _resumed(name, class_name):
+    if _resume(name, class_name):
         return load(name)
     _check_free(name, class_name)
     if kind == "container" or (kind == "auto" and docker.answers()):
@@ -175,7 +175,7 @@ def start(
     ensure_runtime(arch_of(profile), progress=progress)
     with _new_board(profile, name) as folder:
         atomic.make_private_folder(folder / "root")
-        install_runtime(_board(name, profile, LocalTransport(folder / "root", emulator(profile))))
+        install(_board(name, profile, LocalTransport(folder / "root", emulator(profile))))
         _write(folder, _State(name=name, board_class=class_name))
     return load(name)
 
@@ -200,7 +200,7 @@ def _start_container(profile: Profile, name: str, told: Callable[[str], None]) -
     return load(name)
 
 
-def _resumed(name: str, class_name: str) -> bool:
+def _resume(name: str, class_name: str) -> bool:
     """Start a container board of that class again if it does not run."""
     if name not in names():
         return False

@@ -42,7 +42,7 @@ class Added:
 def add_board(
     wanted: Wanted, trusted: Callable[[str, str], bool], password: Callable[[str], str] | None = None
 ) -> Added:
-    """Enter a board, once one can log in there.
+    """Log in on a board and, where that succeeds, enter it into `toolchain.toml`.
 
     Parameters
     ----------

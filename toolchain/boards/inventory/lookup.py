@@ -57,15 +57,15 @@ def local_board() -> Board:
 
 def list_boards() -> list[Board]:
     """Return every usable board, `local` first; `broken_boards` has the others. Connects to none."""
-    return [local_board(), *(board for board in _loaded().values() if isinstance(board, Board))]
+    return [local_board(), *(board for board in _load_all().values() if isinstance(board, Board))]
 
 
 def broken_boards() -> dict[str, ToolchainError]:
     """Return the boards whose entry or state cannot be used, each with what is wrong and what to type."""
-    return {name: error for name, error in _loaded().items() if isinstance(error, ToolchainError)}
+    return {name: error for name, error in _load_all().items() if isinstance(error, ToolchainError)}
 
 
-def _loaded() -> dict[str, Board | ToolchainError]:
+def _load_all() -> dict[str, Board | ToolchainError]:
     found: dict[str, Board | ToolchainError] = {}
     for load, names in ((emulated.load, emulated.names()), (register.load, register.names())):
         for name in names:

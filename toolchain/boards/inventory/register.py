@@ -127,7 +127,7 @@ def enter(name: str, entry: BoardEntry) -> Path:
 
 
 def log_in_as(name: str, user: str) -> Path:
-    """Have a board of the file logged in to as `user` from now on; return the file."""
+    """Write down `user` as the one to log in as on a board of the file; return the file."""
 
     def change(document: tomlkit.TOMLDocument) -> None:
         document["boards"][name]["user"] = user

@@ -46,7 +46,7 @@ def end_group(leader: subprocess.Popen[bytes]) -> None:
         leader.wait(_KILL_SECONDS)
 
 
-def no_core_dump(child: subprocess.Popen[bytes]) -> None:
+def forbid_core_dumps(child: subprocess.Popen[bytes]) -> None:
     """Keep a crashing candidate from filling the board's folder (qemu-user writes its own dumps)."""
     with contextlib.suppress(OSError):
         resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
@@ -94,7 +94,7 @@ class LocalProcess:
                     env=env,
                     start_new_session=True,
                 )
-            no_core_dump(child)
+            forbid_core_dumps(child)
             self._logging = _Logging(child.stderr, log) if log and child.stderr else None
         except BaseException:
             if child is not None:

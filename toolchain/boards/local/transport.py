@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Literal
 
-from toolchain.boards.local.process import LocalProcess, end_group, no_core_dump
+from toolchain.boards.local.process import LocalProcess, end_group, forbid_core_dumps
 from toolchain.boards.output.exchange import exchange
 from toolchain.boards.transport import (
     MOST_FILE,
@@ -55,8 +55,8 @@ class LocalTransport:
         child: subprocess.Popen[bytes] | None = None
         try:
             with uninterrupted():
-                child = self._started(argv)
-            no_core_dump(child)
+                child = self._start(argv)
+            forbid_core_dumps(child)
             output, errors = exchange(child, input or b"", timeout)
         except subprocess.TimeoutExpired as error:
             raise DeadlineError(f"{argv[0]} did not end within {timeout:g} s and was killed") from error
@@ -95,7 +95,7 @@ class LocalTransport:
         self._check_root()
         if not source.is_file():
             raise ToolchainError(f"the board has no file {remote!r} (in {self.root})")
-        with atomic.replacing(local) as temporary, temporary.open("wb") as file, _opened(source) as content:
+        with atomic.replacing(local) as temporary, temporary.open("wb") as file, _open(source) as content:
             left = most + 1  # it may grow meanwhile
             while data := content.read(min(left, _CHUNK)):
                 left -= len(data)
@@ -158,7 +158,7 @@ class LocalTransport:
             "`toolchain board exec BOARD -- COMMAND` runs a command there",
         )
 
-    def _started(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
                 self._command(argv),
@@ -203,7 +203,7 @@ class LocalTransport:
         return ToolchainError(f"cannot start {argv[0]} in {self.root}: {reason}")
 
 
-def _opened(source: Path) -> IO[bytes]:
+def _open(source: Path) -> IO[bytes]:
     try:
         return source.open("rb")
     except OSError as error:

@@ -13,7 +13,7 @@ _CHUNK = 1 << 16
 
 
 def exchange(child: subprocess.Popen[bytes], input: bytes, timeout: float) -> tuple[Kept, Kept]:
-    """Do what `child.communicate` does, and keep no more of its output than is read.
+    """Send a child its input and read its output until it ends, keeping no more of it than `Kept` does.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Some of what a board prints: memory and disk for so much and no more."""
+"""What a board prints, kept up to a limit, so that it cannot fill the host's memory or disk."""
 
 from __future__ import annotations
 

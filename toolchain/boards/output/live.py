@@ -67,7 +67,7 @@ def run_live(
     """
     deadline = time.monotonic() + timeout
     late = DeadlineError(f"{argv[0]} did not end within {timeout:g} s and was killed")
-    with _passed_to(errors) as log:
+    with _pass_to(errors) as log:
         process = transport.spawn(_without_input(transport, argv), log)
         try:
             passing = _Passing(_own(process.stdout), out)
@@ -93,7 +93,7 @@ def _without_input(transport: Transport, argv: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _passed_to(sink: IO[bytes]) -> Iterator[Path]:
+def _pass_to(sink: IO[bytes]) -> Iterator[Path]:
     """Yield a file whose content goes to `sink`."""
     reading, writing = os.pipe()
     passing = _Passing(reading, sink)

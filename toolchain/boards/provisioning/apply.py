@@ -1,4 +1,4 @@
-"""Doing the steps on a board, those that need root through sudo."""
+"""Does the steps on a board; those that need root, through sudo."""
 
 from __future__ import annotations
 

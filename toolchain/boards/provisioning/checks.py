@@ -151,7 +151,7 @@ def check_root_wishes(board: str, facts: Facts, wish: Wish) -> None:
 
 
 def check_login(board: str, account: str, facts: Facts) -> None:
-    """Refuse a board that calls a login by another name: what it says would stand in toolchain.toml.
+    """Refuse a board that reports another user than the one logged in as: toolchain.toml would name it.
 
     Raises
     ------

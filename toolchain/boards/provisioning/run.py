@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.install import answering
+from toolchain.boards.edge_rt.install import ask_program
 from toolchain.boards.provisioning.apply import Root, apply_steps, become_root, can_become_root
 from toolchain.boards.provisioning.checks import (
     account_is_ours,
@@ -158,7 +158,7 @@ def provision(board: Board, wish: Wish = NOTHING_MORE, how: How = AT_ONCE) -> Pr
     elif not how.dry_run:
         for parcel in parcels:
             if parcel.fingerprint:
-                answering(board, parcel.files[0].remote, parcel.fingerprint)
+                ask_program(board, parcel.files[0].remote, parcel.fingerprint)
     return Provisioned(
         board.name, facts, tuple(steps), not how.dry_run, skipped=tuple(skipped), warnings=tuple(warnings)
     )

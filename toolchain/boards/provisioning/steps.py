@@ -1,4 +1,4 @@
-"""From what a board is and what is wished for to the steps that are still missing. Pure."""
+"""Which steps a board still needs, computed from its facts and what is wished for; nothing is done here."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def fingerprint(host_key: str) -> str:
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
-def known_hosts(address: SshAddress) -> Path:
+def write_known_hosts(address: SshAddress) -> Path:
     """Write the pinned key where the OpenSSH client reads it; return the file.
 
     The file holds one key, under the alias that `route.openssh_options` gives.

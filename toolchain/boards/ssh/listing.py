@@ -13,7 +13,7 @@ MOST_LISTING = 4 * 2**20
 _ENTRY = re.compile(r"([0-9]{1,19}) (-?[0-9]{1,19}) ([^/]+)")
 
 
-def listed(text: bytes, board: str, folder: str) -> dict[str, RemoteFile]:
+def parse_listing(text: bytes, board: str, folder: str) -> dict[str, RemoteFile]:
     """Return a folder's entries by name.
 
     Lines of another form are left out: they belong to names with a line break.

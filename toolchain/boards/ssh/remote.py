@@ -182,13 +182,13 @@ class Script:
         while line := self.stdout.readline(_NOISE):
             if line.startswith(token + b" "):
                 self.limit(None)
-                return self._checked(line[len(token) + 1 :].decode(errors="replace").strip())
+                return self._check_answer(line[len(token) + 1 :].decode(errors="replace").strip())
             noise += len(line)
             if noise > _NOISE:
                 break
         raise EOFError("its login shell did not start a command")
 
-    def _checked(self, answer: str) -> str:
+    def _check_answer(self, answer: str) -> str:
         if not _ANSWER.fullmatch(answer):
             raise CheckError(
                 f"{self._connection.label}: a command there begins with {shown(answer)}, which it cannot say",

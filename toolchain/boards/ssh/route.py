@@ -151,7 +151,7 @@ class Link:
         self._proxy: subprocess.Popen[bytes] | None = None
         where = f"{route.host} port {route.port}"
         try:
-            self.socket = self._through(route.proxy) if route.proxy else _direct(route)
+            self.socket = self._connect_through(route.proxy) if route.proxy else _connect_directly(route)
         except FileNotFoundError as error:
             raise MissingError(
                 f"{label}: no {route.proxy[0]!r} on this machine", "`toolchain doctor`"
@@ -185,7 +185,7 @@ class Link:
         said = (self._proxy.stderr.read() or b"").strip()
         return last_line(said) if said else ""
 
-    def _through(self, proxy: tuple[str, ...]) -> socket.socket:
+    def _connect_through(self, proxy: tuple[str, ...]) -> socket.socket:
         ours, its = socket.socketpair()
         try:
             # A session of its own: Ctrl-C is for us, and we end it in order.
@@ -200,7 +200,7 @@ class Link:
         return ours
 
 
-def _direct(route: Route) -> socket.socket:
+def _connect_directly(route: Route) -> socket.socket:
     connected = socket.create_connection((route.host, route.port), CONNECT_S)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connected

@@ -16,8 +16,8 @@ from typing import IO, TYPE_CHECKING, Literal
 from toolchain.boards.inventory.address import SshAddress
 from toolchain.boards.output.kept import MOST_OUTPUT, Kept
 from toolchain.boards.ssh import scripts
-from toolchain.boards.ssh.hostkeys import known_hosts
-from toolchain.boards.ssh.listing import MOST_LISTING, listed
+from toolchain.boards.ssh.hostkeys import write_known_hosts
+from toolchain.boards.ssh.listing import MOST_LISTING, parse_listing
 from toolchain.boards.transport import (
     MOST_FILE,
     Completed,
@@ -109,7 +109,7 @@ class SshTransport:
         """Write a file, whole or not at all; see `Transport.put`."""
         path = str(checked_path(remote))
         with (
-            _opened(local) as (content, size),
+            _open(local) as (content, size),
             self._script(scripts.PUT, path, str(size), "+x" if executable else "") as script,
         ):
             cut: BaseException | None = None
@@ -149,7 +149,7 @@ class SshTransport:
     def listing(self, remote: str) -> dict[str, RemoteFile]:
         """Return a folder's entries; see `Transport.listing`."""
         text = self._small(scripts.LISTING, remote, "cannot list")
-        return listed(text, self.address.name or self.address.host, remote)
+        return parse_listing(text, self.address.name or self.address.host, remote)
 
     def touch(self, remote: str) -> None:
         """Make a file's time of last change now."""
@@ -178,7 +178,7 @@ class SshTransport:
             raise MissingError(
                 "no `ssh` on this machine: it reaches the boards", "apt-get install openssh-client"
             )
-        way = openssh_options(self.address, known_hosts(self.address), asks=asks)
+        way = openssh_options(self.address, write_known_hosts(self.address), asks=asks)
         return [client, *options, *way, "--", self.address.host]
 
     def _small(self, script: str, remote: str, what: str) -> bytes:
@@ -234,7 +234,7 @@ class SshTransport:
 
         if any("\0" in word for word in arguments):
             raise UsageError("a command's words cannot hold a null character")
-        running = Script(self._connected(), script, self.root, *arguments, log=log)
+        running = Script(self._connect(), script, self.root, *arguments, log=log)
         if running.answer == "folder":
             running.close()
             raise ToolchainError(
@@ -252,7 +252,7 @@ class SshTransport:
                 killing.wait(_KILL_S)
             script.wait(_KILL_S)
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         from toolchain.boards.ssh.connection import Connection
 
         with self._lock:
@@ -301,7 +301,7 @@ class SshProcess:
 
 
 @contextmanager
-def _opened(local: Path | bytes) -> Iterator[tuple[IO[bytes], int]]:
+def _open(local: Path | bytes) -> Iterator[tuple[IO[bytes], int]]:
     if isinstance(local, bytes):
         yield io.BytesIO(local), len(local)
         return

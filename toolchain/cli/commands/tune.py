@@ -111,11 +111,11 @@ def command(
     if container := container_for(engine, profile, files_of(model, files=options.value_files)):
         if dry_run:
             return container.run()
-        from toolchain.rpc.lab import joined
+        from toolchain.rpc.lab import join
 
         # The boards are this host's business, and so are the keys to them.
         cores = profile.cluster(tuning["cluster"])
-        with joined(boards, threads=tuning["threads"] or cores.cores, cluster=cores.cpu) as lab:
+        with join(boards, threads=tuning["threads"] or cores.cores, cluster=cores.cpu) as lab:
             return container.run(lab)
 
     from toolchain.backends.table import backend_for

@@ -14,7 +14,7 @@ from toolchain.configuration.settings import cache_dir, settings
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
 from toolchain.images.catalogue import REPOSITORY
-from toolchain.images.debian.unpacking import unpacked
+from toolchain.images.debian.unpacking import unpack
 from toolchain.images.engine import IMAGE_LABEL, Engine
 from toolchain.images.making.layer import CHANGED, add_folder, copy_packages
 from toolchain.images.registry.archive import write_archive
@@ -98,7 +98,7 @@ def _make(target: Path, tag: str) -> None:
     ):
         layer = Path(folder) / "layer.tar"
         with (
-            unpacked(SUITE, ARCHITECTURE, _PACKAGES, Path(folder) / "log", _VARIANT) as packages,
+            unpack(SUITE, ARCHITECTURE, _PACKAGES, Path(folder) / "log", _VARIANT) as packages,
             tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as made,
         ):
             copy_packages(packages, made, _DROPPED, _FOLDERS)

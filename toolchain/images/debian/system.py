@@ -16,7 +16,7 @@ from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
 from toolchain.images.catalogue import Image, catalogue
 from toolchain.images.debian import system_files as files
-from toolchain.images.debian.unpacking import unpacked
+from toolchain.images.debian.unpacking import unpack
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine
 from toolchain.images.making.layer import CHANGED, add_folder, add_link, copy_packages
 from toolchain.images.registry.archive import add_file, write_archive
@@ -87,7 +87,7 @@ def build(target: Path, image: Image) -> None:
         tempfile.TemporaryDirectory(dir=target.parent, prefix=".rootfs.") as folder,
     ):
         layer = Path(folder) / "layer.tar"
-        with unpacked(files.SUITE, image.system, files.PACKAGES, Path(folder) / "log") as packages:
+        with unpack(files.SUITE, image.system, files.PACKAGES, Path(folder) / "log") as packages:
             _write_layer(packages, layer)
         labels = {**_annotations(image), SOURCES_LABEL: system_digest(image)}
         write_archive(archive, layer, image.tag, of_debian(image.system).docker, files.COMMAND, labels)

@@ -14,7 +14,7 @@ from typing import IO
 
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.debian.mirror import debian_mirror
-from toolchain.images.making.certificates import authorities
+from toolchain.images.making.certificates import ensure_authorities
 from toolchain.images.making.layer import CHANGED
 from toolchain.processes.interrupts import uninterrupted
 
@@ -22,7 +22,7 @@ _SECONDS = 900.0  # 12 s here; the rest is for a slow mirror
 
 
 @contextmanager
-def unpacked(
+def unpack(
     suite: str, architecture: str, packages: Sequence[str], log: Path, variant: str = "extract"
 ) -> Iterator[IO[bytes]]:
     """Yield the packages with all they depend on as one tar stream.
@@ -44,7 +44,7 @@ def unpacked(
         The packages cannot be fetched, or what comes is no tar.
     """
     mirror = debian_mirror(suite)
-    trusted = authorities()
+    trusted = ensure_authorities()
     command = [
         *("mmdebstrap", f"--variant={variant}", "--format=tar", f"--architectures={architecture}"),
         "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
@@ -64,7 +64,7 @@ def unpacked(
     late = threading.Timer(_SECONDS, overdue)
     try:
         with uninterrupted():
-            child = _started(command, log)
+            child = _start(command, log)
         late.start()
         assert child.stdout is not None  # noqa: S101 - PIPE above
         try:
@@ -92,7 +92,7 @@ def unpacked(
         ) from failed.__cause__
 
 
-def _started(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+def _start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     try:
         with log.open("wb") as errors:
             return subprocess.Popen(

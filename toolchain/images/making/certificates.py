@@ -38,8 +38,8 @@ def bundle() -> bytes:
     return b"\n".join([public, *texts.values()])
 
 
-def authorities() -> Path | None:
-    """Return a file of `bundle()` for programs of this machine; None if the setting is not made.
+def ensure_authorities() -> Path | None:
+    """Write `bundle()` to the cache for programs of this machine; None if the setting is not made.
 
     Without it they trust what they are configured to trust.
     """

@@ -1,4 +1,4 @@
-"""Unpacked packages as the layer of an image, less what it can do without; the same whenever it is made."""
+"""Writes unpacked packages as an image's layer, without what it can do without; always the same bytes."""
 
 from __future__ import annotations
 

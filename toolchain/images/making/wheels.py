@@ -12,7 +12,7 @@ from toolchain.errors import MissingError, ToolchainError
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
 from toolchain.images.catalogue import Image
-from toolchain.images.making.certificates import authorities
+from toolchain.images.making.certificates import ensure_authorities
 from toolchain.images.making.locked import PYTHON, runtime_lock
 from toolchain.linking.process import run
 
@@ -62,7 +62,7 @@ def _download(image: Image, text: str, folder: Path) -> None:
     lock.write_text(text)
     platforms = [f"manylinux_2_{minor}_x86_64" for minor in _GLIBC]
     platforms += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"]
-    index, trusted = settings().package_index, authorities()
+    index, trusted = settings().package_index, ensure_authorities()
     done = run(
         [
             *(sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),

@@ -82,7 +82,7 @@ def push(engine: Engine, image: Image, registry: str, progress: Callable[[str], 
             f"toolchain image build {image.name}",
         )
     repository = _repository(registry, image)
-    with _named(engine, image.tag, repository), _explained("push", image, registry):
+    with _tagged(engine, image.tag, repository), _explained("push", image, registry):
         digest = ""
         send = partial(engine.api.push, repository, tag=_TAG, stream=True, decode=True)
         for event in listen(send, image.name, progress):
@@ -101,7 +101,7 @@ def pull(engine: Engine, image: Image, registry: str, progress: Callable[[str], 
         image: nothing here has changed then.
     """
     repository = _repository(registry, image)
-    with _named(engine, None, repository), _explained("pull", image, registry):
+    with _tagged(engine, None, repository), _explained("pull", image, registry):
         digest = ""
         fetch = partial(engine.api.pull, repository, tag=_TAG, stream=True, decode=True)
         for event in listen(fetch, image.name, progress):
@@ -137,8 +137,8 @@ def _check(image: Image, got: dict[str, Any], architecture: str, reference: str)
 
 
 @contextmanager
-def _named(engine: Engine, tag: str | None, repository: str) -> Iterator[None]:
-    """Have an image under the registry's name, and what had that name before afterwards."""
+def _tagged(engine: Engine, tag: str | None, repository: str) -> Iterator[None]:
+    """Give an image the registry's name for the time being; at the end the name is as it was before."""
     import docker.errors
 
     full = f"{repository}:{_TAG}"

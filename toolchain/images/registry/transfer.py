@@ -48,7 +48,7 @@ def listen(
     """
     layers: dict[str, tuple[int, int]] = {}
     last, told = time.monotonic(), ""
-    for event in _watched(start):
+    for event in _watch(start):
         if "error" in event:
             raise ToolchainError(str(event["error"]))
         detail = event.get("progressDetail") or {}
@@ -102,7 +102,7 @@ def _sum(status: str, layers: dict[str, tuple[int, int]]) -> str:
     return f"{status.lower()} {min(done, total):.0f} of {total:.0f} MiB"
 
 
-def _watched(start: Callable[[], Iterable[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+def _watch(start: Callable[[], Iterable[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
     """Pass events on; a thread reads them, as the SDK waits for ever, for the first one too."""
     passed: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
 

@@ -42,7 +42,7 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Placement:
     """Where a step runs.
 
     Attributes
@@ -57,7 +57,7 @@ class Choice:
     reason: str = ""
 
 
-def choose(wanted: Wanted, name: str) -> Choice:
+def choose(wanted: Wanted, name: str) -> Placement:
     """Decide where a step of a board class runs, whose image is `name`.
 
     Parameters
@@ -73,7 +73,7 @@ def choose(wanted: Wanted, name: str) -> Choice:
         `docker` is wanted, and no daemon answers, or it has no such image.
     """
     if wanted == "host" or image_here() is not None:
-        return Choice(None)
+        return Placement(None)
     image = image_named(name)
     try:
         if wanted == "auto":
@@ -84,16 +84,16 @@ def choose(wanted: Wanted, name: str) -> Choice:
             raise
         return on_host(error)
     if not ready.stale:
-        return Choice(ready, f"engine: docker, image {name}" if wanted == "auto" else "")
+        return Placement(ready, f"engine: docker, image {name}" if wanted == "auto" else "")
     outdated = f"the image {name} is out of date; `toolchain image build {name}` renews it"
     if wanted == "auto":
-        return Choice(None, f"engine: host, since {outdated}")
-    return Choice(ready, f"warning: {outdated}")
+        return Placement(None, f"engine: host, since {outdated}")
+    return Placement(ready, f"warning: {outdated}")
 
 
-def on_host(error: ToolchainError) -> Choice:
-    """Return the choice of this host, since a container cannot be had."""
-    return Choice(None, f"engine: host, since {error}")
+def on_host(error: ToolchainError) -> Placement:
+    """Return that it runs on this host, since a container cannot be had."""
+    return Placement(None, f"engine: host, since {error}")
 
 
 def _probe() -> None:

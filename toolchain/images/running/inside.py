@@ -1,4 +1,4 @@
-"""What a program learns that runs in one of our images."""
+"""What a program can learn about the image that it runs in."""
 
 from __future__ import annotations
 

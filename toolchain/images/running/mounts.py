@@ -62,8 +62,8 @@ def mounts_for(reads: Iterable[Path], writes: Iterable[Path]) -> list[Mount]:
 
 
 @contextmanager
-def present(mounts: Iterable[Mount]) -> Iterator[None]:
-    """Make the writable folders that are not there yet; those that stay empty are removed again."""
+def ensure_folders(mounts: Iterable[Mount]) -> Iterator[None]:
+    """Make the writable folders that are missing; remove at the end those that stayed empty."""
     made: list[Path] = []
     for mount in mounts:
         if not mount.writable:
@@ -98,7 +98,7 @@ def _write(mounts: list[Mount], folder: Path) -> None:
 
 
 def _over(mounts: list[Mount], path: Path) -> Mount | None:
-    """Return the mount that a path lies in."""
+    """Return the innermost mount that a path lies in, None where it lies in none."""
     outer = [mount for mount in mounts if path.is_relative_to(mount.path)]
     return max(outer, key=lambda mount: len(mount.path.parts), default=None)
 

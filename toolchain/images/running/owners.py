@@ -1,4 +1,4 @@
-"""Whose a step's container is: one is removed whose process was killed before it could."""
+"""Labels that tie a step's container to its process, so that containers of dead processes are removed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from toolchain.errors import ToolchainError
 from toolchain.images.engine import LABEL, Engine
 from toolchain.processes.life import Life
 
-PURPOSE = "step"  # the value of our label
+PURPOSE = "step"  # value of the label `LABEL`: what such a container is for
 _OWNER_LABEL = f"{LABEL}.owner"
-_STATE_LABEL = f"{LABEL}.state"  # which state folder it belongs to: others' are left alone
+_STATE_LABEL = f"{LABEL}.state"  # containers of other state folders are left alone
 
 
 def owner_labels() -> dict[str, str]:
@@ -21,7 +21,7 @@ def owner_labels() -> dict[str, str]:
 
 
 def sweep(engine: Engine) -> None:
-    """Remove the containers of steps whose process was killed before it could."""
+    """Remove the containers whose process was killed before it removed them."""
     for container in engine.containers(PURPOSE):
         labels = container.labels
         if labels.get(_STATE_LABEL) == _state() and not _lives(labels.get(_OWNER_LABEL, "")):
@@ -34,7 +34,7 @@ def _state() -> str:
 
 
 def _owner() -> str:
-    """Return what tells this process from every other one, its number having been given anew included."""
+    """Return a text that no other process has, even one that gets the same number later."""
     life = Life.own()
     return f"{_space()} {life.pid} {life.began}"
 
@@ -44,7 +44,7 @@ def _space() -> str:
 
 
 def _lives(owner: str) -> bool:
-    """Whether the process that owns a container runs, as far as it can be seen from here."""
+    """Whether the process that a label names still runs; yes where that cannot be seen from here."""
     space, _, rest = owner.partition(" ")
     number, _, began = rest.partition(" ")
     if space != _space() or not number.isdecimal():

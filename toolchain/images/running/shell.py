@@ -1,4 +1,4 @@
-"""A shell in an image: a step's container, at the keyboard by Docker's own command line."""
+"""A shell in an image: Docker's own command line ties the keyboard to a step's container."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENDS_SECONDS = 20.0
 
 
 def check_terminal() -> str:
-    """Return the path of Docker's command line.
+    """Check that somebody is at a terminal; return the path of Docker's command line, which needs one.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def check_terminal() -> str:
 
 
 def run_shell(engine: Engine, step: Step) -> int:
-    """Run a step that the keyboard belongs to; return its exit code. The container is gone then.
+    """Run a step that reads what is typed; return its exit code. The container is gone then.
 
     Raises
     ------
@@ -51,12 +51,12 @@ def run_shell(engine: Engine, step: Step) -> int:
     sweep(engine)
     container = create(engine, step, interactive=True)
     try:
-        return _attached([program, "--host", engine.where, "start", "--attach", "--interactive", container])
+        return _attach([program, "--host", engine.where, "start", "--attach", "--interactive", container])
     finally:
         engine.remove(container)
 
 
-def _attached(command: list[str]) -> int:
+def _attach(command: list[str]) -> int:
     environment = {name: value for name, value in os.environ.items() if name != "DOCKER_CONTEXT"}
     with subprocess.Popen(command, env=environment) as client:
         try:

@@ -85,7 +85,7 @@ def run_step(engine: Engine, step: Step, out: BinaryIO, err: BinaryIO) -> int:
     """
     sweep(engine)
     running = _Running(engine, step, out, err)
-    with _resized(running) if step.terminal else nullcontext():
+    with _noting_resizes(running) if step.terminal else nullcontext():
         interruption = running.follow()
     if step.terminal and (running.failure or interruption):
         with suppress(OSError):
@@ -103,7 +103,7 @@ def run_step(engine: Engine, step: Step, out: BinaryIO, err: BinaryIO) -> int:
 
 
 class _Running:
-    """A container from its making to its removal, in a thread: no signal comes between."""
+    """Makes, follows and removes a container in a thread of its own, which no signal interrupts."""
 
     def __init__(self, engine: Engine, step: Step, out: BinaryIO, err: BinaryIO) -> None:
         self.code: int | None = None
@@ -174,12 +174,12 @@ class _Running:
                 return
             if self._step.terminal:
                 self._resize()
-            for parts in self._printed(stream):
+            for parts in self._read_output(stream):
                 for part, target in zip(parts, self._streams, strict=True):
                     if part:
                         target.write(part)
                         target.flush()
-            self.code = self._ended()
+            self.code = self._exit_code()
         except BaseException as error:
             self.failure = error
         finally:
@@ -188,11 +188,11 @@ class _Running:
                     engine.remove(self._container)
             self._removed.set()
 
-    def _printed(self, stream: Iterator[_Parts]) -> Iterator[_Parts]:
+    def _read_output(self, stream: Iterator[_Parts]) -> Iterator[_Parts]:
         with self._engine.asked("read what a container prints"):
             yield from stream
 
-    def _ended(self) -> int:
+    def _exit_code(self) -> int:
         """Return the exit code of a command that ended by itself."""
         name = f"the container of {self._step.image_name}"
         with self._engine.asked("wait for a container", gone_is_fine=True):
@@ -215,7 +215,7 @@ class _Running:
 
 
 def create(engine: Engine, step: Step, *, interactive: bool = False) -> str:
-    """Make the container of a step, not started yet; return its id. Who makes one removes it.
+    """Make the container of a step, not started yet; return its id. The caller removes it.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def _bind(mount: Mount) -> Any:
 
 
 @contextmanager
-def _resized(running: _Running) -> Iterator[None]:
+def _noting_resizes(running: _Running) -> Iterator[None]:
     def note(*_: object) -> None:
         running.resized = True
 

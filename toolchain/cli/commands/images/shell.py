@@ -23,7 +23,7 @@ def command(name: str) -> int:
     from toolchain.images.catalogue import image_named
     from toolchain.images.engine import connect
     from toolchain.images.running.choose import choose
-    from toolchain.images.running.mounts import mounts_for, present
+    from toolchain.images.running.mounts import ensure_folders, mounts_for
     from toolchain.images.running.shell import check_terminal, run_shell
     from toolchain.images.running.step import Step
 
@@ -45,5 +45,5 @@ def command(name: str) -> int:
         environment={**container.environment(None), "PS1": rf"{name}:\w\$ "},
         terminal=True,
     )
-    with connect() as engine, present(step.mounts):
+    with connect() as engine, ensure_folders(step.mounts):
         return run_shell(engine, step)
