@@ -39,7 +39,8 @@ class Threads:
             yield piece
 
 
-GPU = replace(AARCH64, pieces=Threads())
+WIDTHS = (2, 4, 8, 16)
+GPU = replace(AARCH64, pieces=Threads(), widths=WIDTHS)
 
 
 def convolution(choice: Choice, machine: Machine, groups: int = 1) -> tirx.PrimFunc:
@@ -57,8 +58,8 @@ def convolution(choice: Choice, machine: Machine, groups: int = 1) -> tirx.PrimF
 
 
 def product(machine: Machine) -> tirx.PrimFunc:
-    a, b = te.placeholder((24, 40), name="a"), te.placeholder((40, 30), name="b")
-    k = te.reduce_axis((0, 40), name="k")
+    a, b = te.placeholder((24, 43), name="a"), te.placeholder((43, 30), name="b")
+    k = te.reduce_axis((0, 43), name="k")
     y = te.compute((24, 30), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="y")
     found = read(te.create_prim_func([a, b, y]))
     contraction = replace(recognise(found), weight=None)  # its panels are packed by each piece
@@ -72,7 +73,25 @@ def softmax(machine: Machine) -> tirx.PrimFunc:
     return algorithm_of(GENERAL).function(found, None, GENERAL, [None, None], machine)
 
 
+def stem(machine: Machine) -> tirx.PrimFunc:
+    """Return a convolution of a plain picture: rows of it are held, of any length."""
+    x, w = te.placeholder((1, 3, 12, 12), name="x"), te.placeholder((16, 3, 3, 3), name="w")
+    found = read(te.create_prim_func([x, w, topi.nn.conv2d_nchw(x, w, 2, 1, 1)]))
+    choice = DirectChoice(2, 5)
+    layouts = [Layout(1, (1, 1, 1, 1)), None, dense_layout(4, 4)]
+    return algorithm_of(choice).function(found, recognise(found), choice, layouts, machine)
+
+
+def pool(machine: Machine) -> tirx.PrimFunc:
+    x = te.placeholder((1, 16, 63, 63), name="x")
+    y = topi.nn.pool2d(x, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "max", False, "NCHW", False)
+    found, layout = read(te.create_prim_func([x, y])), dense_layout(4, 4)
+    return algorithm_of(GENERAL).function(found, None, GENERAL, [layout, layout], machine)
+
+
 MADE = {
+    "stem": stem,
+    "pool": pool,
     "direct": lambda machine: convolution(DirectChoice(2, 4), machine),
     "depthwise": lambda machine: convolution(DepthwiseChoice(4), machine, groups=16),
     "winograd": lambda machine: convolution(WinogradChoice(2, 4, 2, (4, 4)), machine),
@@ -87,6 +106,12 @@ def loops(function: tirx.PrimFunc, kind: tirx.ForKind) -> int:
     found: list[tirx.For] = []
     tvm_ffi.structural_walk(function.body, [(tirx.For, found.append)])
     return sum(loop.kind == kind for loop in found)
+
+
+def widths(function: tirx.PrimFunc) -> set[int]:
+    found: list[tirx.For] = []
+    tvm_ffi.structural_walk(function.body, [(tirx.For, found.append)])
+    return {int(loop.extent) for loop in found if loop.kind == tirx.ForKind.VECTORIZED}
 
 
 def scopes(function: tirx.PrimFunc) -> set[str]:
@@ -109,3 +134,12 @@ def test_pieces_are_bound_where_the_machine_binds_them(name: str) -> None:
 def test_what_a_piece_keeps_lies_where_the_machine_says(name: str) -> None:
     assert scopes(MADE[name](AARCH64)) <= {"global"}
     assert scopes(MADE[name](GPU)) <= {"local"}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_vectors_have_the_widths_that_there_are(name: str) -> None:
+    assert widths(MADE[name](GPU)) <= {1, *WIDTHS}
+
+
+def test_other_vectors_are_there_where_a_machine_cuts_them_itself() -> None:
+    assert any(not widths(MADE[name](AARCH64)) <= {1, *WIDTHS} for name in MADE)

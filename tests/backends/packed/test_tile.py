@@ -1,132 +1,116 @@
-"""Tiles fit the registers and the shapes, and give every thread work."""
+"""A tile adds up what its instruction multiplies: floats one at a time, int8 four at a time."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import prod
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.tirx.script.builder import ir
 
-from tests.backends.packed.computed import MACHINES
-from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
-from toolchain.backends.packed.algorithms.depthwise import space as depthwise_space
-from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
-from toolchain.backends.packed.algorithms.direct import space as direct_space
-from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
-from toolchain.backends.packed.algorithms.direct.groups import merged
-from toolchain.backends.packed.algorithms.direct.space import widest
-from toolchain.backends.packed.algorithms.policy import legal
-from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.recognise.convolution import Convolution
+from toolchain.backends.packed.loops.function import build
+from toolchain.backends.packed.loops.instruction import Instruction, MultiplyAdd, Operand
+from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.tile import Tile
+from toolchain.backends.packed.machines import AVX2
+from toolchain.backends.packed.recognise.read import Expr
 
-AVX512, AVX2, A64, ARMV7 = MACHINES
-NONE: Any = None  # buffers, of which tiles know nothing
+ROWS, INNER, BLOCKS, LANES = 3, 24, 2, 8
 
 
-def conv(ci: int, co: int, *out: int, kernel: int = 3, groups: int = 1, batch: int = 1) -> Convolution:
-    """Return a convolution of stride 1 over axes that keep their size."""
-    one = (1,) * len(out)
-    taps, pads = (kernel,) * len(out), (kernel // 2,) * 2 * len(out)
-    return Convolution(batch, ci, co, groups, out, taps, out, one, one, NONE, NONE, NONE, pads)
+@dataclass(frozen=True)
+class Dot4:
+    """Sums of four products of int8 in int32, as VNNI and Arm's dot products compute them."""
+
+    operand: Operand
+    lanes: int = LANES
+    depth: int = 4
+    inputs: str = "int8"
+    sums: str = "int32"
+
+    def emit(
+        self,
+        nest: Nest,
+        total: tirx.Buffer,
+        first: Expr,
+        x: Callable[[int], Expr],
+        weight: Callable[[int, Expr], Expr],
+    ) -> None:
+        """Emit it as numbers: what LLVM makes of it is not what is tested."""
+        with nest.vector(self.lanes) as lane:
+            value = total[first + lane]
+            for k in range(self.depth):
+                value = value + x(k).astype(self.sums) * weight(k, lane).astype(self.sums)
+            ir.buffer_store(total, value, [first + lane])
 
 
-CONVS = st.builds(
-    lambda ci, co, out, kernel, groups, batch: conv(
-        ci * groups, co * groups, *out, kernel=kernel, groups=groups, batch=batch
-    ),
-    st.integers(1, 70),
-    st.integers(1, 70),
-    st.lists(st.integers(1, 60), min_size=1, max_size=3),
-    st.sampled_from([1, 3, 5]),
-    st.sampled_from([1, 1, 2, 3, 8]),
-    st.integers(1, 3),
-)
+INSTRUCTIONS: list[Instruction] = [
+    MultiplyAdd(LANES, "float32", "memory"),
+    MultiplyAdd(LANES, "float32", "lane"),
+    Dot4("memory"),
+    Dot4("lane"),
+]
 
 
-@given(CONVS, st.sampled_from(MACHINES))
-def test_the_default_comes_first_and_every_candidate_is_legal(work: Convolution, machine: Machine) -> None:
-    space = depthwise_space if work.depthwise else direct_space
-    default = space.default(work, machine)
-    found = space.candidates(work, machine)
-    assert found[0] == default
-    assert len(set(found)) == len(found)
-    for choice in found:
-        assert legal(choice, work, machine)
-        blocks, columns = choice.knobs["blocks"], choice.knobs["columns"]
-        assert blocks * columns + blocks + 1 <= machine.registers
+def product(instruction: Instruction, channels: int, ahead: list[int] | None = None) -> tirx.PrimFunc:
+    """Return the function of a (ROWS, INNER) by (INNER, columns) product in one tile."""
+    columns = BLOCKS * LANES
+
+    def body(nest: Nest) -> None:
+        a = ir.arg("a", ir.buffer((ROWS, INNER), instruction.inputs))
+        b = ir.arg("b", ir.buffer((INNER, columns), instruction.inputs))
+        y = ir.arg("y", ir.buffer((ROWS, columns), instruction.sums))
+        tile = Tile(nest, instruction, BLOCKS, ROWS, INNER)
+        inputs = tile.inputs(channels)
+        with tile.loops([INNER // channels], channels) as (step,):
+            first = step * channels
+            inputs.multiply(
+                lambda row, k: a[row, first + k],
+                lambda k, block, lane: b[first + k, block * LANES + lane],
+                None if ahead is None else lambda channel: ahead.append(len(channel)),
+            )
+        for block, total in enumerate(tile.totals):
+            with nest.unroll(ROWS) as row, nest.vector(LANES) as lane:
+                ir.buffer_store(y, total[row * LANES + lane], [row, block * LANES + lane])
+
+    return build(AVX2, body).with_attr("global_symbol", "main")
 
 
-@given(CONVS, st.sampled_from(MACHINES))
-def test_groups_computed_together_are_all_groups_or_fill_vectors(work: Convolution, machine: Machine) -> None:
-    groups, ci, co = merged(work, machine.lanes)
-    assert (groups * ci, groups * co) == (work.ci, work.co)
-    assert groups == 1 or ci % machine.lanes == co % machine.lanes == 0
+@pytest.mark.parametrize("channels", [4, 8, 24])
+@pytest.mark.parametrize("instruction", INSTRUCTIONS, ids=str)
+def test_a_tile_is_a_product_of_matrices(instruction: Instruction, channels: int) -> None:
+    random = np.random.default_rng(0)
+    a, b = (
+        random.integers(-128, 128, shape).astype(instruction.inputs)
+        for shape in ((ROWS, INNER), (INNER, BLOCKS * LANES))
+    )
+    library = tvm.compile(tvm.IRModule({"main": product(instruction, channels)}), "llvm")
+    y = tvm.runtime.tensor(np.empty((ROWS, BLOCKS * LANES), instruction.sums))
+    library["main"](tvm.runtime.tensor(a), tvm.runtime.tensor(b), y)
+    assert np.array_equal(y.numpy(), a.astype("i8") @ b.astype("i8"))
 
 
-@pytest.mark.parametrize(
-    "choice",
-    [
-        DirectChoice(3, 4),  # does not divide four blocks
-        DirectChoice(2, 15),  # spills
-        DirectChoice(2, 0),
-        DirectChoice(0, 7),
-        DirectChoice(2, 14, rows=5),
-        DirectChoice(2, 13, flat=True),  # half a row
-        DirectChoice(2, 14, depth=3),
-        DirectChoice(2, 14, depth=4),  # one pass is none
-        DirectChoice(2, 14, depth=-1),
-        DepthwiseChoice(7),
-        DenseChoice(2, 14),
-    ],
-)
-def test_a_choice_that_is_wrong_for_a_layer_is_not_legal(choice: Choice) -> None:
-    assert not legal(choice, conv(64, 64, 14, 14), AVX512)
+def test_channels_that_the_instruction_cannot_take_are_refused() -> None:
+    with pytest.raises(ValueError, match="6 channels are not multiplied 4 at a time"):
+        product(Dot4("memory"), 6)
 
 
-def test_tiles_that_were_measured_to_be_the_best() -> None:
-    layer = conv(64, 64, 56, 56)
-    found = [direct_space.default(layer, machine) for machine in MACHINES]
-    assert [(choice.blocks, choice.columns) for choice in found] == [
-        (2, 14),
-        (2, 6),
-        (2, 9),
-        (2, 4),
-    ]
-    odd = conv(64, 144, 56, 56)
-    assert (direct_space.default(odd, AVX512).blocks, direct_space.default(odd, AVX512).columns) == (3, 9)
-    assert widest(AVX2, 3) == 4
+@pytest.mark.parametrize("operand", ["memory", "lane"])
+def test_inputs_are_loaded_once_for_all_blocks_by_lane_and_broadcast_from_memory(operand: Operand) -> None:
+    """By lane a vector of inputs is kept; from memory each is read where it is multiplied."""
+    function = product(MultiplyAdd(LANES, "float32", operand), 8)
+    found: list[tirx.AllocBuffer] = []
+    tvm_ffi.structural_walk(function.body, [(tirx.AllocBuffer, found.append)])
+    sizes = sorted(int(np.prod([int(extent) for extent in each.buffer.shape])) for each in found)
+    assert sizes == [ROWS * LANES] * (BLOCKS + (operand == "lane"))
 
 
-def test_large_weights_go_by_passes_that_fit_the_first_cache_where_code_fetches_them() -> None:
-    for machine in MACHINES:
-        choice = direct_space.default(conv(512, 512, 7, 7), machine)
-        assert bool(choice.depth) == machine.prefetches == (machine != A64)
-        assert choice.depth * 9 * machine.lanes**2 * choice.blocks * 4 <= 18 << 10
-        assert direct_space.default(conv(16, 16, 7, 7), machine).depth == 0
-
-
-def test_rows_without_taps_are_cut_anywhere_where_divisions_are_cheap() -> None:
-    choice = direct_space.default(conv(512, 512, 14, 14, kernel=1), A64)
-    assert (choice.columns, choice.flat) == (10, True)
-    for machine in (AVX512, ARMV7):
-        assert not direct_space.default(conv(512, 512, 14, 14, kernel=1), machine).flat
-    assert direct_space.default(conv(512, 512, 14, 14, kernel=1), machines.AARCH64_IN_ORDER).columns == 9
-
-
-@pytest.mark.parametrize("threads", [1, 2, 4])
-def test_every_thread_gets_several_pieces(threads: int) -> None:
-    machine = replace(AVX512, threads=threads)
-    for layer in (
-        conv(64, 64, 56, 56),
-        conv(256, 256, 14, 14),
-        conv(3, 32, 112, 112),
-        conv(256, 256, 28, 28),
-    ):
-        choice = direct_space.default(layer, machine)
-        pieces = prod(layer.out[:-1]) // choice.rows * (layer.co // 16 // choice.blocks)
-        assert pieces >= 4 * threads
+def test_what_goes_ahead_is_emitted_for_a_vector_or_for_each_channel() -> None:
+    for operand, index in (("lane", 0), ("memory", 1)):
+        ahead: list[int] = []
+        product(MultiplyAdd(LANES, "float32", operand), 8, ahead)
+        assert ahead == [index]

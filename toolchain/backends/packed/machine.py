@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from toolchain.backends.packed.loops.instruction import Instruction, MultiplyAdd, Operand
 from toolchain.backends.packed.loops.pieces import ParallelLoop, Pieces
-
-Operand = Literal["memory", "lane"]
 
 
 @dataclass(frozen=True)
@@ -95,6 +94,8 @@ class Machine:
         Bytes of the second-level cache.
     pieces
         What runs the independent pieces of a function.
+    widths
+        How many numbers a vector may have; None: any, LLVM cuts them.
     in_order
         Instructions are issued in their order.
     threads
@@ -113,6 +114,7 @@ class Machine:
     rates: Rates
     tiles: Tiles
     pieces: Pieces = field(default_factory=ParallelLoop)
+    widths: tuple[int, ...] | None = None
     in_order: bool = False
     threads: int = 1
     dtype: str = "float32"
@@ -132,6 +134,10 @@ class Machine:
         if self.operand == "lane":  # a vector of each column's inputs too
             return (self.registers - blocks) // (blocks + 1)
         return (self.registers - blocks - 1) // blocks
+
+    def multiply_add(self, dtype: str, lanes: int | None = None) -> Instruction:
+        """Return what multiplies and accumulates numbers of a type, by default in full vectors of a block."""
+        return MultiplyAdd(self.lanes if lanes is None else lanes, dtype, self.operand)
 
     def of(self, threads: int, dtype: str = "float32") -> Machine:
         """Return the machine with so many cores that compute in a type."""

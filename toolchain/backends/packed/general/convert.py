@@ -10,7 +10,6 @@ from tvm.tirx.script.builder import ir
 from toolchain.backends.packed.general.general import general
 from toolchain.backends.packed.general.transposing import applies, transposing
 from toolchain.backends.packed.layout import Layout
-from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
@@ -57,7 +56,7 @@ def _with_halo(shape: Sequence[int], dtype: str, layout: Layout, machine: Machin
             def copy() -> None:
                 zeros(0, layout.before[-1])
                 moved = [place - before for place, before in zip(row, layout.before, strict=False)]
-                for start, many, size in tiles(width, machine.lanes):
+                for start, many, size in nest.vectors(width):
                     with nest.serial(many) as step, nest.vector(size) as lane:
                         column = step * size + start + lane
                         value = source[(n, channel, *moved, column)]

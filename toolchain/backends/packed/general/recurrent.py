@@ -18,7 +18,7 @@ from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
-from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.loops.tile import Inputs, Tile
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr
 from toolchain.models.recurrent.cell import Phase, buffers, phases
@@ -196,9 +196,14 @@ class _Recurrent:
         vectors = vectors_of(of, phase, self.machine)
         groups = of.padded // (vectors * lanes)
         with self._groups(groups) as group:
-            sums = Sums(self.nest, len(phase.gates) * vectors, rows, lanes, _FLOAT, of.hidden)
-            sums.clear()
-            self._products(sums, kept[phase.state], rows, self._weight(number, phase, direction, group))
+            tile = Tile(
+                self.nest,
+                self.machine.multiply_add(_FLOAT, lanes),
+                len(phase.gates) * vectors,
+                rows,
+                of.hidden,
+            )
+            self._products(tile, kept[phase.state], self._weight(number, phase, direction, group))
             for vector in range(vectors):
                 with self.nest.unroll(rows) as row, self.nest.vector(lanes) as lane:
                     unit = (group * vectors + vector) * lanes + lane
@@ -208,7 +213,7 @@ class _Recurrent:
                         for gate in phase.gates
                     ]
                     products = [
-                        sums.totals[place * vectors + vector][row * lanes + lane]
+                        tile.totals[place * vectors + vector][row * lanes + lane]
                         for place in range(len(phase.gates))
                     ]
                     functions = of.activations[int(direction) if isinstance(direction, tirx.IntImm) else 0]
@@ -240,26 +245,21 @@ class _Recurrent:
 
         return at
 
-    def _products(
-        self, sums: Sums, state: tirx.Buffer, rows: int, weight: Callable[[Expr, int, Expr], Expr]
-    ) -> None:
+    def _products(self, tile: Tile, state: tirx.Buffer, weight: Callable[[Expr, int, Expr], Expr]) -> None:
         padded, lanes = self.of.padded, self.lanes
 
-        def add(row: Expr, x: Expr, k: Expr) -> None:
-            sums.add(row, lambda place, lane: x * weight(k, place, lane))
+        def multiply(inputs: Inputs, first: Expr) -> None:
+            inputs.multiply(
+                lambda row, k: state[row * padded + first + k],
+                lambda k, place, lane: weight(first + k, place, lane),
+            )
 
-        if self.machine.operand == "memory":
-            with self.nest.serial(self.of.hidden) as k, self.nest.unroll(rows) as row:
-                add(row, state[row * padded + k], k)
-            return
-        for start, count, width in tiles(self.of.hidden, lanes):
-            values = self.nest.local((rows * width,), _FLOAT)
+        by_lane = self.machine.operand == "lane"
+        hidden = self.of.hidden
+        for start, count, width in self.nest.vectors(hidden, lanes) if by_lane else [(0, hidden, 1)]:
+            inputs = tile.inputs(width)
             with self.nest.serial(count) as block:
-                first = block * width + start
-                with self.nest.unroll(rows) as row, self.nest.vector(width) as lane:
-                    ir.buffer_store(values, state[row * padded + first + lane], [row * width + lane])
-                with self.nest.unroll(width) as each, self.nest.unroll(rows) as row:
-                    add(row, values[row * width + each], first + each)
+                multiply(inputs, block * width + start)
 
 
 class _Unit:

@@ -157,8 +157,7 @@ class Value:
             return
         totals = [nest.local((columns * width,), str(part.buffer.dtype)) for part in parts]
         for total, part in zip(totals, parts, strict=True):
-            with nest.vector(columns * width) as lane:
-                ir.buffer_store(total, part.init, [lane])
+            nest.fill(total, columns * width, part.init)
         # what a step comes to, where the parts read each other
         fresh = totals
         if len(parts) > 1:

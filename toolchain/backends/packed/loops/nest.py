@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.loops.cut import places
+from toolchain.backends.packed.loops.cut import places, tiles
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, Var
@@ -67,6 +67,27 @@ class Nest:
         """Emit a loop whose turns are the lanes of a vector."""
         with ir.vectorized(0, count) as lane:
             yield bind(self.analyzer, lane, count)
+
+    def vectors(self, extent: int, lanes: int | None = None) -> list[tuple[int, int, int]]:
+        """Cut an axis into full vectors and what is left: (start, how many, size), sizes that there are."""
+        lanes, widths = self.machine.lanes if lanes is None else lanes, self.machine.widths
+        if widths is None:
+            return tiles(extent, lanes)
+        found, start = [], 0
+        for size in sorted({width for width in (*widths, 1) if width <= lanes}, reverse=True):
+            if many := (extent - start) // size:
+                found.append((start, many, size))
+                start += many * size
+        return found
+
+    def fill(self, buffer: tirx.Buffer, count: int, value: Expr) -> None:
+        """Emit stores of one value to the first `count` places of a buffer of one axis."""
+        widths = self.machine.widths
+        whole = widths is None or count in widths
+        for start, many, size in [(0, 1, count)] if whole else self.vectors(count):
+            for first in range(start, start + many * size, size):
+                with self.vector(size) as lane:
+                    ir.buffer_store(buffer, value, [first + lane])
 
     @contextmanager
     def when(self, condition: Expr | None) -> Iterator[None]:

@@ -15,11 +15,11 @@ from tvm.tirx.script.builder import ir
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.dense.weight import weight_shape
 from toolchain.backends.packed.layout import Layouts
-from toolchain.backends.packed.loops.cut import places, tiles
+from toolchain.backends.packed.loops.cut import places
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch
-from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.loops.tile import Inputs, Tile
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import bind, epilogue, inlined, substitute
 from toolchain.backends.packed.recognise.matmul import Matmul, Operand
@@ -170,31 +170,33 @@ class _Dense:
 
     def _tile(self, batch: list[Expr], group: Expr, first: Expr, size: int, right: Right) -> None:
         """Emit one tile, its rows from `first`."""
-        lanes, analyzer = self.lanes, self.analyzer
-        sums = Sums(self.nest, self.choice.vectors, size, lanes, self.dtype, self.inner)
-        sums.clear()
+        analyzer = self.analyzer
+        tile = Tile(self.nest, self.machine.multiply_add(self.dtype), self.choice.vectors, size, self.inner)
 
-        def add(row: Expr, x: Expr, k: Expr) -> None:
-            sums.add(row, lambda place, lane: x * right(k, place * lanes + lane))
+        def multiply(inputs: Inputs, start: Expr) -> None:
+            def at(k: Expr) -> Expr:
+                return analyzer.simplify(start + k)
+
+            inputs.multiply(
+                lambda row, k: self._load(
+                    self.work.a, batch, first + row, analyzer.simplify(start + k), None
+                ),
+                lambda k, number, lane: right(at(k), number * self.lanes + lane),
+            )
 
         if self.machine.operand == "lane":
-            for start, count, width in tiles(self.inner, lanes):
-                inputs = self.nest.local((size * width,), self.dtype)
-                with sums.loops([count], width) as (block,):
-                    with self.nest.unroll(size) as row, self.nest.vector(width) as lane:
-                        k = analyzer.simplify(block * width + start + lane)
-                        x = self._load(self.work.a, batch, first + row, k, None)
-                        ir.buffer_store(inputs, x, [row * width + lane])
-                    with self.nest.unroll(width) as lane, self.nest.unroll(size) as row:
-                        add(row, inputs[row * width + lane], block * width + start + lane)
+            for start, count, width in self.nest.vectors(self.inner):
+                inputs = tile.inputs(width)
+                with tile.loops([count], width) as (block,):
+                    multiply(inputs, block * width + start)
         else:
-            for start, count in sums.shares(self.inner):
-                with sums.loops([count], 1) as (step,):
+            for start, count in tile.sums.shares(self.inner):
+                inputs = tile.inputs(1)
+                with tile.loops([count], 1) as (step,):
                     k = analyzer.simplify(step + start)
                     self._fetch(group, k, size)
-                    with self.nest.unroll(size) as row:
-                        add(row, self._load(self.work.a, batch, first + row, k, None), k)
-        self._store(batch, group, first, size, sums.totals)
+                    multiply(inputs, k)
+        self._store(batch, group, first, size, tile.totals)
 
     def _fetch(self, group: Expr, k: Expr, size: int) -> None:
         """Ask for the weights that are needed soon where each is used only a few times."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from math import prod
 
 from tvm import tirx
-from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
 from toolchain.backends.packed.algorithms.interleaved.weight import inputs_of, phases_of, weight_shape
@@ -21,7 +20,7 @@ from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
-from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr, Read
 from toolchain.backends.packed.recognise.transposed import Phase, Transposed
@@ -111,12 +110,12 @@ class _Interleaved:
 
     def _tile(self, at: _Place) -> None:
         lanes, blocks = self.lanes, self.choice.blocks
+        instruction = self.machine.multiply_add(self.emitter.dtype)
         counts = [each.taps for each in at.phase]
         count = self.inputs * self.input_lanes * prod(counts)
-        sums = Sums(self.nest, blocks, at.columns, lanes, self.emitter.dtype, count)
-        sums.clear()
+        tile = Tile(self.nest, instruction, blocks, at.columns, count)
         if all(counts):
-            self._sum(at, sums)
+            self._sum(at, tile)
 
         def index(block: Expr, column: Expr, lane: Expr) -> list[Expr]:
             places = enumerate([*at.line, at.first + column])
@@ -124,11 +123,10 @@ class _Interleaved:
             return [at.n, (at.group * blocks + block) * lanes + lane, *spatial]
 
         loop = self.machine.operand == "memory"
-        store_all(self.emitter, sums.totals, at.columns, index, loop=loop)
+        store_all(self.emitter, tile.totals, at.columns, index, loop=loop)
 
-    def _sum(self, at: _Place, sums: Sums) -> None:
-        emitter, analyzer, lanes, input_lanes = self.emitter, self.analyzer, self.lanes, self.input_lanes
-        pads = self.work.pads
+    def _sum(self, at: _Place, tile: Tile) -> None:
+        emitter, pads, lanes = self.emitter, self.work.pads, self.lanes
 
         def source(block: Expr, taps: list[Expr], column: Expr, channel: Expr) -> Expr:
             spatial = [
@@ -139,29 +137,17 @@ class _Interleaved:
             ]
             return tirx.BufferLoad(emitter.x, [at.n, block, *spatial, channel])
 
-        by_lane = self.machine.operand == "lane"
-        inputs = self.nest.local((at.columns * input_lanes,), emitter.dtype) if by_lane else None
+        inputs = tile.inputs(self.input_lanes)
         extents = [self.inputs, *(each.taps for each in at.phase)]
-        with sums.loops(extents, input_lanes) as (block, *taps):
+        with tile.loops(extents, self.input_lanes) as (block, *taps):
             at_tap: Expr = tirx.IntImm("int32", 0)
             for each, j in zip(at.phase, taps, strict=True):
                 at_tap = at_tap * each.taps + j
             shared = at.group // self.shared * self.inputs if self.shared else 0
-            theirs = analyzer.simplify(block + shared)
-            if inputs is not None:
-                with self.nest.unroll(at.columns) as column, self.nest.vector(input_lanes) as lane:
-                    value = source(theirs, taps, column, lane)
-                    ir.buffer_store(inputs, value, [column * input_lanes + lane])
-            with (
-                (self.nest.unroll if by_lane else self.nest.serial)(input_lanes) as channel,
-                self.nest.unroll(at.columns) as column,
-            ):
-                if inputs is not None:
-                    x = inputs[column * input_lanes + channel]
-                else:
-                    x = source(theirs, taps, column, channel)
-                at_weight = (at.group, block, at_tap + at.tap, channel)
-                sums.add(
-                    column,
-                    lambda place, lane: x * emitter.weight[(*at_weight, place * lanes + lane)],
-                )
+            theirs = self.nest.simplify(block + shared)
+            inputs.multiply(
+                lambda column, channel: source(theirs, taps, column, channel),
+                lambda channel, number, lane: emitter.weight[
+                    at.group, block, at_tap + at.tap, channel, number * lanes + lane
+                ],
+            )

@@ -25,7 +25,7 @@ from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch, prefetch_share
-from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr, Read
@@ -191,30 +191,21 @@ class _Winograd:
     def _tile(self, moved: _Inputs, sums: tirx.Buffer, count: int, at: _Turn) -> None:
         """Multiply the tiles of a turn with the weights of one point and one group."""
         lanes, weight, columns = self.lanes, self.emitter.weight, self.choice.columns
-        count = self.inner * self.taps * lanes
-        products = Sums(self.nest, self.choice.blocks, at.size, lanes, "float32", count)
-        products.clear()
-        by_lane = self.machine.operand == "lane"
-        inputs = self.nest.local((at.size * lanes,), "float32") if by_lane else None
-        with self.nest.grid([self.taps, self.inner]) as (tap, block):
+        instruction, count_of = self.machine.multiply_add("float32"), self.inner * self.taps * lanes
+        products = Tile(self.nest, instruction, self.choice.blocks, at.size, count_of)
+        by_lane, inputs = instruction.operand == "lane", products.inputs(lanes)
+        with products.loops([self.taps, self.inner], lanes) as (tap, block):
             step = tap * self.inner + block
             first = moved.place(block, at.turn * columns + tap * self.wide)
-            if inputs is not None:
-                if self.machine.prefetches:
-                    self._fetch(at, step)
-                with self.nest.unroll(at.size) as column, self.nest.vector(lanes) as lane:
-                    value = moved.buffer[at.point, (first + column) * lanes + lane]
-                    ir.buffer_store(inputs, value, [column * lanes + lane])
-            with (self.nest.unroll if by_lane else self.nest.serial)(lanes) as channel:
-                if inputs is None:
-                    self._fetch(at, step * lanes + channel)
-                row = (at.group, at.point, step * lanes + channel)
-                with self.nest.unroll(at.size) as column:
-                    if inputs is not None:
-                        x = inputs[column * lanes + channel]
-                    else:
-                        x = moved.buffer[at.point, (first + column) * lanes + channel]
-                    products.add(column, lambda place, lane: x * weight[(*row, place * lanes + lane)])
+            if by_lane and self.machine.prefetches:  # before the inputs are loaded
+                self._fetch(at, step)
+            inputs.multiply(
+                lambda column, channel: moved.buffer[at.point, (first + column) * lanes + channel],
+                lambda channel, number, lane: weight[
+                    at.group, at.point, step * lanes + channel, number * lanes + lane
+                ],
+                None if by_lane else lambda channel: self._fetch(at, step * lanes + channel[0]),
+            )
         for place, total in enumerate(products.totals):
             with self.nest.unroll(at.size) as column, self.nest.vector(lanes) as lane:
                 index = (place * count + at.turn * columns + column) * lanes + lane

@@ -1,0 +1,114 @@
+"""A tile of sums in registers, and what adds products to it: the core of every algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+
+from tvm import tirx
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.loops.instruction import Instruction
+from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.recognise.read import Expr
+
+# Column and channel -> the input.
+Source = Callable[[Expr, Expr], Expr]
+# Channel, block and lane -> the weight.
+Weight = Callable[[Expr, int, Expr], Expr]
+# Channel, or none where all of a vector were loaded -> what else is emitted there, such as a prefetch.
+Ahead = Callable[[list[Expr]], None]
+
+
+class Tile:
+    """Sums of products, `blocks` vectors of outputs x `columns` places.
+
+    Parameters
+    ----------
+    count
+        Products of each sum.
+    """
+
+    def __init__(self, nest: Nest, instruction: Instruction, blocks: int, columns: int, count: int) -> None:
+        self.nest, self.instruction, self.columns = nest, instruction, columns
+        self.sums = Sums(nest, blocks, columns, instruction.lanes, instruction.sums, count)
+        self.sums.clear()
+
+    @property
+    def totals(self) -> list[tirx.Buffer]:
+        """Where the sums are in the end: per block a buffer of `columns` vectors."""
+        return self.sums.totals
+
+    def loops(self, extents: Sequence[int], channels: int) -> AbstractContextManager[list[Expr]]:
+        """Emit loops around what multiplies `channels` inputs of each column; yields their variables."""
+        return self.sums.loops(extents, channels)
+
+    def inputs(self, channels: int) -> Inputs:
+        """Return the inputs that are multiplied at once, to be made outside of the loops."""
+        return Inputs(self, channels)
+
+    def add(self, column: Expr, x: Callable[[int], Expr], weight: Callable[[int, int, Expr], Expr]) -> None:
+        """Emit one instruction for every block of a column.
+
+        Parameters
+        ----------
+        x
+            k below the instruction's depth -> the input.
+        weight
+            k, block and lane -> the weight.
+        """
+        lanes = self.instruction.lanes
+        for block, total in enumerate(self.sums.registers):
+            of_block = partial(_of_block, weight, block)
+            self.instruction.emit(self.nest, total, column * lanes, x, of_block)
+
+
+def _of_block(weight: Callable[[int, int, Expr], Expr], block: int, k: int, lane: Expr) -> Expr:
+    return weight(k, block, lane)
+
+
+class Inputs:
+    """So many channels of the input for every column, in registers where the instruction takes lanes."""
+
+    def __init__(self, tile: Tile, channels: int) -> None:
+        self.tile, self.channels = tile, channels
+        if channels % tile.instruction.depth:
+            raise ValueError(f"{channels} channels are not multiplied {tile.instruction.depth} at a time")
+        self.kept: tirx.Buffer | None = None
+        if tile.instruction.operand == "lane":
+            self.kept = tile.nest.local((tile.columns * channels,), tile.instruction.inputs)
+
+    def multiply(self, source: Source, weight: Weight, ahead: Ahead | None = None) -> None:
+        """Emit the products of all channels and columns with the weights of all blocks."""
+        nest, depth, kept = self.tile.nest, self.tile.instruction.depth, self.kept
+        if kept is not None:
+            with nest.unroll(self.tile.columns) as column, nest.vector(self.channels) as lane:
+                ir.buffer_store(kept, source(column, lane), [column * self.channels + lane])
+            if ahead is not None:
+                ahead([])
+        with self._steps() as step:
+            if kept is None and ahead is not None:
+                ahead([step])
+            with nest.unroll(self.tile.columns) as column:
+
+                def channel(k: int) -> Expr:
+                    return step if depth == 1 else step * depth + k
+
+                def x(k: int) -> Expr:
+                    if kept is None:
+                        return source(column, channel(k))
+                    return kept[column * self.channels + channel(k)]
+
+                self.tile.add(column, x, lambda k, block, lane: weight(channel(k), block, lane))
+
+    @contextmanager
+    def _steps(self) -> Iterator[Expr]:
+        """Emit a loop over the channels, so many at a time as the instruction takes; lanes are numbers."""
+        count = self.channels // self.tile.instruction.depth
+        if count == 1:
+            yield tirx.IntImm("int32", 0)
+            return
+        with (self.tile.nest.serial if self.kept is None else self.tile.nest.unroll)(count) as step:
+            yield step
