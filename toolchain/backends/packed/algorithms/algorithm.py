@@ -109,6 +109,11 @@ class PackedAlgorithm(Algorithm[W, K]):
         """Return the convolution's input."""
         return contraction.x
 
+    def halo(self, contraction: W, choice: K) -> tuple[int, ...]:
+        """Return all zeros that the windows reach."""
+        del choice
+        return contraction.pads
+
     def constant(self, param: tirx.Buffer, contraction: W, machine: Machine) -> Layout | None:
         """Return blocks of channels for what has the output's channels and rank."""
         shape = shape_of(param)

@@ -39,11 +39,6 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
         """Whether a choice fits the contraction and the registers."""
         return space.legal(choice, contraction, machine)
 
-    def halo(self, contraction: Convolution, choice: DepthwiseChoice) -> tuple[int, ...]:
-        """Return all zeros that the windows reach."""
-        del choice
-        return contraction.pads
-
     def weight(
         self,
         value: Array,

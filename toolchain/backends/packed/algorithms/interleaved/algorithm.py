@@ -38,11 +38,6 @@ class Interleaved(PackedAlgorithm[Transposed, InterleavedChoice]):
         """Whether a choice fits the contraction and the registers."""
         return space.legal(choice, contraction, machine)
 
-    def halo(self, contraction: Transposed, choice: InterleavedChoice) -> tuple[int, ...]:
-        """Return all zeros that the windows reach."""
-        del choice
-        return contraction.pads
-
     def weight(
         self,
         value: Array,
