@@ -13,6 +13,10 @@ OUT ?= build
 # A file's tests share what they have built. Nothing is run again: a test that needs an idle machine is a bug.
 WORKERS ?= -n 2 --dist loadfile
 export PYTHON DEPS
+# What Python and pytest compile is kept beside other build output, whatever the caller's environment says:
+# else every process of the tests would compile this project anew.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help deps venv demo images test test-all check fuzz sanitize docs bench bench-cpu bench-networks bench-arm clean
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 
 
 def refused(toolchain: Toolchain, folder: Path, code: int, says: list[str], *arguments: object) -> None:

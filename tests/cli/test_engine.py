@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 from tests.images.small_image import small_image
 from toolchain.configuration.settings import configuration
 from toolchain.errors import UsageError

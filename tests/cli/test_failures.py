@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 from tests.waiting import until
 from toolchain.cli import failures, output
 from toolchain.errors import CheckError, MissingError, ToolchainError, UsageError

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 from tests.measuring.small_network import network
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.bundles.read import read_bundle

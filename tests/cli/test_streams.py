@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 
 COMMAND = f"{sys.executable} -m toolchain"
 

@@ -20,7 +20,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.cli.conftest import Ran, Toolchain
+from tests.cli.running import Ran, Toolchain
 from tests.models.graphs import graph_of, tensor_info
 from tests.records.samples import KEY, put
 from toolchain.bundles import Manifest, ModelFacts, TargetFacts, Tensor, write_bundle

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 from tests.models.graphs import graph_of, tensor_info
 from tests.toy.backend import OFFER, POINTS
 from toolchain import profiles

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Toolchain
 from tests.cli.refusals import refused
+from tests.cli.running import Toolchain
 from toolchain.profiles import class_names
 
 

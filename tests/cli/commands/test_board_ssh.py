@@ -14,7 +14,7 @@ import pytest
 
 from tests.boards.proxy import proxy
 from tests.boards.sshd import Sshd, sshd
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 from toolchain.boards.edge_rt.status import statuses
 from toolchain.boards.inventory.lookup import find_boards
 from toolchain.boards.ssh.hostkeys import fingerprint

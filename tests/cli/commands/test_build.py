@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.bad_inputs import INPUTS
 from tests.cli.bad_models import MODELS
-from tests.cli.conftest import Toolchain
 from tests.cli.refusals import refused
+from tests.cli.running import Toolchain
 from toolchain.bundles.read import read_bundle
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 from toolchain.cli.root import COMMANDS
 from toolchain.models.zoo import ZOO
 from toolchain.profiles import class_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 from toolchain.configuration.settings import Settings, read_configuration
 from toolchain.configuration.starter import starter_text
 

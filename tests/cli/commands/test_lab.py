@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.cli.conftest import Toolchain
 from tests.cli.refusals import refused
+from tests.cli.running import Toolchain
 from toolchain.rpc.session import open_session
 
 

@@ -14,8 +14,8 @@ import onnx
 import pytest
 
 from tests.cli.bad_models import MODELS
-from tests.cli.conftest import Toolchain
 from tests.cli.refusals import refused
+from tests.cli.running import Toolchain
 from tests.measuring.small_network import INPUT
 from tests.models.graphs import classifier
 from tests.models.test_cutting import detector

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 from tests.records.samples import KEY, put
 from toolchain.configuration.settings import configuration
 from toolchain.records.store import user_store

@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.bad_bundles import BUNDLES
 from tests.cli.bad_inputs import INPUTS
-from tests.cli.conftest import Toolchain
 from tests.cli.refusals import refused
+from tests.cli.running import Toolchain
 from tests.measuring.small_network import INPUT
 from toolchain.bundles.read import Bundle
 

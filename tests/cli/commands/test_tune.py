@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Toolchain
 from tests.cli.refusals import refused
+from tests.cli.running import Toolchain
 
 
 @pytest.mark.usefixtures("state")

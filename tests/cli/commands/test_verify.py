@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.bad_bundles import BUNDLES
-from tests.cli.conftest import Toolchain
 from tests.cli.refusals import refused
+from tests.cli.running import Toolchain
 from toolchain.bundles.read import Bundle
 from toolchain.bundles.write import write_bundle
 

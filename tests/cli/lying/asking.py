@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.cli.conftest import Ran, Toolchain
 from tests.cli.lying.liar import Liar
+from tests.cli.running import Ran, Toolchain
 
 ESCAPE = "\x1b]0;mine\x07\x9b31m\r\x00"
 BOUND = 100_000_000

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Toolchain
 from tests.cli.lying.asking import Ask, Lies
 from tests.cli.lying.liar import Liar, tiny_bundle
+from tests.cli.running import Toolchain
 from toolchain.host import host_profile
 from toolchain.runtime import arch_of, ensure_runtime
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 from tests.images.docker_registry import docker_registry
 from toolchain.configuration.settings import configuration
 from toolchain.images.debian.bootstrap import ensure_debian

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 
 
 def test_a_dry_run_makes_nothing_and_names_foundations(invoke: Toolchain) -> None:

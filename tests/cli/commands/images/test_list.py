@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 from toolchain.images.catalogue import catalogue
 
 

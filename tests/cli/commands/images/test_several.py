@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Toolchain
+from tests.cli.running import Toolchain
 from tests.images.docker_registry import docker_registry
 from toolchain.images.catalogue import image_named
 from toolchain.images.debian.system import ensure_system
