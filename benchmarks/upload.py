@@ -19,8 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.boards.proxy import proxy
-from tests.boards.sshd import Sshd, sshd
+from tests.boards.ssh.proxy import proxy
+from tests.boards.ssh.sshd import Sshd, sshd
 from toolchain.boards.ssh.transport import SshTransport
 
 RUNS = 5

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.boards.sshd import Sshd, sshd
+from tests.boards.ssh.sshd import Sshd, sshd
 from toolchain.boards.ssh.transport import SshTransport
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.boards.sshd import free_port
+from tests.boards.ssh.sshd import free_port
 
 _UNPACKED = Path(__file__).parents[2] / ".venv" / "docker-registry" / "usr" / "bin"  # by tools/servers.sh
 

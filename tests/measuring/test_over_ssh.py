@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.boards.sshd import Sshd, sshd
+from tests.boards.ssh.sshd import Sshd, sshd
 from tests.measuring.test_measuring import code, with_library
 from tests.waiting import until
 from toolchain.boards.board import Board

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.boards.sshd import Sshd, free_port, make_key, sshd
+from tests.boards.ssh.sshd import Sshd, free_port, make_key, sshd
 from tests.rpc.peers import listening
 from tests.waiting import until
 from toolchain.boards.inventory.lookup import find_boards, local_board

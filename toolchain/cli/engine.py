@@ -15,8 +15,8 @@ from toolchain.cli.lazy import ARGUMENTS
 from toolchain.cli.output import note, stdout, wants_json
 
 if TYPE_CHECKING:
-    from toolchain.images.running.choose import Ready
     from toolchain.images.running.mounts import Mount
+    from toolchain.images.running.placement import Ready
     from toolchain.profiles import Profile
     from toolchain.rpc.lab import Lab
 
@@ -105,8 +105,8 @@ def container_for(
         return None
     from toolchain.errors import UsageError
     from toolchain.images.catalogue import catalogue
-    from toolchain.images.running.choose import choose, on_host
     from toolchain.images.running.mounts import mounts_for
+    from toolchain.images.running.placement import choose, on_host
 
     if profile.image not in catalogue():
         raise UsageError(

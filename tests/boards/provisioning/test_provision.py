@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.boards.sshd import Sshd, sshd
+from tests.boards.ssh.sshd import Sshd, sshd
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import emulated

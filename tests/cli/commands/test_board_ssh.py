@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.boards.proxy import proxy
-from tests.boards.sshd import Sshd, sshd
+from tests.boards.ssh.proxy import proxy
+from tests.boards.ssh.sshd import Sshd, sshd
 from tests.cli.running import Toolchain
 from toolchain.boards.edge_rt.status import statuses
 from toolchain.boards.inventory.lookup import find_boards

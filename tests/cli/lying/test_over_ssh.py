@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.boards.sshd import sshd
+from tests.boards.ssh.sshd import sshd
 from tests.cli.lying.asking import BOUND, ESCAPE, Ask, changed, clean
 from tests.cli.lying.liar import RUN, Liar
 from toolchain.configuration.settings import configuration

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolchain.boards.inventory import register
-from toolchain.boards.inventory.address import SshAddress, parse_address
 from toolchain.boards.ssh import scripts
+from toolchain.boards.ssh.address import SshAddress, parse_address
 from toolchain.boards.ssh.hostkeys import fingerprint
 from toolchain.configuration.settings import BoardEntry
 from toolchain.errors import ToolchainError, UsageError

@@ -12,7 +12,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
-from toolchain.boards.inventory.address import SshAddress
+from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.hostkeys import checked_host_key
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.configuration.file import FILE_NAME

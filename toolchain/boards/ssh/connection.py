@@ -14,7 +14,7 @@ from typing import Any
 
 import paramiko
 
-from toolchain.boards.inventory.address import SshAddress
+from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.authentication import AUTH_S, log_in, log_in_with_password
 from toolchain.boards.ssh.hostkeys import fingerprint
 from toolchain.boards.ssh.route import Link, Route, resolve

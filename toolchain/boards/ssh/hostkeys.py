@@ -8,7 +8,7 @@ import hashlib
 from pathlib import Path
 
 from toolchain.answers import shown
-from toolchain.boards.inventory.address import SshAddress
+from toolchain.boards.ssh.address import SshAddress
 from toolchain.configuration.settings import state_dir
 from toolchain.errors import UsageError
 from toolchain.files import atomic

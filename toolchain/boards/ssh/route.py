@@ -14,7 +14,7 @@ from pathlib import Path
 
 import paramiko
 
-from toolchain.boards.inventory.address import SshAddress
+from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.transport import LostError
 from toolchain.errors import MissingError, UsageError
 from toolchain.foreign import last_line

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
-from toolchain.boards.inventory.address import SshAddress
 from toolchain.boards.output.kept import MOST_OUTPUT, Kept
 from toolchain.boards.ssh import scripts
+from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.hostkeys import write_known_hosts
 from toolchain.boards.ssh.listing import MOST_LISTING, parse_listing
 from toolchain.boards.transport import (

@@ -147,7 +147,7 @@ def _row(board: Board) -> dict[str, Any]:
 
 def _reach(name: str | None) -> dict[str, Any]:
     """Return what toolchain.toml says of how a board is reached."""
-    from toolchain.boards.inventory.address import show_address
+    from toolchain.boards.ssh.address import show_address
     from toolchain.boards.ssh.hostkeys import fingerprint
     from toolchain.configuration.settings import configuration
 

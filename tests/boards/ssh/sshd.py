@@ -16,9 +16,9 @@ from pathlib import Path
 
 import psutil
 
-from toolchain.boards.inventory.address import SshAddress
+from toolchain.boards.ssh.address import SshAddress
 
-_UNPACKED = Path(__file__).parents[2] / ".venv" / "sshd"  # by tools/servers.sh, where the system has none
+_UNPACKED = Path(__file__).parents[3] / ".venv" / "sshd"  # by tools/servers.sh, where the system has none
 
 
 def free_port() -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.boards.test_address import KEY
+from tests.boards.ssh.test_address import KEY
 from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory import lookup as inventory
 from toolchain.boards.inventory import register

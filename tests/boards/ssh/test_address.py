@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.boards.inventory.address import SshAddress, parse_address, show_address
+from toolchain.boards.ssh.address import SshAddress, parse_address, show_address
 from toolchain.boards.ssh.hostkeys import checked_host_key, fingerprint
 from toolchain.boards.ssh.route import openssh_options, resolve
 from toolchain.errors import UsageError

@@ -26,7 +26,7 @@ from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, connect
 from toolchain.images.listing import ImageState, state_of
 from toolchain.images.making import build, sources
 from toolchain.images.making.build import STAGE_LABEL, build_images
-from toolchain.images.making.locked import lock_digest
+from toolchain.images.making.lockfile import lock_digest
 from toolchain.images.making.planning import to_build
 from toolchain.images.making.sources import LOCK_LABEL, sources_digest
 from toolchain.images.making.wheels import ensure_wheels

@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.boards.proxy import Proxy, proxy
-from tests.boards.sshd import Sshd, make_key, sshd
-from tests.boards.test_local_transport import assert_gone, names
-from tests.boards.test_ssh_transport import owner, pids
+from tests.boards.local.test_transport import assert_gone, names
+from tests.boards.ssh.proxy import Proxy, proxy
+from tests.boards.ssh.sshd import Sshd, make_key, sshd
+from tests.boards.ssh.test_transport import owner, pids
 from tests.waiting import until
 from toolchain.boards.ssh import connection
 from toolchain.boards.ssh.authentication import RefusedError

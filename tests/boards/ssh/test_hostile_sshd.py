@@ -13,8 +13,8 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from tests.boards.sshd import make_key
-from toolchain.boards.inventory.address import SshAddress
+from tests.boards.ssh.sshd import make_key
+from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import LostError
 

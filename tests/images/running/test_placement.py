@@ -21,8 +21,8 @@ from toolchain.images.catalogue import Image
 from toolchain.images.engine import Engine
 from toolchain.images.making.sources import FOUNDATION_LABEL, LOCK_LABEL, SOURCES_LABEL, sources_digest
 from toolchain.images.running import choose as module
-from toolchain.images.running.choose import choose
 from toolchain.images.running.inside import IMAGE_VARIABLE
+from toolchain.images.running.placement import choose
 
 NAME = f"test-choose-{os.getpid()}"
 IMAGE = Image(name=NAME, description="like base, under another name", folder="base")

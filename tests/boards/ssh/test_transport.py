@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.boards.sshd import Sshd, sshd
-from tests.boards.test_local_transport import STUBBORN, assert_gone, names
+from tests.boards.local.test_transport import STUBBORN, assert_gone, names
+from tests.boards.ssh.sshd import Sshd, sshd
 from tests.waiting import until
 from toolchain.boards.ssh import scripts
 from toolchain.boards.ssh.remote import Script

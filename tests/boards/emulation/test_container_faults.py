@@ -22,8 +22,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.boards.proxy import proxy
-from tests.boards.sshd import make_key
+from tests.boards.ssh.proxy import proxy
+from tests.boards.ssh.sshd import make_key
 from tests.building.network import written
 from tests.waiting import until
 from toolchain.boards.edge_rt.status import statuses
@@ -378,7 +378,7 @@ def test_another_machine_or_an_older_system_than_the_classes_is_left_untouched(b
     assert refused.code == 1 and refused.says("board bench is a aarch64 machine", "pynq is armv7")
     own = bench.folder / "boards" / "modern"
     own.mkdir(parents=True)
-    profile = Path(__file__).parents[2] / "boards" / "rk3399" / "board.toml"
+    profile = Path(__file__).parents[3] / "boards" / "rk3399" / "board.toml"
     (own / "board.toml").write_text(profile.read_text().replace('glibc = "2.27"', 'glibc = "2.41"'))
     bench.enter("bench", **{"class": "modern", "root": "fresh"})
     refused = bench.ran("board", "provision", "bench")

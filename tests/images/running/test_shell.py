@@ -73,7 +73,7 @@ def terminal(folder: Path, image: str) -> Iterator[Terminal]:
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
     )
     os.close(theirs)
     try:
@@ -137,7 +137,7 @@ def test_a_machine_without_dockers_command_line_is_told(tmp_path: Path) -> None:
         stdout=theirs,
         timeout=60,
         check=True,
-        env={**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])},
     )
     assert b"no 'docker' command on this machine" in os.read(ours, 4096)
     os.close(theirs)
