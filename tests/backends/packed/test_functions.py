@@ -7,11 +7,13 @@ import tvm_ffi
 from tvm import relax, te, tirx, topi
 
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.network.alone import alone
+from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.functions import Functions, called, variables
-from toolchain.backends.packed.recognise.work import Work
+from toolchain.backends.packed.network.plan import Generated, plan
+from toolchain.lowering.tasks import extract_tasks
 
 MACHINE = machines.AVX2.of(2)
 
@@ -51,22 +53,24 @@ def test_one_that_stores_elsewhere_than_at_its_axes_is_none() -> None:
     assert functions["turned"] is None
 
 
-def test_only_the_first_contraction_has_the_functions_name() -> None:
-    names = []
-
-    def choose(name: str | None, work: Work) -> Choice | None:
-        names.append(name)
-        return default_choice(work, MACHINE, use_winograd=False)
-
+def test_what_is_decided_for_a_function_is_for_its_first_contraction() -> None:
     inputs = [relax.Var(f"x{at}", relax.TensorType(shape, "float32")) for at, shape in enumerate(SHAPES)]
     builder = relax.BlockBuilder()
     with builder.function("main", inputs):
         name = builder.add_func(attention(), "attention")
         result = relax.call_tir(name, inputs, relax.TensorType((2, 5, 8), "float32"))
         builder.emit_func_output(builder.emit(result))
-    call = builder.finalize()["main"].body.blocks[0].bindings[0].value
-    made = alone(attention(), call, MACHINE, choose, lambda _name: attention())
-    assert names == ["attention", None]
+    network, decided = builder.finalize(), DenseChoice(1, 1, 1)
+    choices = Choices(MACHINE, winograd=False, decided={"attention": decided})
+    steps = [step for step in plan(network, choices).steps if isinstance(step, Generated)]
+    assert [(step.function, step.choice == decided) for step in steps] == [
+        ("attention", True),
+        ("attention_part1", False),
+        ("attention_part2", False),
+    ]
+    assert steps[2].choice == default_choice(steps[2].contraction, MACHINE, use_winograd=False)
+    (task,) = extract_tasks(network)
+    made = alone(task, choices)
     assert [parameter.shape for parameter in made.parameters] == [(2, 5, 8), (2, 7, 8), (2, 5, 7)]
 
 
@@ -82,8 +86,8 @@ def test_a_function_of_two_outputs_stands_alone_too() -> None:
     with builder.function("main", [given]):
         name = builder.add_func(func, "both")
         builder.emit_func_output(builder.emit(relax.call_tir(name, [given], [ty, ty])))
-    call = builder.finalize()["main"].body.blocks[0].bindings[0].value
-    made = alone(func, call, MACHINE, lambda _name, _work: None, lambda _name: func)
+    (task,) = extract_tasks(builder.finalize())
+    made = alone(task, Choices(MACHINE))
     assert [parameter.shape for parameter in made.parameters] == [(4, 8)] * 3
 
 
