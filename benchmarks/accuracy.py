@@ -24,9 +24,9 @@ from toolchain.backends.packed.machine import Machine  # noqa: E402
 from toolchain.backends.packed.machines import machine_of  # noqa: E402
 from toolchain.backends.packed.network.choices import Choices  # noqa: E402
 from toolchain.backends.packed.network.rewrite import rewrite  # noqa: E402
+from toolchain.backends.packed.recognise.contraction import recognise  # noqa: E402
 from toolchain.backends.packed.recognise.convolution import Convolution  # noqa: E402
 from toolchain.backends.packed.recognise.read import UnreadableError, read  # noqa: E402
-from toolchain.backends.packed.recognise.work import recognise  # noqa: E402
 from toolchain.lowering.pipeline import compile_fused, fuse  # noqa: E402
 from toolchain.lowering.tasks import Task, extract_tasks  # noqa: E402
 from toolchain.measuring.numerics import output_error  # noqa: E402
@@ -88,14 +88,16 @@ def _algorithms(tasks: list[Task], machine: Machine, winograd: bool) -> Counter[
     counts: Counter[str] = Counter()
     for task in tasks:
         try:
-            work = recognise(read(task.func))
+            contraction = recognise(read(task.func))
         except UnreadableError:
             continue
-        choice = default_choice(work, machine, winograd) if isinstance(work, Convolution) else None
+        choice = (
+            default_choice(contraction, machine, winograd) if isinstance(contraction, Convolution) else None
+        )
         if choice is not None:
             name = choice.algorithm
             if name == "winograd":
-                name = f"F({'x'.join(map(str, choice.tile))}, {'x'.join(map(str, work.kernel))})"
+                name = f"F({'x'.join(map(str, choice.tile))}, {'x'.join(map(str, contraction.kernel))})"
             counts[name] += task.weight
     return counts
 

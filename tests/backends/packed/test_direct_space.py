@@ -49,22 +49,26 @@ CONVS = st.builds(
 
 
 @given(CONVS, st.sampled_from(MACHINES))
-def test_the_default_comes_first_and_every_candidate_is_legal(work: Convolution, machine: Machine) -> None:
-    space = depthwise_space if work.depthwise else direct_space
-    default = space.default(work, machine)
-    found = space.candidates(work, machine)
+def test_the_default_comes_first_and_every_candidate_is_legal(
+    contraction: Convolution, machine: Machine
+) -> None:
+    space = depthwise_space if contraction.depthwise else direct_space
+    default = space.default(contraction, machine)
+    found = space.candidates(contraction, machine)
     assert found[0] == default
     assert len(set(found)) == len(found)
     for choice in found:
-        assert legal(choice, work, machine)
+        assert legal(choice, contraction, machine)
         blocks, columns = choice.knobs["blocks"], choice.knobs["columns"]
         assert blocks * columns + blocks + 1 <= machine.registers
 
 
 @given(CONVS, st.sampled_from(MACHINES))
-def test_groups_computed_together_are_all_groups_or_fill_vectors(work: Convolution, machine: Machine) -> None:
-    groups, ci, co = merged(work, machine.lanes)
-    assert (groups * ci, groups * co) == (work.ci, work.co)
+def test_groups_computed_together_are_all_groups_or_fill_vectors(
+    contraction: Convolution, machine: Machine
+) -> None:
+    groups, ci, co = merged(contraction, machine.lanes)
+    assert (groups * ci, groups * co) == (contraction.ci, contraction.co)
     assert groups == 1 or ci % machine.lanes == co % machine.lanes == 0
 
 

@@ -22,10 +22,10 @@ from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.policy import candidates, legal
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.contraction import recognise
 from toolchain.backends.packed.recognise.expressions import substitute
 from toolchain.backends.packed.recognise.matmul import Matmul, matmul
 from toolchain.backends.packed.recognise.read import read
-from toolchain.backends.packed.recognise.work import recognise
 
 THREE = ((3, 3, 3), (1, 1, 1), (1, 1, 1), ((1, 1),) * 3)
 
@@ -66,10 +66,10 @@ def test_the_factor_with_the_outputs_last_axis_is_the_right_one() -> None:
 def test_no_tile_is_computed_twice(rows: int) -> None:
     """The last piece of work may have fewer tiles of rows than the others, or only the rows that are left."""
     function = read(Product(rows, 8, 512).function())
-    work = recognise(function)
-    assert isinstance(work, Matmul)
+    contraction = recognise(function)
+    assert isinstance(contraction, Matmul)
     choice = DenseChoice(4, 6, 4, order="channels")
-    made = dense.dense(function, work, choice, [None] * len(function.params), WIDE)
+    made = dense.dense(function, contraction, choice, [None] * len(function.params), WIDE)
     outer = made.body
     assert isinstance(outer, tirx.For)
     steps = outer.body.seq[0] if isinstance(outer.body, tirx.SeqStmt) else outer.body
@@ -97,31 +97,31 @@ def test_no_product_is_seen_where_there_is_none() -> None:
 @pytest.mark.parametrize("rows", [1, 3, 8, 197])
 @pytest.mark.parametrize("columns", [1, 20, 100, 208])
 def test_candidates_are_legal_and_fit_the_registers(machine: Machine, rows: int, columns: int) -> None:
-    work = recognise(read(Product(rows, 6, columns).function()))
-    assert work is not None
-    found = candidates(work, machine)
-    assert found[0] == dense_tile.default(work, machine)
-    assert all(legal(choice, work, machine) for choice in found)
+    contraction = recognise(read(Product(rows, 6, columns).function()))
+    assert contraction is not None
+    found = candidates(contraction, machine)
+    assert found[0] == dense_tile.default(contraction, machine)
+    assert all(legal(choice, contraction, machine) for choice in found)
     assert all(choice.vectors * choice.rows < machine.registers for choice in found)
     for other in (
         DirectChoice(),
         DenseChoice(30),
         DenseChoice(1, rows + 1),
     ):
-        assert not legal(other, work, machine)
+        assert not legal(other, contraction, machine)
 
 
 @pytest.mark.slow
 def test_every_candidate_computes_the_product() -> None:
     case = Product(31, 20, 90)
     found = read(case.function())
-    work = recognise(found)
+    contraction = recognise(found)
     _function, (a, _packed, bias, out), expected = case.made(WIDE)
     weight = seeded(*case.shapes())[1]
-    for choice in candidates(work, WIDE):
-        function = dense.dense(found, work, choice, [None] * 4, WIDE)
+    for choice in candidates(contraction, WIDE):
+        function = dense.dense(found, contraction, choice, [None] * 4, WIDE)
         library = tvm.compile(tvm.IRModule({"main": function}), target="llvm")
-        packed = dense_weight.pack_weight(weight, work, choice, 16)
+        packed = dense_weight.pack_weight(weight, contraction, choice, 16)
         result = tvm.runtime.tensor(out)
         library["main"](*map(tvm.runtime.tensor, (a, packed, bias)), result)
         np.testing.assert_allclose(result.numpy(), expected, rtol=1e-4, atol=1e-4, err_msg=str(choice))

@@ -22,8 +22,8 @@ from toolchain.backends.packed.general.convert import copy_function
 from toolchain.backends.packed.layout import Layout, dense_layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import AARCH64
+from toolchain.backends.packed.recognise.contraction import recognise
 from toolchain.backends.packed.recognise.read import Var, read
-from toolchain.backends.packed.recognise.work import recognise
 
 
 @dataclass(frozen=True)

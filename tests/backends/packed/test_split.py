@@ -27,17 +27,17 @@ def test_an_epilogue_element_by_element_stays() -> None:
     x, w, bias, other = inputs = placeholders((1, 8, 6, 6), (4, 8, 1, 1), (1, 4, 1, 1), (1, 4, 6, 6))
     y = topi.add(conv(x, w), bias)
     whole = made(inputs, topi.multiply(topi.nn.relu(y), topi.add(y, other)))
-    ((found, work),) = parts(whole)
+    ((found, contraction),) = parts(whole)
     assert found is whole
-    assert isinstance(work, Convolution)
+    assert isinstance(contraction, Convolution)
 
 
 def test_excitation_is_cut_behind_its_sigmoid() -> None:
     x, w, bias, image = inputs = placeholders((1, 8, 1, 1), (4, 8, 1, 1), (1, 4, 1, 1), (1, 4, 6, 6))
     gate = topi.sigmoid(topi.add(conv(x, w), bias))
     whole = made(inputs, topi.multiply(image, gate))
-    (first, work), (second, none) = parts(whole)
-    assert isinstance(work, Matmul)
+    (first, contraction), (second, none) = parts(whole)
+    assert isinstance(contraction, Matmul)
     assert none is None
     # The sigmoid is computed per channel, not per pixel.
     assert [param.name for param in first.params[:-1]] == ["in0", "in1", "in2"]
@@ -49,10 +49,10 @@ def test_excitation_is_cut_behind_its_sigmoid() -> None:
 def test_a_softmax_or_another_dtype_is_cut_off() -> None:
     x, w = inputs = placeholders((1, 8, 6, 6), (4, 8, 1, 1))
     for out in (topi.nn.softmax(conv(x, w), axis=1), topi.greater(conv(x, w), 0.0), topi.flip(conv(x, w), 3)):
-        (first, work), *rest = parts(made(inputs, out))
-        assert isinstance(work, Convolution)
-        assert first.output.same_as(work.y)
-        assert [work for _part, work in rest] == [None]
+        (first, contraction), *rest = parts(made(inputs, out))
+        assert isinstance(contraction, Convolution)
+        assert first.output.same_as(contraction.y)
+        assert [contraction for _part, contraction in rest] == [None]
 
 
 def test_attention_is_two_products_and_what_lies_between() -> None:
@@ -60,5 +60,5 @@ def test_attention_is_two_products_and_what_lies_between() -> None:
     scores = topi.multiply(topi.nn.batch_matmul(q, k), 0.25)
     out = topi.nn.batch_matmul(topi.nn.softmax(scores), v, transpose_b=False)
     found = parts(made(inputs, out))
-    assert [type(work) for _part, work in found] == [Matmul, type(None), Matmul]
+    assert [type(contraction) for _part, contraction in found] == [Matmul, type(None), Matmul]
     assert [len(part.params) for part, _work in found] == [3, 2, 3]

@@ -27,9 +27,9 @@ from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedC
 from toolchain.backends.packed.algorithms.policy import candidates, legal
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.contraction import recognise
 from toolchain.backends.packed.recognise.read import read
 from toolchain.backends.packed.recognise.transposed import Transposed, transposed
-from toolchain.backends.packed.recognise.work import recognise
 
 
 @pytest.mark.parametrize("case", TURNED, ids=str)
@@ -72,13 +72,13 @@ def test_phases_meet_every_output_and_tap_once(
     if out < 1:
         return
     none = tirx.decl_buffer((1,), "float32")
-    work = Transposed(
+    contraction = Transposed(
         1, 1, 1, 1, (size,), (kernel,), (out,), (stride,), (dilation,), none, none, none, (crop,)
     )
     met = []
-    before, after = work.pads
-    for phase in work.phases(0):
-        for place in range(work.places(0, phase)):
+    before, after = contraction.pads
+    for phase in contraction.phases(0):
+        for place in range(contraction.places(0, phase)):
             for j in range(phase.taps):
                 source = place + phase.offset - j * phase.back
                 assert -before <= source < size + after
@@ -95,28 +95,28 @@ def test_phases_meet_every_output_and_tap_once(
 @pytest.mark.parametrize("machine", [WIDE, AVX2, A72], ids=["16", "8", "4"])
 @pytest.mark.parametrize("case", TURNED[:3], ids=str)
 def test_candidates_are_legal(case: Turned, machine: Machine) -> None:
-    work = recognise(read(case.function()))
-    assert work is not None
-    found = candidates(work, machine)
-    assert found[0] == interleaved_space.default(work, machine)
-    assert all(legal(choice, work, machine) for choice in found)
+    contraction = recognise(read(case.function()))
+    assert contraction is not None
+    found = candidates(contraction, machine)
+    assert found[0] == interleaved_space.default(contraction, machine)
+    assert all(legal(choice, contraction, machine) for choice in found)
     for other in (DirectChoice(), InterleavedChoice(7), InterleavedChoice(1, 0)):
-        assert not legal(other, work, machine)
+        assert not legal(other, contraction, machine)
 
 
 @pytest.mark.slow
 def test_every_candidate_computes_the_transposed_convolution() -> None:
     case = Turned((5, 6), 16, 32, 3, stride=2, crop=1, more=1)
     found = read(case.function())
-    work = recognise(found)
+    contraction = recognise(found)
     _function, (x, _packed, out), expected = case.made(WIDE)
     weight = seeded(*[tuple(map(int, param.shape)) for param in found.params[:-1]])[1]
-    assert isinstance(work, Transposed)
-    layouts = [Layout(16, work.pads), None, case.layout(WIDE)]
-    for choice in candidates(work, WIDE):
-        function = interleaved.interleaved(found, work, choice, layouts, WIDE)
+    assert isinstance(contraction, Transposed)
+    layouts = [Layout(16, contraction.pads), None, case.layout(WIDE)]
+    for choice in candidates(contraction, WIDE):
+        function = interleaved.interleaved(found, contraction, choice, layouts, WIDE)
         library = tvm.compile(tvm.IRModule({"main": function}), target="llvm")
-        packed = interleaved_weight.pack_weight(weight, work, choice, 16, 16)
+        packed = interleaved_weight.pack_weight(weight, contraction, choice, 16, 16)
         result = tvm.runtime.tensor(out)
         library["main"](*map(tvm.runtime.tensor, (x, packed)), result)
         np.testing.assert_allclose(

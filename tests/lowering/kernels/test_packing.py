@@ -12,8 +12,8 @@ from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.network.recipe import Computed, Moved
+from toolchain.backends.packed.recognise.contraction import recognise
 from toolchain.backends.packed.recognise.read import read
-from toolchain.backends.packed.recognise.work import recognise
 from toolchain.lowering.kernels.packing import packed, unpacked
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 
@@ -38,12 +38,12 @@ def convolution() -> Computed:
     weight = te.placeholder((16, 16, 3, 3), "float32", name="weight")
     y = topi.nn.relu(topi.nn.conv2d(x, weight, 1, 1, 1))
     found = read(te.create_prim_func([x, weight, y]))
-    work = recognise(found)
-    assert work is not None
-    choice = default_choice(work, MACHINE, True)
+    contraction = recognise(found)
+    assert contraction is not None
+    choice = default_choice(contraction, MACHINE, True)
     assert choice is not None
     halo = Layout(8, (1, 1, 1, 1))
-    return Computed(found, (halo, None, replace(halo, halo=(0, 0, 0, 0))), MACHINE, choice, work)
+    return Computed(found, (halo, None, replace(halo, halo=(0, 0, 0, 0))), MACHINE, choice, contraction)
 
 
 def same(one: tirx.PrimFunc, other: tirx.PrimFunc) -> bool:

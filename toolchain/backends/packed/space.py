@@ -13,7 +13,7 @@ from toolchain.backends.packed.algorithms.table import ALGORITHMS, choice_from
 from toolchain.backends.packed.kinds import CPU, KINDS, allowed, excluded, usable
 from toolchain.backends.packed.network.alone import alone, contraction
 from toolchain.backends.packed.network.choices import Choices
-from toolchain.backends.packed.recognise.work import Work
+from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.errors import ToolchainError
 from toolchain.lowering.code import code_of
 from toolchain.lowering.tasks import FusedTask
@@ -34,7 +34,7 @@ class PackedSpace:
         self.usable, self.allowed = usable(choices.winograd), allowed(choices.winograd)
 
     @cached_property
-    def contraction(self) -> Work | None:
+    def contraction(self) -> Contraction | None:
         """What the task's function computes; None: nothing that there is a choice for."""
         return contraction(self.task, self.choices)
 

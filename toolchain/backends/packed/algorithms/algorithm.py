@@ -11,12 +11,12 @@ from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.cost import Cost
 from toolchain.backends.packed.layout import Array, Layout, Layouts, dense_layout
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read, shape_of
 from toolchain.backends.packed.recognise.transposed import Transposed
-from toolchain.backends.packed.recognise.work import Work
 
-C = TypeVar("C", bound=Work)
+C = TypeVar("C", bound=Contraction)
 W = TypeVar("W", bound=Convolution | Transposed)
 K = TypeVar("K", bound=Choice)
 
@@ -48,7 +48,7 @@ class Algorithm(ABC, Generic[C, K]):
         return self.choice.algorithm
 
     @abstractmethod
-    def applies(self, contraction: Work, machine: Machine) -> bool:
+    def applies(self, contraction: Contraction, machine: Machine) -> bool:
         """Whether this computes a contraction, by some choice."""
 
     @abstractmethod

@@ -11,8 +11,8 @@ from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.general.general import general
 from toolchain.backends.packed.layout import Array, Layouts
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read
-from toolchain.backends.packed.recognise.work import Work
 
 
 @dataclass(frozen=True)
@@ -25,34 +25,39 @@ class GeneralChoice(Choice):
 GENERAL = GeneralChoice()
 
 
-class General(Algorithm[Work, GeneralChoice]):
+class General(Algorithm[Contraction, GeneralChoice]):
     """Loops over the stages of a function, contractions or not."""
 
     choice = GeneralChoice
     values = "either"
 
-    def applies(self, contraction: Work, machine: Machine) -> bool:
+    def applies(self, contraction: Contraction, machine: Machine) -> bool:
         """Return True."""
         del contraction, machine
         return True
 
-    def default(self, contraction: Work, machine: Machine) -> GeneralChoice:
+    def default(self, contraction: Contraction, machine: Machine) -> GeneralChoice:
         """Return the only one."""
         del contraction, machine
         return GENERAL
 
-    def candidates(self, contraction: Work, machine: Machine) -> list[GeneralChoice]:
+    def candidates(self, contraction: Contraction, machine: Machine) -> list[GeneralChoice]:
         """Return none: no tuner measures what is taken only where nothing else applies."""
         del contraction, machine
         return []
 
-    def legal(self, choice: GeneralChoice, contraction: Work, machine: Machine) -> bool:
+    def legal(self, choice: GeneralChoice, contraction: Contraction, machine: Machine) -> bool:
         """Return True."""
         del choice, contraction, machine
         return True
 
     def weight(
-        self, value: Array, contraction: Work, choice: GeneralChoice, machine: Machine, input_lanes: int
+        self,
+        value: Array,
+        contraction: Contraction,
+        choice: GeneralChoice,
+        machine: Machine,
+        input_lanes: int,
     ) -> Array:
         """Return the weight as it is."""
         del contraction, choice, machine, input_lanes
@@ -61,7 +66,7 @@ class General(Algorithm[Work, GeneralChoice]):
     def function(
         self,
         read: Read,
-        contraction: Work | None,
+        contraction: Contraction | None,
         choice: GeneralChoice,
         layouts: Layouts,
         machine: Machine,

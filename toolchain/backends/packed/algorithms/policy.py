@@ -10,42 +10,44 @@ from toolchain.backends.packed.algorithms.cost import Cost
 from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.table import ALGORITHMS, algorithm_of
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.recognise.work import Work
+from toolchain.backends.packed.recognise.contraction import Contraction
 
 
-def default_choice(work: Work, machine: Machine, use_winograd: bool) -> Choice:
+def default_choice(contraction: Contraction, machine: Machine, use_winograd: bool) -> Choice:
     """Return how a contraction is computed; `GENERAL`: by the general rule."""
     best: Choice | None = None
-    for algorithm in _applying(work, machine, use_winograd):
-        choice = algorithm.default(work, machine)
-        if choice is not None and (best is None or _beats(choice, best, work, machine)):
+    for algorithm in _applying(contraction, machine, use_winograd):
+        choice = algorithm.default(contraction, machine)
+        if choice is not None and (best is None or _beats(choice, best, contraction, machine)):
             best = choice
     return GENERAL if best is None else best
 
 
-def candidates(work: Work, machine: Machine) -> list[Choice]:
+def candidates(contraction: Contraction, machine: Machine) -> list[Choice]:
     """Return the choices that a tuner may measure, the default first."""
-    found = [default_choice(work, machine, True), default_choice(work, machine, False)]
-    for algorithm in reversed(_applying(work, machine, use_winograd=True)):
-        found += algorithm.candidates(work, machine)
+    found = [default_choice(contraction, machine, True), default_choice(contraction, machine, False)]
+    for algorithm in reversed(_applying(contraction, machine, use_winograd=True)):
+        found += algorithm.candidates(contraction, machine)
     return list(dict.fromkeys(found))
 
 
-def legal(choice: Choice, work: Work, machine: Machine) -> bool:
+def legal(choice: Choice, contraction: Contraction, machine: Machine) -> bool:
     """Whether a choice computes a contraction."""
     algorithm = algorithm_of(choice)
-    return algorithm.applies(work, machine) and algorithm.legal(choice, work, machine)
+    return algorithm.applies(contraction, machine) and algorithm.legal(choice, contraction, machine)
 
 
-def cost(choice: Choice, work: Work, machine: Machine) -> Cost | None:
+def cost(choice: Choice, contraction: Contraction, machine: Machine) -> Cost | None:
     """Return what a choice is estimated to cost; None: its algorithm has no model."""
-    return algorithm_of(choice).cost(choice, work, machine)
+    return algorithm_of(choice).cost(choice, contraction, machine)
 
 
-def _applying(work: Work, machine: Machine, use_winograd: bool) -> list[Algorithm[Any, Any]]:
-    return [each for each in ALGORITHMS if (use_winograd or each.exact) and each.applies(work, machine)]
+def _applying(contraction: Contraction, machine: Machine, use_winograd: bool) -> list[Algorithm[Any, Any]]:
+    return [
+        each for each in ALGORITHMS if (use_winograd or each.exact) and each.applies(contraction, machine)
+    ]
 
 
-def _beats(choice: Choice, best: Choice, work: Work, machine: Machine) -> bool:
-    mine, other = cost(choice, work, machine), cost(best, work, machine)
+def _beats(choice: Choice, best: Choice, contraction: Contraction, machine: Machine) -> bool:
+    mine, other = cost(choice, contraction, machine), cost(best, contraction, machine)
     return mine is not None and other is not None and mine.beats(other)

@@ -8,7 +8,7 @@ from tvm import relax
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.plan import Generated, plan
 from toolchain.backends.packed.network.rewrite import Made, rewrite
-from toolchain.backends.packed.recognise.work import Work
+from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.lowering.tasks import FusedTask
 
 
@@ -17,7 +17,7 @@ def alone(task: FusedTask, choices: Choices) -> Made:
     return rewrite(_network(task), choices).made[task.name]
 
 
-def contraction(task: FusedTask, choices: Choices) -> Work | None:
+def contraction(task: FusedTask, choices: Choices) -> Contraction | None:
     """Return what a choice can be made for in a task; None: nothing."""
     for step in plan(_network(task), choices).steps:
         if isinstance(step, Generated) and step.function == task.name:

@@ -9,7 +9,7 @@ from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.policy import default_choice, legal
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.recognise.work import Work
+from toolchain.backends.packed.recognise.contraction import Contraction
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Choices:
     winograd: bool = True
     decided: Mapping[str, Choice] = field(default_factory=dict)
 
-    def of(self, name: str | None, contraction: Work) -> Choice:
+    def of(self, name: str | None, contraction: Contraction) -> Choice:
         """Return how a function's contraction is computed; `GENERAL`: by the general rule.
 
         Parameters
@@ -41,6 +41,6 @@ class Choices:
             return choice
         return default_choice(contraction, self.machine, self.winograd)
 
-    def permits(self, choice: Choice, contraction: Work) -> bool:
+    def permits(self, choice: Choice, contraction: Contraction) -> bool:
         """Whether a choice computes a contraction, and may be taken."""
         return legal(choice, contraction, self.machine) and (self.winograd or algorithm_of(choice).exact)

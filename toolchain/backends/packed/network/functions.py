@@ -10,9 +10,9 @@ from tvm import relax
 
 from toolchain.backends.packed.general.general import general
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read, UnreadableError, read
 from toolchain.backends.packed.recognise.split import parts
-from toolchain.backends.packed.recognise.work import Work
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Function:
     """A function, and what it was split into, each part with its contraction."""
 
     whole: Read
-    parts: Sequence[tuple[Read, Work | None]]
+    parts: Sequence[tuple[Read, Contraction | None]]
 
 
 class Functions:
@@ -50,7 +50,7 @@ class Functions:
         except UnreadableError:
             return None
         for found in (parts(whole), [(whole, None)]):
-            if all(work is not None or self.general(part) for part, work in found):
+            if all(contraction is not None or self.general(part) for part, contraction in found):
                 return Function(whole, found)
         return None
 

@@ -20,9 +20,9 @@ from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.concatenation import operands
 from toolchain.backends.packed.network.functions import Functions, called, variables
+from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read, shape_of
 from toolchain.backends.packed.recognise.split import until
-from toolchain.backends.packed.recognise.work import Work
 from toolchain.models.recurrent.spec import Recurrence
 
 FLOATS = ("float32", "float16")
@@ -60,10 +60,10 @@ class Generated(Call):
 
     read: Read
     choice: Choice = GENERAL
-    contraction: Work | None = None
+    contraction: Contraction | None = None
 
     @property
-    def work(self) -> Work | None:
+    def subject(self) -> Contraction | None:
         """The contraction that the choice is for; None: the function is computed by the general rule."""
         return None if self.choice == GENERAL else self.contraction
 
@@ -204,7 +204,7 @@ def _concatenate(result: Plan, output: relax.Expr) -> None:
         uses.update(variables(value))
     made = {step.var for step in result.steps if isinstance(step, Generated)}
     for step in result.steps:
-        if not isinstance(step, Generated) or step.work is not None or step.var not in result.packed:
+        if not isinstance(step, Generated) or step.subject is not None or step.var not in result.packed:
             continue
         values = [(step.arguments[place], block) for place, block in operands(step.read, result.lanes) or []]
         if not values or not all(packable(value) for value, _block in values):
@@ -236,8 +236,10 @@ def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> li
         return [_computed(step, function.parts[0][1], name, choices)]
     steps: list[Step] = []
     values = list(zip(function.whole.params, value.args[1].fields, strict=False))
-    first = next(number for number, (_part, work) in enumerate(function.parts) if work is not None)
-    for number, (part, work) in enumerate(function.parts):
+    first = next(
+        number for number, (_part, contraction) in enumerate(function.parts) if contraction is not None
+    )
+    for number, (part, contraction) in enumerate(function.parts):
         arguments = [expr for param in part.params[:-1] for own, expr in values if own.same_as(param)]
         ty = relax.TensorType(shape_of(part.output), str(part.output.dtype))
         target = var if number == len(function.parts) - 1 else relax.Var(f"{name}_value{number}", ty)
@@ -246,23 +248,25 @@ def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> li
         # A record is for one contraction, the first, which keeps the function's name.
         own = name if number == first else None
         step = Generated(target, call, own or f"{name}_part{number}", part)
-        steps.append(_computed(step, work, own, choices))
+        steps.append(_computed(step, contraction, own, choices))
     return steps
 
 
-def _computed(step: Generated, work: Work | None, name: str | None, choices: Choices) -> Generated:
+def _computed(
+    step: Generated, contraction: Contraction | None, name: str | None, choices: Choices
+) -> Generated:
     """Return a step with how its contraction is computed."""
-    weight = None if work is None else work.weight
-    if work is not None and weight is not None and not isinstance(step.argument(weight), GenericConst):
-        work = work.with_variable_weight()
-    if work is None or (work.in_blocks and not _packs(step, work)):
+    weight = None if contraction is None else contraction.weight
+    if contraction is not None and weight is not None and not isinstance(step.argument(weight), GenericConst):
+        contraction = contraction.with_variable_weight()
+    if contraction is None or (contraction.in_blocks and not _packs(step, contraction)):
         return step
-    return replace(step, choice=choices.of(name, work), contraction=work)
+    return replace(step, choice=choices.of(name, contraction), contraction=contraction)
 
 
-def _packs(step: Generated, work: Work) -> bool:
+def _packs(step: Generated, contraction: Contraction) -> bool:
     """Whether a contraction's input and output may be packed."""
-    return packable(step.var) and images(step.argument(work.x))
+    return packable(step.var) and images(step.argument(contraction.x))
 
 
 def _place(step: Generated, result: Plan) -> None:
@@ -270,8 +274,8 @@ def _place(step: Generated, result: Plan) -> None:
     algorithm = step.algorithm
     if algorithm.values == "packed":
         result.packed.add(step.var)
-        source = step.argument(algorithm.source(step.work))
-        need = algorithm.halo(step.work, step.choice)
+        source = step.argument(algorithm.source(step.subject))
+        need = algorithm.halo(step.subject, step.choice)
         have = result.halos.get(source, (0,) * len(need))
         result.halos[source] = tuple(map(max, have, need))
         if algorithm.full_blocks:

@@ -13,20 +13,20 @@ from toolchain.backends.packed.general.convert import copy_function
 from toolchain.backends.packed.general.recurrent import recurrent
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read
-from toolchain.backends.packed.recognise.work import Work
 from toolchain.models.recurrent.spec import Recurrence
 
 
 @dataclass(frozen=True)
 class Computed:
-    """A function of the network in the layouts of its values; without `work` by the general rule."""
+    """A function of the network in the layouts of its values; without `subject` by the general rule."""
 
     read: Read
     layouts: tuple[Layout | None, ...]
     machine: Machine
     choice: Choice = GENERAL
-    work: Work | None = None
+    subject: Contraction | None = None
 
     @property
     def arity(self) -> int:
@@ -36,7 +36,7 @@ class Computed:
     def function(self) -> tirx.PrimFunc:
         """Return what the choice's algorithm makes."""
         algorithm = algorithm_of(self.choice)
-        return algorithm.function(self.read, self.work, self.choice, self.layouts, self.machine)
+        return algorithm.function(self.read, self.subject, self.choice, self.layouts, self.machine)
 
 
 @dataclass(frozen=True)

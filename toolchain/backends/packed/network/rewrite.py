@@ -158,12 +158,12 @@ class _Rewriter:
         layouts = (*(layout for layout, _value in operands), out)
 
         def make() -> tirx.PrimFunc:
-            func = self.render(Computed(step.read, layouts, self.machine, step.choice, step.work))
+            func = self.render(Computed(step.read, layouts, self.machine, step.choice, step.subject))
             self.made[step.function] = Made(func, _parameters(step, operands, out))
             return func
 
         # One function may be called with a weight that is known, and with one that is not.
-        known = getattr(step.work, "weight", None) is not None
+        known = getattr(step.subject, "weight", None) is not None
         function = self._once((step.function, layouts, step.choice, known), step.function, make)
         shape = extents(step.var) if out is None else out.shape(extents(step.var))
         arguments = [value for _layout, value in operands]
@@ -204,7 +204,7 @@ class _Rewriter:
             return self._constant(step, param, argument.value.numpy())
         algorithm = step.algorithm
         packs = argument in self.packed if algorithm.values == "either" else algorithm.values == "packed"
-        source = algorithm.source(step.work)
+        source = algorithm.source(step.subject)
         if packs and (packable(argument) or (source is not None and param.same_as(source))):
             return self.plan.layout(argument), self._packed(argument)
         return None, self._plain_expr(argument)
@@ -212,12 +212,12 @@ class _Rewriter:
     def _constant(
         self, step: Generated, param: tirx.Buffer, value: Array
     ) -> tuple[Layout | None, relax.Expr]:
-        work, algorithm = step.work, step.algorithm
-        if work is not None and work.weight is not None and param.same_as(work.weight):
-            source = algorithm.source(work)
+        subject, algorithm = step.subject, step.algorithm
+        if subject is not None and subject.weight is not None and param.same_as(subject.weight):
+            source = algorithm.source(subject)
             lanes = 1 if source is None else self.plan.layout(step.argument(source)).lanes
-            return None, _constant(algorithm.weight(value, work, step.choice, self.machine, lanes))
-        layout = algorithm.constant(param, work, self.machine)
+            return None, _constant(algorithm.weight(value, subject, step.choice, self.machine, lanes))
+        layout = algorithm.constant(param, subject, self.machine)
         return layout, _constant(value if layout is None else layout.pack(value))
 
     def _packed(self, value: relax.Var) -> relax.Expr:

@@ -46,6 +46,11 @@ class Windowed:
     y: tirx.Buffer
     in_blocks: ClassVar[bool] = True  # it is computed on images in blocks of channels
 
+    @property
+    def operands(self) -> tuple[tirx.Buffer, ...]:
+        """What is read."""
+        return (self.x, self.weight)
+
     def with_variable_weight(self) -> None:
         """Return None: its algorithms need a constant weight."""
 

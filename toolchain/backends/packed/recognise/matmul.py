@@ -76,6 +76,11 @@ class Matmul:
         """The left operand."""
         return self.a.buffer
 
+    @property
+    def operands(self) -> tuple[tirx.Buffer, ...]:
+        """What is read."""
+        return (self.a.buffer, self.b.buffer)
+
     def with_variable_weight(self) -> Matmul | None:
         """Return the product whose right operand is no constant; None: it could not be brought into order."""
         return None if self.window is not None else replace(self, weight=None)

@@ -7,26 +7,26 @@ from collections.abc import Sequence
 from tvm import tirx
 from tvm.sym import Analyzer
 
+from toolchain.backends.packed.recognise.contraction import Contraction, recognise
 from toolchain.backends.packed.recognise.expressions import bind, calls, inlined
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, loads, shape_of
-from toolchain.backends.packed.recognise.work import Work, operands, recognise
 
 
-def parts(read: Read) -> list[tuple[Read, Work | None]]:
+def parts(read: Read) -> list[tuple[Read, Contraction | None]]:
     """Return the functions that a function is made of, in their order, with the contraction of each.
 
     Every part's output but the last is a parameter of later ones.
     """
-    work = recognise(read)
-    if work is None:
+    contraction = recognise(read)
+    if contraction is None:
         return [(read, None)]
-    before = [buffer for buffer in operands(work) if _computed(read, buffer)]
-    end = _end(read, work.y)
+    before = [buffer for buffer in contraction.operands if _computed(read, buffer)]
+    end = _end(read, contraction.y)
     if not before and end.same_as(read.output):
-        return [(read, work)]
-    found: list[tuple[Read, Work | None]] = []
+        return [(read, contraction)]
+    found: list[tuple[Read, Contraction | None]] = []
     for part in split(read, [*before, end]):
-        found += [(part, work)] if part.output.same_as(end) else parts(part)
+        found += [(part, contraction)] if part.output.same_as(end) else parts(part)
     return found
 
 

@@ -11,9 +11,9 @@ from toolchain.backends.packed.algorithms.dense.loops import dense
 from toolchain.backends.packed.algorithms.dense.weight import pack_weight
 from toolchain.backends.packed.layout import Array, Layouts
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.matmul import Matmul
 from toolchain.backends.packed.recognise.read import Read
-from toolchain.backends.packed.recognise.work import Work
 
 
 class Dense(Algorithm[Matmul, DenseChoice]):
@@ -21,7 +21,7 @@ class Dense(Algorithm[Matmul, DenseChoice]):
 
     choice = DenseChoice
 
-    def applies(self, contraction: Work, machine: Machine) -> bool:
+    def applies(self, contraction: Contraction, machine: Machine) -> bool:
         """Whether it is a product of matrices."""
         del machine
         return isinstance(contraction, Matmul)

@@ -31,7 +31,9 @@ _FEW = 4  # rows up to which weights cannot be loaded as fast as they are used
 _AHEAD = 2048  # numbers: of 1024 to 8192, which brought a tenth of the bandwidth from memory, the middle
 
 
-def dense(read: Read, work: Matmul, choice: DenseChoice, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
+def dense(
+    read: Read, product: Matmul, choice: DenseChoice, layouts: Layouts, machine: Machine
+) -> tirx.PrimFunc:
     """Return the function of a product of matrices, epilogue included.
 
     Parameters
@@ -40,24 +42,28 @@ def dense(read: Read, work: Matmul, choice: DenseChoice, layouts: Layouts, machi
         None of them packed.
     """
     if any(layouts):
-        raise ValueError(f"{work.y.name}: a product works on plain values")
-    return build(machine, lambda nest: _Dense(nest, read, work, choice).emit())
+        raise ValueError(f"{product.y.name}: a product works on plain values")
+    return build(machine, lambda nest: _Dense(nest, read, product, choice).emit())
 
 
 class _Dense:
-    def __init__(self, nest: Nest, read: Read, work: Matmul, choice: DenseChoice) -> None:
-        self.read, self.work, self.choice = read, work, choice
+    def __init__(self, nest: Nest, read: Read, product: Matmul, choice: DenseChoice) -> None:
+        self.read, self.product, self.choice = read, product, choice
         self.nest, self.machine, self.analyzer = nest, nest.machine, nest.analyzer
         machine = nest.machine
         self.lanes, self.wide = machine.lanes, machine.lanes * choice.vectors
-        self.rows, self.columns, self.inner = work.rows.extent, work.columns.extent, work.inner.extent
+        self.rows, self.columns, self.inner = (
+            product.rows.extent,
+            product.columns.extent,
+            product.inner.extent,
+        )
         self.groups = -(-self.columns // self.wide)
-        self.dtype = str(work.a.buffer.dtype)  # of the products; `y` may be wider
+        self.dtype = str(product.a.buffer.dtype)  # of the products; `y` may be wider
         self.zero = tirx.const(0, self.dtype)
         self.arguments = []
         for param in read.params:
-            packed = work.weight is not None and param.same_as(work.weight)
-            shape = weight_shape(work, choice, machine.lanes) if packed else shape_of(param)
+            packed = product.weight is not None and param.same_as(product.weight)
+            shape = weight_shape(product, choice, machine.lanes) if packed else shape_of(param)
             self.arguments.append(ir.arg(param.name, ir.buffer(shape, str(param.dtype))))
 
     def emit(self) -> None:
@@ -67,7 +73,7 @@ class _Dense:
         steps = min(self.choice.tiles, -(-self.rows // size))
         bands = -(-self.rows // (size * steps))
         inner = [bands, self.groups] if self.choice.order == "rows" else [self.groups, bands]
-        space = [*self.work.batch.extents, *inner]
+        space = [*self.product.batch.extents, *inner]
         with self.nest.pieces(space) as (*batch, one, other):
             band, group = (one, other) if self.choice.order == "rows" else (other, one)
             right = self._right(batch, group)
@@ -83,33 +89,33 @@ class _Dense:
 
     def _right(self, batch: list[Expr], group: Expr) -> Right:
         """Return what reads b, packed into a panel first where that pays."""
-        work = self.work
-        if work.weight is not None:
-            weight = self.arguments[self.read.parameter(work.weight)]
+        product = self.product
+        if product.weight is not None:
+            weight = self.arguments[self.read.parameter(product.weight)]
             number: Expr = tirx.IntImm("int32", 0)
-            for place, extent, read in zip(batch, work.batch.extents, work.batch_of_b, strict=True):
+            for place, extent, read in zip(batch, product.batch.extents, product.batch_of_b, strict=True):
                 if read:
                     number = number * extent + place
             return lambda k, column: weight[(number, group, k, column)]
         once = self.rows <= self.choice.rows and self.columns % self.wide == 0
-        if once and work.b.runs_along(work.columns):
-            return lambda k, column: self._load(work.b, batch, None, k, group * self.wide + column)
+        if once and product.b.runs_along(product.columns):
+            return lambda k, column: self._load(product.b, batch, None, k, group * self.wide + column)
         panel = self.nest.local((self.inner, self.wide), self.dtype)
         self._fill(panel, batch, group)
         return lambda k, column: panel[k, column]
 
     def _fill(self, panel: tirx.Buffer, batch: list[Expr], group: Expr) -> None:
         """Copy the group's columns of b, and zeros for columns that there are none."""
-        work, analyzer = self.work, self.analyzer
+        product, analyzer = self.product, self.analyzer
 
         def copy(k: Expr, column: Expr) -> None:
             at = analyzer.simplify(group * self.wide + column)
-            value = self._load(work.b, batch, None, k, at)
+            value = self._load(product.b, batch, None, k, at)
             if not analyzer.can_prove(at < self.columns):
                 value = tirx.if_then_else(at < self.columns, value, self.zero)
             ir.buffer_store(panel, value, [k, column])
 
-        if not work.b.runs_along(work.columns):
+        if not product.b.runs_along(product.columns):
             with self.nest.serial(self.wide) as column, self.nest.serial(self.inner) as k:
                 copy(k, column)
             return
@@ -120,7 +126,7 @@ class _Dense:
                 def whole(start: int = start) -> None:
                     with self.nest.vector(self.lanes) as lane:
                         column = bind(analyzer, lane, self.lanes) + start
-                        value = self._load(work.b, batch, None, k, group * self.wide + column)
+                        value = self._load(product.b, batch, None, k, group * self.wide + column)
                         ir.buffer_store(panel, value, [k, column])
 
                 def part(start: int = start) -> None:
@@ -161,9 +167,9 @@ class _Dense:
     def _index(
         self, operand: Operand, batch: list[Expr], row: Expr | None, k: Expr | None, column: Expr | None
     ) -> list[Expr]:
-        work = self.work
-        bound = list(zip(work.batch.vars, batch, strict=True))
-        for axes, place in ((work.rows, row), (work.inner, k), (work.columns, column)):
+        product = self.product
+        bound = list(zip(product.batch.vars, batch, strict=True))
+        for axes, place in ((product.rows, row), (product.inner, k), (product.columns, column)):
             if place is not None:
                 bound += zip(axes.vars, places(place, axes.extents, self.analyzer), strict=True)
         return [self.analyzer.simplify(substitute(each, bound, tirx.BufferLoad)) for each in operand.index]
@@ -179,7 +185,7 @@ class _Dense:
 
             inputs.multiply(
                 lambda row, k: self._load(
-                    self.work.a, batch, first + row, analyzer.simplify(start + k), None
+                    self.product.a, batch, first + row, analyzer.simplify(start + k), None
                 ),
                 lambda k, number, lane: right(at(k), number * self.lanes + lane),
             )
@@ -200,9 +206,9 @@ class _Dense:
 
     def _fetch(self, group: Expr, k: Expr, size: int) -> None:
         """Ask for the weights that are needed soon where each is used only a few times."""
-        if self.work.weight is None or size > _FEW:
+        if self.product.weight is None or size > _FEW:
             return
-        weight = self.arguments[self.read.parameter(self.work.weight)]
+        weight = self.arguments[self.read.parameter(self.product.weight)]
         for start in range(0, self.wide, LINE):
             prefetch(weight, [0, group, k + _AHEAD // self.wide, start], near=True)
 
@@ -233,7 +239,7 @@ class _Dense:
 
     def _write(self, total: Expr, batch: list[Expr], row: Expr, column: Expr) -> None:
         """Write the output for one sum."""
-        total = total.astype(str(self.work.y.dtype))
-        index = self._index(self.work.out, batch, row, None, column)
-        value = epilogue(self.read, self.work.y, total, index, self._stored, self.analyzer)
+        total = total.astype(str(self.product.y.dtype))
+        index = self._index(self.product.out, batch, row, None, column)
+        value = epilogue(self.read, self.product.y, total, index, self._stored, self.analyzer)
         ir.buffer_store(self.arguments[-1], value, index)

@@ -15,36 +15,36 @@ _CHAINS = 8
 _LOADS = 0.1  # what a load adds to a multiply-add's time: measured, 1 x 14 takes a tenth longer than 2 x 14
 
 
-def default(work: Matmul, machine: Machine) -> DenseChoice:
+def default(product: Matmul, machine: Machine) -> DenseChoice:
     """Return how a product is computed."""
-    vectors = -(-work.columns.extent // machine.lanes)
+    vectors = -(-product.columns.extent // machine.lanes)
 
     def cost(blocks: int) -> float:
         """Vectors computed, those of the padding too, by what one of them takes."""
-        rows = min(work.rows.extent, _limit(machine, blocks))
+        rows = min(product.rows.extent, _limit(machine, blocks))
         sums = blocks * rows
         waiting = max(1, _CHAINS / sums)
         return -(-vectors // blocks) * blocks * waiting * (1 + _LOADS * (blocks + rows) / sums)
 
     blocks = min(range(1, min(4, vectors) + 1), key=cost)
-    return _choice(work, machine, blocks, _limit(machine, blocks), "channels")
+    return _choice(product, machine, blocks, _limit(machine, blocks), "channels")
 
 
-def candidates(work: Matmul, machine: Machine) -> list[DenseChoice]:
+def candidates(product: Matmul, machine: Machine) -> list[DenseChoice]:
     """Return the ways to compute a product, the default first."""
-    found = [default(work, machine)]
+    found = [default(product, machine)]
     orders: tuple[Order, ...] = ("channels", "rows")
     for blocks in (4, 3, 2, 1):
         for limit in (_limit(machine, blocks), _limit(machine, blocks) - 2):
-            found += [_choice(work, machine, blocks, limit, order) for order in orders if limit > 0]
-    return [choice for choice in dict.fromkeys(found) if legal(choice, work, machine)]
+            found += [_choice(product, machine, blocks, limit, order) for order in orders if limit > 0]
+    return [choice for choice in dict.fromkeys(found) if legal(choice, product, machine)]
 
 
-def legal(choice: DenseChoice, work: Matmul, machine: Machine) -> bool:
+def legal(choice: DenseChoice, product: Matmul, machine: Machine) -> bool:
     """Whether a choice computes a product."""
     return (
-        1 <= choice.vectors <= -(-work.columns.extent // machine.lanes)
-        and 1 <= choice.rows <= min(work.rows.extent, _limit(machine, choice.vectors))
+        1 <= choice.vectors <= -(-product.columns.extent // machine.lanes)
+        and 1 <= choice.rows <= min(product.rows.extent, _limit(machine, choice.vectors))
         and choice.vectors * (choice.rows + 1) < machine.registers
         and choice.tiles >= 1
     )
@@ -57,12 +57,12 @@ def _limit(machine: Machine, blocks: int) -> int:
     return min(14, (machine.registers - blocks - 1) // blocks)
 
 
-def _choice(work: Matmul, machine: Machine, blocks: int, limit: int, order: Order) -> DenseChoice:
-    rows = work.rows.extent
+def _choice(product: Matmul, machine: Machine, blocks: int, limit: int, order: Order) -> DenseChoice:
+    rows = product.rows.extent
     columns = -(-rows // -(-rows // limit))
     tiles = -(-rows // columns)
-    pieces = work.batch.extent * -(-work.columns.extent // (machine.lanes * blocks))
+    pieces = product.batch.extent * -(-product.columns.extent // (machine.lanes * blocks))
     steps = tiles if pieces >= _PIECES else max(1, tiles * pieces // _PIECES)
-    if work.weight is None:
+    if product.weight is None:
         steps = max(steps, min(tiles, _REPACKED))
     return DenseChoice(blocks, columns, steps, order=order)

@@ -11,16 +11,18 @@ from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.recognise.matmul import Matmul
 
 
-def weight_shape(work: Matmul, choice: DenseChoice, lanes: int) -> tuple[int, ...]:
+def weight_shape(product: Matmul, choice: DenseChoice, lanes: int) -> tuple[int, ...]:
     """Return (batch, n / (N V), k, N V): N vectors of V columns lie side by side."""
     wide = choice.vectors * lanes
-    batch = prod(extent for extent, read in zip(work.batch.extents, work.batch_of_b, strict=True) if read)
-    return (batch, -(-work.columns.extent // wide), work.inner.extent, wide)
+    batch = prod(
+        extent for extent, read in zip(product.batch.extents, product.batch_of_b, strict=True) if read
+    )
+    return (batch, -(-product.columns.extent // wide), product.inner.extent, wide)
 
 
-def pack_weight(weight: Array, work: Matmul, choice: DenseChoice, lanes: int) -> Array:
+def pack_weight(weight: Array, product: Matmul, choice: DenseChoice, lanes: int) -> Array:
     """Return a constant right operand as the function reads it."""
-    batch, groups, inner, wide = weight_shape(work, choice, lanes)
-    matrix = work.matrix(weight)
+    batch, groups, inner, wide = weight_shape(product, choice, lanes)
+    matrix = product.matrix(weight)
     padded = np.pad(matrix, [(0, 0), (0, 0), (0, groups * wide - matrix.shape[2])])
     return np.ascontiguousarray(padded.reshape(batch, inner, groups, wide).transpose(0, 2, 1, 3))

@@ -11,9 +11,9 @@ from toolchain.backends.packed.algorithms.depthwise.loops import depthwise
 from toolchain.backends.packed.algorithms.depthwise.weight import pack_weight
 from toolchain.backends.packed.layout import Array, Layouts
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read
-from toolchain.backends.packed.recognise.work import Work
 
 
 class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
@@ -22,7 +22,7 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
     choice = DepthwiseChoice
     full_blocks = True
 
-    def applies(self, contraction: Work, machine: Machine) -> bool:
+    def applies(self, contraction: Contraction, machine: Machine) -> bool:
         """Whether every channel is a group of its own."""
         del machine
         return isinstance(contraction, Convolution) and contraction.depthwise

@@ -14,9 +14,9 @@ from toolchain.backends.packed.algorithms.direct.taps import halo
 from toolchain.backends.packed.algorithms.direct.weight import pack_weight
 from toolchain.backends.packed.layout import Array, Layouts
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read
-from toolchain.backends.packed.recognise.work import Work
 
 
 class Direct(PackedAlgorithm[Convolution, DirectChoice]):
@@ -24,7 +24,7 @@ class Direct(PackedAlgorithm[Convolution, DirectChoice]):
 
     choice = DirectChoice
 
-    def applies(self, contraction: Work, machine: Machine) -> bool:
+    def applies(self, contraction: Contraction, machine: Machine) -> bool:
         """Whether it is a convolution whose groups have several channels."""
         del machine
         return isinstance(contraction, Convolution) and not contraction.depthwise

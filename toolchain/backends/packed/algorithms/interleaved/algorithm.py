@@ -11,9 +11,9 @@ from toolchain.backends.packed.algorithms.interleaved.loops import interleaved
 from toolchain.backends.packed.algorithms.interleaved.weight import pack_weight
 from toolchain.backends.packed.layout import Array, Layouts
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read
 from toolchain.backends.packed.recognise.transposed import Transposed
-from toolchain.backends.packed.recognise.work import Work
 
 
 class Interleaved(PackedAlgorithm[Transposed, InterleavedChoice]):
@@ -21,7 +21,7 @@ class Interleaved(PackedAlgorithm[Transposed, InterleavedChoice]):
 
     choice = InterleavedChoice
 
-    def applies(self, contraction: Work, machine: Machine) -> bool:
+    def applies(self, contraction: Contraction, machine: Machine) -> bool:
         """Whether it is a transposed convolution."""
         del machine
         return isinstance(contraction, Transposed)

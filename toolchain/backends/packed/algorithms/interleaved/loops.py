@@ -27,15 +27,15 @@ from toolchain.backends.packed.recognise.transposed import Phase, Transposed
 
 
 def interleaved(
-    read: Read, work: Transposed, choice: InterleavedChoice, layouts: Layouts, machine: Machine
+    read: Read, conv: Transposed, choice: InterleavedChoice, layouts: Layouts, machine: Machine
 ) -> tirx.PrimFunc:
     """Return the packed function of a transposed convolution, epilogue included."""
 
     def body(nest: Nest) -> None:
-        source = layouts[read.parameter(work.x)]
+        source = layouts[read.parameter(conv.x)]
         input_lanes = machine.lanes if source is None else source.lanes
-        shape = weight_shape(work, choice, machine.lanes, input_lanes)
-        _Interleaved(Emitter(nest, read, work, layouts, shape), work, choice, input_lanes).emit()
+        shape = weight_shape(conv, choice, machine.lanes, input_lanes)
+        _Interleaved(Emitter(nest, read, conv, layouts, shape), conv, choice, input_lanes).emit()
 
     return build(machine, body)
 
@@ -60,33 +60,33 @@ class _Interleaved:
     def __init__(
         self,
         emitter: Emitter,
-        work: Transposed,
+        conv: Transposed,
         choice: InterleavedChoice,
         input_lanes: int,
     ) -> None:
-        self.emitter, self.work, self.choice = emitter, work, choice
+        self.emitter, self.conv, self.choice = emitter, conv, choice
         self.nest, self.machine = emitter.nest, emitter.nest.machine
         self.input_lanes, self.lanes, self.analyzer = input_lanes, emitter.lanes, emitter.analyzer
         self.groups = int(emitter.weight.shape[0])
-        self.inputs, self.shared = inputs_of(work, choice.blocks * self.lanes, input_lanes)
+        self.inputs, self.shared = inputs_of(conv, choice.blocks * self.lanes, input_lanes)
 
     def emit(self) -> None:
         """Emit all rows: one of every phase is a parallel piece."""
-        work = self.work
-        lines = [-(-out // stride) for out, stride in zip(work.out[:-1], work.stride, strict=False)]
+        conv = self.conv
+        lines = [-(-out // stride) for out, stride in zip(conv.out[:-1], conv.stride, strict=False)]
         rows = self.choice.order == "rows"
-        space = [work.batch, *lines, self.groups] if rows else [work.batch, self.groups, *lines]
+        space = [conv.batch, *lines, self.groups] if rows else [conv.batch, self.groups, *lines]
         with self.nest.pieces(space) as (n, *where):
             group = where.pop() if rows else where.pop(0)
             tap = 0
-            for phase in phases_of(work):
+            for phase in phases_of(conv):
                 self._phase(n, group, where, phase, tap)
                 tap += prod(each.taps for each in phase)
 
     def _phase(self, n: Expr, group: Expr, line: list[Expr], phase: Sequence[Phase], tap: int) -> None:
         """Emit one row of a phase, whose taps lie from `tap`."""
-        work, analyzer = self.work, self.analyzer
-        counts = [work.places(axis, each) for axis, each in enumerate(phase)]
+        conv, analyzer = self.conv, self.analyzer
+        counts = [conv.places(axis, each) for axis, each in enumerate(phase)]
         if not all(counts):
             return
         inside = [
@@ -106,7 +106,7 @@ class _Interleaved:
                     self.emitter.zero_halo(n, group * self.choice.blocks + block, row)
 
     def _output(self, axis: int, place: Expr, phase: Sequence[Phase]) -> Expr:
-        return self.analyzer.simplify(place * self.work.stride[axis] + phase[axis].remainder)
+        return self.analyzer.simplify(place * self.conv.stride[axis] + phase[axis].remainder)
 
     def _tile(self, at: _Place) -> None:
         lanes, blocks = self.lanes, self.choice.blocks
@@ -126,7 +126,7 @@ class _Interleaved:
         store_all(self.emitter, tile.totals, at.columns, index, loop=loop)
 
     def _sum(self, at: _Place, tile: Tile) -> None:
-        emitter, pads, lanes = self.emitter, self.work.pads, self.lanes
+        emitter, pads, lanes = self.emitter, self.conv.pads, self.lanes
 
         def source(block: Expr, taps: list[Expr], column: Expr, channel: Expr) -> Expr:
             spatial = [

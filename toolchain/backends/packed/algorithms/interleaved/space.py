@@ -8,24 +8,24 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.transposed import Transposed
 
 
-def default(work: Transposed, machine: Machine) -> InterleavedChoice:
+def default(conv: Transposed, machine: Machine) -> InterleavedChoice:
     """Return how a transposed convolution is computed."""
-    return _choice(work, machine, 2 if -(-work.co // machine.lanes) % 2 == 0 else 1, "channels")
+    return _choice(conv, machine, 2 if -(-conv.co // machine.lanes) % 2 == 0 else 1, "channels")
 
 
-def candidates(work: Transposed, machine: Machine) -> list[InterleavedChoice]:
+def candidates(conv: Transposed, machine: Machine) -> list[InterleavedChoice]:
     """Return the ways to compute a transposed convolution, the default first."""
     orders: tuple[Order, ...] = ("rows", "channels")
-    ways = [_choice(work, machine, blocks, order) for blocks in (2, 1) for order in orders]
-    found = dict.fromkeys([default(work, machine), *ways])
-    return [choice for choice in found if legal(choice, work, machine)]
+    ways = [_choice(conv, machine, blocks, order) for blocks in (2, 1) for order in orders]
+    found = dict.fromkeys([default(conv, machine), *ways])
+    return [choice for choice in found if legal(choice, conv, machine)]
 
 
-def legal(choice: InterleavedChoice, work: Transposed, machine: Machine) -> bool:
+def legal(choice: InterleavedChoice, conv: Transposed, machine: Machine) -> bool:
     """Whether a choice computes a transposed convolution."""
     return (
         choice.blocks >= 1
-        and -(-work.co // machine.lanes) % choice.blocks == 0
+        and -(-conv.co // machine.lanes) % choice.blocks == 0
         and 1 <= choice.columns <= _limit(machine, choice.blocks)
         and choice.blocks * (choice.columns + 1) < machine.registers
     )
@@ -36,7 +36,7 @@ def _limit(machine: Machine, blocks: int) -> int:
     return min(machine.tiles.transposed, (machine.registers - blocks - 1) // blocks)
 
 
-def _choice(work: Transposed, machine: Machine, blocks: int, order: Order) -> InterleavedChoice:
+def _choice(conv: Transposed, machine: Machine, blocks: int, order: Order) -> InterleavedChoice:
     """Return tiles of about the same width, none wider than the limit."""
-    width = -(-work.out[-1] // work.stride[-1])  # of the outputs of one phase
+    width = -(-conv.out[-1] // conv.stride[-1])  # of the outputs of one phase
     return InterleavedChoice(blocks, -(-width // -(-width // _limit(machine, blocks))), order=order)

@@ -13,54 +13,54 @@ from toolchain.backends.packed.recognise.transposed import Phase, Transposed
 
 
 def weight_shape(
-    work: Transposed, choice: InterleavedChoice, lanes: int, input_lanes: int
+    conv: Transposed, choice: InterleavedChoice, lanes: int, input_lanes: int
 ) -> tuple[int, ...]:
     """Return (co / (N V), blocks of VI input channels that meet them, taps by phase, VI, N V)."""
     wide = choice.blocks * lanes
-    inputs, _shared = inputs_of(work, wide, input_lanes)
-    return (-(-work.co // wide), inputs, prod(work.kernel), input_lanes, wide)
+    inputs, _shared = inputs_of(conv, wide, input_lanes)
+    return (-(-conv.co // wide), inputs, prod(conv.kernel), input_lanes, wide)
 
 
 def pack_weight(
-    weight: Array, work: Transposed, choice: InterleavedChoice, lanes: int, input_lanes: int
+    weight: Array, conv: Transposed, choice: InterleavedChoice, lanes: int, input_lanes: int
 ) -> Array:
     """Return a weight (ci, co / groups, *kernel) as the function reads it."""
-    groups, inputs, _taps, _lanes, wide = weight_shape(work, choice, lanes, input_lanes)
-    theirs, ours = work.ci // work.groups, work.co // work.groups
-    channels = -(-work.ci // input_lanes) * input_lanes
-    full = np.zeros((channels, groups * wide, *work.kernel), weight.dtype)
-    for group in range(work.groups):
+    groups, inputs, _taps, _lanes, wide = weight_shape(conv, choice, lanes, input_lanes)
+    theirs, ours = conv.ci // conv.groups, conv.co // conv.groups
+    channels = -(-conv.ci // input_lanes) * input_lanes
+    full = np.zeros((channels, groups * wide, *conv.kernel), weight.dtype)
+    for group in range(conv.groups):
         full[group * theirs : (group + 1) * theirs, group * ours : (group + 1) * ours] = weight[
             group * theirs : (group + 1) * theirs
         ]
     order = [
         tuple(each.first + tap * each.step for each, tap in zip(phase, taps, strict=True))
-        for phase in phases_of(work)
+        for phase in phases_of(conv)
         for taps in np.ndindex(*(each.taps for each in phase))
     ]
     sorted_taps = np.stack([full[(slice(None), slice(None), *tap)] for tap in order])
     blocked = sorted_taps.reshape(len(order), -1, input_lanes, groups, wide).transpose(3, 1, 0, 2, 4)
-    _count, shared = inputs_of(work, wide, input_lanes)
+    _count, shared = inputs_of(conv, wide, input_lanes)
     starts = [group // shared * inputs if shared else 0 for group in range(groups)]
     chosen = [blocked[group, start : start + inputs] for group, start in enumerate(starts)]
     return np.ascontiguousarray(np.stack(chosen))
 
 
-def phases_of(work: Transposed) -> list[tuple[Phase, ...]]:
+def phases_of(conv: Transposed) -> list[tuple[Phase, ...]]:
     """Return the phases of all axes, one tuple for each way to combine them."""
-    return list(pairs(*(work.phases(axis) for axis in range(len(work.out)))))
+    return list(pairs(*(conv.phases(axis) for axis in range(len(conv.out)))))
 
 
-def inputs_of(work: Transposed, wide: int, input_lanes: int) -> tuple[int, int]:
+def inputs_of(conv: Transposed, wide: int, input_lanes: int) -> tuple[int, int]:
     """Return how many blocks of input channels a group of outputs needs, and how many groups share them.
 
     Those of group g start at g // shared * count; with none shared (0) every group needs all.
     """
-    theirs, ours = work.ci // work.groups, work.co // work.groups
-    every = -(-work.ci // input_lanes)
+    theirs, ours = conv.ci // conv.groups, conv.co // conv.groups
+    every = -(-conv.ci // input_lanes)
     if wide % ours == 0 and wide // ours * theirs % input_lanes == 0:
         count = wide // ours * theirs // input_lanes
-        if -(-work.co // wide) * count <= every:
+        if -(-conv.co // wide) * count <= every:
             return count, 1
     if ours % wide == 0 and theirs % input_lanes == 0:
         return theirs // input_lanes, ours // wide

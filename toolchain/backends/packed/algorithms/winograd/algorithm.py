@@ -13,9 +13,9 @@ from toolchain.backends.packed.algorithms.winograd.loops import winograd
 from toolchain.backends.packed.algorithms.winograd.weight import halo, pack_weight, tiles_of
 from toolchain.backends.packed.layout import Array, Layouts
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read
-from toolchain.backends.packed.recognise.work import Work
 
 
 class Winograd(PackedAlgorithm[Convolution, WinogradChoice]):
@@ -24,7 +24,7 @@ class Winograd(PackedAlgorithm[Convolution, WinogradChoice]):
     choice = WinogradChoice
     exact = False
 
-    def applies(self, contraction: Work, machine: Machine) -> bool:
+    def applies(self, contraction: Contraction, machine: Machine) -> bool:
         """Whether the convolution can be cut into tiles of it, in float32."""
         return (
             machine.dtype == "float32"

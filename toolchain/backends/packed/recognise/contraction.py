@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tvm import tirx
-
 from toolchain.backends.packed.recognise.convolution import Convolution, convolution
 from toolchain.backends.packed.recognise.matmul import Matmul, covers, matmul, window
 from toolchain.backends.packed.recognise.read import Read
 from toolchain.backends.packed.recognise.transposed import Transposed, transposed
 
-Work: TypeAlias = Convolution | Matmul | Transposed
+Contraction: TypeAlias = Convolution | Matmul | Transposed
 
 
-def recognise(read: Read) -> Work | None:
+def recognise(read: Read) -> Contraction | None:
     """Return the first contraction in a function; None where there is none."""
     conv = convolution(read)
     if conv is not None:
         return window(conv) if covers(conv) else conv
     return transposed(read) or matmul(read)
-
-
-def operands(work: Work) -> tuple[tirx.Buffer, ...]:
-    """Return what a contraction reads."""
-    return (work.a.buffer, work.b.buffer) if isinstance(work, Matmul) else (work.x, work.weight)
