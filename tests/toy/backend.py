@@ -10,10 +10,9 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from itertools import product
 from pathlib import Path
-from random import Random
 
 import numpy as np
 import tvm
@@ -29,6 +28,7 @@ from toolchain.targets.target import BoardTarget, target_for
 from toolchain.tasks.backend import Objects, Progress
 from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.finite import FiniteSpace
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
@@ -55,36 +55,23 @@ class Product(Task):
         return f"product {self.shapes}"
 
 
-class ToySpace:
+class ToySpace(FiniteSpace[Tiles]):
     """Three knobs."""
 
     kinds: tuple[str, ...] = ("toy",)
     excluded = ""
-    size = len(POINTS)
+    points = POINTS
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.usable: Usable = anything
         self.allowed: Usable = anything
 
-    def default(self) -> Tiles:
-        return POINTS[0]
-
     def legal(self, point: Tiles) -> bool:
         return point in POINTS
 
-    def point(self, index: int) -> Tiles:
-        return POINTS[index]
-
-    def index(self, point: Tiles) -> int:
-        return POINTS.index(point)
-
-    def sample(self, random: Random) -> Tiles:
-        return random.choice(POINTS)
-
-    def neighbours(self, point: Tiles, random: Random) -> list[Tiles]:
-        near = [each for each in POINTS if sum(map(int.__ne__, astuple(each), astuple(point))) == 1]
-        return random.sample(near, len(near))
+    def decisions(self, point: Tiles) -> Mapping[str, object]:
+        return asdict(point)
 
     def features(self, point: Tiles) -> Sequence[float]:
         return [float(knob) for knob in astuple(point)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cached_property
-from random import Random
 
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.general import GENERAL
@@ -19,11 +19,12 @@ from toolchain.lowering.code import code_of
 from toolchain.lowering.tasks import FusedTask
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.finite import FiniteSpace
 
 _NUMBERS = ("blocks", "columns", "rows", "depth", "flat")
 
 
-class PackedSpace:
+class PackedSpace(FiniteSpace[Choice]):
     """The choices of one task; see `tasks.space.Space`. A task without a contraction has one point."""
 
     kinds: tuple[str, ...] = KINDS
@@ -46,38 +47,15 @@ class PackedSpace:
         found = [self.choices.of(None, self.contraction), *candidates(self.contraction, self.choices.machine)]
         return [point for point in dict.fromkeys(found) if self.legal(point)]
 
-    @property
-    def size(self) -> int:
-        """How many choices there are."""
-        return len(self.points)
-
-    def default(self) -> Choice:
-        """Return what is chosen without a record."""
-        return self.points[0]
-
     def legal(self, point: Choice) -> bool:
         """Whether a choice computes the task."""
         if self.contraction is None:
             return point == GENERAL
         return self.choices.permits(point, self.contraction)
 
-    def point(self, index: int) -> Choice:
-        """Return a choice by its place."""
-        return self.points[index]
-
-    def index(self, point: Choice) -> int:
-        """Return the place of a choice."""
-        return self.points.index(point)
-
-    def sample(self, random: Random) -> Choice:
-        """Draw a choice."""
-        return random.choice(self.points)
-
-    def neighbours(self, point: Choice, random: Random) -> list[Choice]:
-        """Return the choices that differ from one in a single field, in any order."""
-        near = [other for other in self.points if _differing(point, other) == 1]
-        random.shuffle(near)
-        return near
+    def decisions(self, point: Choice) -> Mapping[str, object]:
+        """Return the choice's algorithm and its knobs."""
+        return {"algorithm": point.algorithm, **point.knobs}
 
     def features(self, point: Choice) -> list[float]:
         """Return which algorithm it is, one place for each, and its numbers."""
@@ -118,9 +96,3 @@ class PackedSpace:
         made = alone(self.task, Choices(self.choices.machine, self.choices.winograd, {self.task.name: point}))
         code = code_of(made.func, self.target.target)
         return Candidate(self.entry(point), code, made.parameters, self.task.outputs)
-
-
-def _differing(one: Choice, other: Choice) -> int:
-    """Return in how many decisions two choices differ."""
-    theirs = {"algorithm": other.algorithm, **other.knobs}
-    return sum(theirs[key] != value for key, value in {"algorithm": one.algorithm, **one.knobs}.items())

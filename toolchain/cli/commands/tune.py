@@ -109,7 +109,7 @@ def command(
     profile = boards[0].profile
     profile.device(code.device)
     if container := container_for(engine, profile, files_of(model, files=options.value_files)):
-        if dry_run:
+        if dry_run or tuning["runner"] not in (None, "boards"):
             return container.run()
         from toolchain.rpc.lab import join
 
