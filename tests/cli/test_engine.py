@@ -19,7 +19,7 @@ from toolchain.images import listing
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import connect
 from toolchain.images.making.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
-from toolchain.images.running import choose
+from toolchain.images.running import placement
 from toolchain.profiles import profile_folders
 from toolchain.rpc.lab import PORT_VARIABLE, join
 
@@ -48,7 +48,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         small_image(engine, folder, IMAGE.tag, labels, scripts={"toolchain": PROGRAM}) as tag,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(choose, "image_named", lambda _: IMAGE)
+        patch.setattr(placement, "image_named", lambda _: IMAGE)
         patch.setattr(listing, "foundation_name", lambda _: f"{IMAGE.name}-stands-on-nothing")
         yield engine.api.inspect_image(tag)["Id"]
 

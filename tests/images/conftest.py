@@ -11,7 +11,7 @@ import pytest
 from toolchain.images import catalogue
 from toolchain.images.engine import Engine, connect
 from toolchain.images.listing import ImageState
-from toolchain.images.making import locked, sources
+from toolchain.images.making import lockfile, sources
 from toolchain.images.making.build import build_images
 
 
@@ -37,7 +37,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of `docker/` that images are made of from now on."""
     folder = tmp_path / "checkout" / "docker"
     shutil.copytree(catalogue.docker_folder(), folder)
-    shutil.copy(locked.lock_file(), folder.parent)
-    for module in (catalogue, locked, sources):
+    shutil.copy(lockfile.lock_file(), folder.parent)
+    for module in (catalogue, lockfile, sources):
         monkeypatch.setattr(module, "docker_folder", lambda: folder)
     return folder

@@ -10,7 +10,7 @@ import pytest
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.images.catalogue import image_named
-from toolchain.images.making import locked, wheels
+from toolchain.images.making import lockfile, wheels
 
 BASE = image_named("base")
 
@@ -20,7 +20,7 @@ def names(lock: str) -> set[str]:
 
 
 def test_images_have_what_runs_and_nothing_that_tests() -> None:
-    lock = locked.runtime_lock()
+    lock = lockfile.runtime_lock()
     assert {"apache-tvm", "ziglang", "numpy", "click", "pydantic-core", "urllib3", "pycparser"} <= names(lock)
     assert not names(lock) & {"pytest", "mypy", "ruff", "hatchling", "hypothesis", "colorama", "pywin32"}
     assert lock.count("\nnumpy==") == 1 and "python_full_version" not in lock
@@ -32,7 +32,7 @@ def test_a_lock_without_a_requirement_is_told(tables: Path) -> None:
     lock = tables.parent / "requirements.lock"
     lock.write_text(re.sub(r"^ziglang==", "zagling==", lock.read_text(), flags=re.MULTILINE))
     with pytest.raises(UsageError, match=r"does not lock ziglang"):
-        locked.runtime_lock()
+        lockfile.runtime_lock()
 
 
 @pytest.mark.slow
@@ -41,7 +41,7 @@ def test_a_wheel_that_is_not_the_locked_one_is_refused(
 ) -> None:
     monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(tmp_path))
     configuration.cache_clear()
-    lock = next(e for e in re.split(r"\n(?=[a-z])", locked.runtime_lock()) if e.startswith("idna=="))
+    lock = next(e for e in re.split(r"\n(?=[a-z])", lockfile.runtime_lock()) if e.startswith("idna=="))
     monkeypatch.setattr(wheels, "lock_of", lambda _: re.sub(r"sha256:\w{8}", "sha256:00000000", lock))
     with pytest.raises(ToolchainError, match=r"wheels of the image base:(.|\n)*[Hh]ash"):
         wheels.ensure_wheels(BASE, print)
