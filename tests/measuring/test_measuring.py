@@ -114,6 +114,7 @@ def test_bench_says_how_long_and_under_which_conditions(for_local: Bundle, local
     assert document["peak_rss_mib"] > 1
     assert document["noise"] == pytest.approx(document["std_ms"] / document["mean_ms"])
     assert {"governor", "temperature_c", "cluster", "shared_cpu", "emulated", "machine"} <= set(document)
+    assert document["device"] == "cpu"
     conv = next(operator for operator in document["operators"] if "conv" in operator["name"])
     assert conv["calls"] == 1
     assert nothing_left(local)
@@ -191,7 +192,8 @@ def test_a_bundle_whose_functions_are_not_there_is_refused_by_name(for_local: Bu
 
 
 def test_a_bundle_for_an_unknown_device_that_asks_for_nothing_runs(for_local: Bundle, local: Board) -> None:
-    assert verify_bundle(with_facts(for_local, device="toy:3"), local).passed
+    found = verify_bundle(with_facts(for_local, device="toy:3"), local)
+    assert found.passed and found.to_json()["device"] == "toy:3"
     asked = with_facts(for_local, device="toy:3", runtime=RuntimeNeeds(devices=("cpu",)))
     assert verify_bundle(asked, local).passed, "edge-rt is told --device cpu"
 

@@ -44,6 +44,8 @@ class BenchResult:
         At least 10 runs and at most 10 % noise.
     spin_us
         Microseconds that a thread without work stayed awake: 0 with more threads than CPUs.
+    device
+        What the bundle was compiled for.
     governor, temperature_c
         None where the board's system doesn't say.
     operators
@@ -70,6 +72,7 @@ class BenchResult:
     board: str
     machine: str
     cluster: str
+    device: str
     shared_cpu: bool
     emulated: bool
     warnings: list[str]

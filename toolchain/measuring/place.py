@@ -44,6 +44,7 @@ class Placed:
             "emulated": self.board.emulated,
             "shared_cpu": self.board.shared_cpu,
             "cluster": self.cluster,
+            "device": self.manifest.device,
         }
 
 
