@@ -43,3 +43,22 @@ def test_make_verbs_in_the_texts_exist() -> None:
 def test_readme_names_every_board_class() -> None:
     readme = (ROOT / "README.md").read_text()
     assert all(name in readme for name in class_names())
+
+
+def test_the_architecture_has_every_room_and_no_other() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page.partition("## The rooms")[2].partition("\n## ")[0]
+    told = {
+        name
+        for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", row)
+    }
+    there = {path.stem for path in (ROOT / "toolchain").iterdir() if not path.name.startswith(("_", "py."))}
+    assert told == there - {"native"}  # which stands with `runtime`
+
+
+def test_files_that_the_architecture_names_are_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    for name in re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", page):
+        folders = (ROOT, ROOT / "toolchain", ROOT / "toolchain/models", ROOT / "toolchain/backends/packed")
+        assert any((folder / name).is_file() for folder in folders), name

@@ -56,7 +56,7 @@ def test_a_worker_executes_none(trapped: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_doctor_tries_executes_none(trapped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(trapped)
-    assert doctor._probe("numpy", "import json, numpy; print('here')", "").found == "here"
+    assert doctor._check_in_a_process("numpy", "import json, numpy; print('here')", "").found == "here"
     assert executed(trapped) == ""
 
 
