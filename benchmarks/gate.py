@@ -84,6 +84,7 @@ def candidate(folder: Path) -> Callable[[int], dict[str, float]]:
             library=folder / "candidate.so",
             parameters=chosen.parameters,
             outputs=chosen.outputs,
+            memory=chosen.memory,
             threads=1,
             cluster=target.cpu,
             number=how.number,

@@ -51,9 +51,12 @@ class Candidate:
         As a record keeps it.
     parameters
         The last `outputs` of them are written by the function.
+    memory
+        Kind of the device in whose memory they lie; `cpu`: the host's, whatever computes.
     """
 
     entry: Entry
     code: Code
     parameters: tuple[Parameter, ...]
     outputs: int
+    memory: str = "cpu"

@@ -32,6 +32,8 @@ class Request:
     ----------
     parameters
         Of the function; the last `outputs` are written by it.
+    memory
+        Kind of the device in whose memory they lie.
     reference
         `.npz` with the outputs that the default gave for the same inputs; written where
         it is not there yet.
@@ -44,6 +46,7 @@ class Request:
     library: Path
     parameters: tuple[Parameter, ...]
     outputs: int
+    memory: str
     threads: int
     cluster: str
     number: int
@@ -80,7 +83,7 @@ def measure(request: Request) -> Result:
         facts = _facts(board, session.get_function("edge.info")())
         session.upload(str(request.library))
         library = session.load_module(request.library.name)
-        device = session.cpu(0)
+        device = session.device(request.memory)
         tensors = [tvm.runtime.tensor(array, device) for array in _arrays(request.parameters)]
         stage = "runtime"
         library["main"](*tensors)

@@ -139,6 +139,7 @@ class BoardRunner:
             library=library,
             parameters=built.candidate.parameters,
             outputs=built.candidate.outputs,
+            memory=built.candidate.memory,
             threads=self._target.threads,
             cluster=self._target.cpu,
             number=self._options.number,
