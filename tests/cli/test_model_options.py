@@ -15,6 +15,7 @@ from tests.models.graphs import graph_of, tensor_info
 from toolchain.bundles.read import read_bundle
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize("options", [[], ["--layout", "NHWC"], ["--winograd", "off"]], ids=" ".join)
 def test_workloads_agree(invoke: Toolchain, folder: Path, options: list[str]) -> None:
@@ -51,6 +52,7 @@ def streaming() -> onnx.ModelProto:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state")
 def test_every_command_takes_the_parts_of_a_network(invoke: Toolchain, folder: Path) -> None:
     onnx.save(streaming(), folder / "small.onnx")

@@ -57,6 +57,7 @@ def test_without_a_buffer_it_is_the_same(tmp_path: Path) -> None:
     assert done.returncode == 1 and "No space left" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_closed_stream_is_no_other_files(tmp_path: Path) -> None:
     # The store of records would have number 1 now, and whatever a library prints would go into it.
     environment = {"TOOLCHAIN_DATA_DIR": str(tmp_path / "data")}

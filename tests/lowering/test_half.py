@@ -90,6 +90,7 @@ def test_products_are_float16_and_what_needs_range_is_not(tmp_path: Path) -> Non
     assert before.ret_ty == after.ret_ty
 
 
+@pytest.mark.slow
 def test_the_network_computes_what_it_did(tmp_path: Path) -> None:
     model = load_model(str(network(tmp_path)), ModelOptions())
     inputs = sample_inputs(model)

@@ -41,6 +41,7 @@ def test_generated_code_alone_is_compiled_without_it(fused: tvm.IRModule) -> Non
     assert "vectorize-loops" not in str(RK3399.target)
 
 
+@pytest.mark.slow
 def test_it_is_on_again_for_what_is_compiled_next(fused: tvm.IRModule) -> None:
     before = code(by_rows(fused))
     assert "llvm.loop.isvectorized" in before.inspect_source("ll")

@@ -87,6 +87,7 @@ def test_what_is_no_onnx_file(tmp_path: Path, content: bytes) -> None:
             step(str(path), OPTIONS)
 
 
+@pytest.mark.slow
 def test_broken_bytes_never_give_a_traceback(tmp_path: Path) -> None:
     """Changes bytes of a good file: each result is a model or one clear sentence."""
     path = tmp_path / "net.onnx"

@@ -122,6 +122,7 @@ def test_a_shipped_store_of_the_version_before_answers(old: Path, tmp_path: Path
     assert (hit.shipped, hit.record.best_ms, hit.definition) == (True, 2.0, '{"function":"ü"}')
 
 
+@pytest.mark.slow
 def test_several_processes_that_open_it_at_once_migrate_it_once(old: Path) -> None:
     program = [sys.executable, "-c", OPENED, str(old)]
     pipe = subprocess.PIPE

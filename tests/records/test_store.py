@@ -248,6 +248,7 @@ def test_a_kill_loses_at_most_the_record_in_flight(tmp_path: Path) -> None:
         assert {f"digest-{line.strip()}" for line in said} <= store.measured(KEY)
 
 
+@pytest.mark.slow
 def test_several_processes_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "records.sqlite"
     program = [sys.executable, "-m", "tests.records.writer", str(path), "50"]

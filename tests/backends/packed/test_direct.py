@@ -44,6 +44,7 @@ def test_choices_compute_what_numpy_does(machine: Machine) -> None:
     assert not wrong(spread(LAYERS, machine), machine)
 
 
+@pytest.mark.slow
 def test_sums_of_several_passes_wait_in_the_output() -> None:
     machine, layer = MACHINES[0], Layer(64, 32, (5, 7))
     choice = direct_space.default(layer.read()[1], machine)
@@ -56,6 +57,7 @@ def test_passes_over_single_channels() -> None:
     assert not wrong([Case(layer, DirectChoice(2, 4, depth=1))], machines.AARCH64.of(1))
 
 
+@pytest.mark.slow
 def test_a_tile_of_whole_rows() -> None:
     layer = Layer(16, 32, (7, 4), stride=1)
     assert not wrong([Case(layer, DirectChoice(2, 12, flat=True), halo=1)], MACHINES[0])

@@ -37,6 +37,7 @@ def add_defaults(store: RecordStore, built: BuildResult, excluded: str = "") -> 
         add(store, decision.task, find_target("local"), CPU, payload, excluded)
 
 
+@pytest.mark.slow
 def test_a_choice_decides_and_the_manifest_says_so(
     model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:
@@ -71,6 +72,7 @@ def test_records_of_the_defaults_change_nothing_but_the_manifest(
     assert result.library_sha256 == built.library_sha256
 
 
+@pytest.mark.slow
 def test_what_was_found_without_winograd_decides_only_without(
     model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:

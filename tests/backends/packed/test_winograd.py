@@ -247,6 +247,7 @@ def test_any_shape(
     assert layer.run(choice, AVX2, halo) < 2 * bound(layer, choice)
 
 
+@pytest.mark.slow
 def test_the_error_stays_near_onnxruntimes_with_many_channels() -> None:
     layer = Layer(256, 32, (14, 14))
     errors = [layer.run(square(m, 2, 6), AVX2) for m in (2, 4)]

@@ -34,6 +34,7 @@ def offered(*words: str) -> list[str]:
     return [line.partition(",")[2] for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state")
 def test_names_are_offered() -> None:
     assert offered("") == list(COMMANDS)

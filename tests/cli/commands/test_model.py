@@ -80,6 +80,7 @@ def test_names_and_options_that_are_none(
     refused(invoke, files, 2, says, *arguments)
 
 
+@pytest.mark.slow
 def test_a_full_disk(files: Path) -> None:
     """A limit on the size of files stands for the disk: the same error of write(2), for root as well."""
 

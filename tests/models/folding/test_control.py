@@ -110,6 +110,7 @@ def test_a_branch_may_hand_on_what_it_captures(tmp_path: Path) -> None:
     assert_same(loaded(graph, tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [11, 17])
 @pytest.mark.parametrize("trips", [1, 3])
 def test_a_loop_with_carried_values_and_stacked_ones(tmp_path: Path, opset: int, trips: int) -> None:

@@ -6,8 +6,8 @@ from tests.cli.running import Toolchain
 from toolchain.images.catalogue import catalogue
 
 
-def test_list_has_every_image_of_the_table(toolchain: Toolchain, invoke: Toolchain) -> None:
-    ran = toolchain("image", "list", "--json")
+def test_list_has_every_image_of_the_table(invoke: Toolchain) -> None:
+    ran = invoke("image", "list", "--json")
     assert ran.code == 0
     assert [row["name"] for row in ran.document] == list(catalogue())
     for row in ran.document:
