@@ -19,7 +19,7 @@ from tvm import relax
 from tvm.relax import op
 
 from tests.models.graphs import graph_of, tensor_info
-from tests.models.test_zoo import SMALL
+from tests.models.zoo.test_zoo import SMALL
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.lowering import constants
 from toolchain.lowering.constants import NUMPYS, OPERATORS, fold_constants

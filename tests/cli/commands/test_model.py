@@ -18,7 +18,7 @@ from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.measuring.small_network import INPUT
 from tests.models.graphs import classifier
-from tests.models.test_cutting import detector
+from tests.models.preparing.test_cutting import detector
 from toolchain.models.zoo import ZOO
 
 
