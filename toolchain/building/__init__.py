@@ -1,1 +1,1 @@
-"""From a model and a board to a library: pipeline, schedules, export."""
+"""From a model and a board to a bundle: reference, lower, decide, compile, link, gate, bundle."""

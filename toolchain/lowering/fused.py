@@ -11,7 +11,7 @@ import tvm
 from toolchain.configuration.settings import settings
 from toolchain.lowering.half import halved
 from toolchain.lowering.kernels.compilers import Compilers
-from toolchain.lowering.kernels.network import Kernels
+from toolchain.lowering.kernels.kernels import Kernels
 from toolchain.lowering.kernels.store import ObjectStore
 from toolchain.lowering.pipeline import fuse, lower_fused
 from toolchain.lowering.tasks import FusedTask, extract_tasks

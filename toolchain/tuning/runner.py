@@ -23,11 +23,11 @@ from toolchain.targets.target import BoardTarget
 from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
+from toolchain.tuning.board_pool import BoardLostError, BoardPool, PooledBoard
 from toolchain.tuning.builder import host_builder
 from toolchain.tuning.events import Listener, Notice, Step
 from toolchain.tuning.measure import Request, measure, ready
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.stations import BoardLostError, Station, Stations
 
 _START_S = 120.0  # for a worker to import TVM on a busy machine; it takes 2 s
 # The server answers its own deadline; a worker that hears nothing for this much longer is stuck.
@@ -54,7 +54,7 @@ class BoardRunner:
         self._lab, self._target, self._options, self._folder = lab, target, options, folder
         self.lanes = len(boards)
         self.names = tuple(board.name for board in boards)
-        self.stations = Stations(boards, lab, lambda text: listener(Notice(text)))
+        self.pool = BoardPool(boards, lab, lambda text: listener(Notice(text)))
         self._threads = ThreadPoolExecutor(max_workers=len(boards))
 
     def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
@@ -69,11 +69,11 @@ class BoardRunner:
         """Measure libraries in turn, all on one board; return what each round gave."""
         lost = ""
         for _ in range(_ATTEMPTS):
-            with suppress(BoardLostError), self.stations.taken() as station:
+            with suppress(BoardLostError), self.pool.take() as pooled:
                 try:
-                    return [[self._measure(station, task, item) for item in built] for _ in range(rounds)]
+                    return [[self._measure(pooled, task, item) for item in built] for _ in range(rounds)]
                 except BoardLostError as error:
-                    lost = f"board {station.board.name}: {error}"
+                    lost = f"board {pooled.board.name}: {error}"
                     raise
         raise ToolchainError(
             f"the finalists of task {task.id} ({task.name}) could not be compared: {lost}",
@@ -83,41 +83,41 @@ class BoardRunner:
     def close(self) -> None:
         """End the processes that talk to boards."""
         self._threads.shutdown(wait=False, cancel_futures=True)  # nothing new is begun
-        self.stations.close()
+        self.pool.close()
         self._threads.shutdown(wait=True)
 
     def _measure_anywhere(self, task: Task, built: Built) -> Result:
         lost = Result()
         for _ in range(_ATTEMPTS):
-            with suppress(BoardLostError), self.stations.taken() as station:
+            with suppress(BoardLostError), self.pool.take() as pooled:
                 try:
-                    return self._measure(station, task, built)
+                    return self._measure(pooled, task, built)
                 except BoardLostError as error:
-                    message = f"{_ATTEMPTS} times a board went away; at last {station.board.name}: {error}"
-                    lost = Result(failure="upload", message=message, board=station.board.name)
+                    message = f"{_ATTEMPTS} times a board went away; at last {pooled.board.name}: {error}"
+                    lost = Result(failure="upload", message=message, board=pooled.board.name)
                     raise
         return lost
 
-    def _measure(self, station: Station, task: Task, built: Built) -> Result:
+    def _measure(self, pooled: PooledBoard, task: Task, built: Built) -> Result:
         if built.library is None:
             return Result(failure=built.failure, message=built.message)
-        limit_s = self._limit_s(station.board, task)
+        limit_s = self._limit_s(pooled.board, task)
         try:
-            station.worker.call(_START_S, ready)
-            with self.stations.tracker() as tracker:
-                grant = wait_for_server(tracker, station.key, limit_s + _WAIT_S, limit_s)
-            request = self._request(station, grant, task, built, built.library, limit_s)
-            result = station.worker.call(limit_s + _GRACE_S, measure, request)
+            pooled.worker.call(_START_S, ready)
+            with self.pool.tracker() as tracker:
+                grant = wait_for_server(tracker, pooled.key, limit_s + _WAIT_S, limit_s)
+            request = self._request(pooled, grant, task, built, built.library, limit_s)
+            result = pooled.worker.call(limit_s + _GRACE_S, measure, request)
         except TimeoutError as error:
-            silent = who_is_silent(self._lab.host, self._lab.port, station.board.name)
+            silent = who_is_silent(self._lab.host, self._lab.port, pooled.board.name)
             raise BoardLostError(f"{error}: {silent}") from error
         except ToolchainError as error:
             raise BoardLostError(error.message) from error  # its hint is for those who see it end a command
         except WorkerDiedError as error:
             result = Result(failure="runtime", message=str(error))
-        if result.failure in ("upload", "runtime") and self.stations.lost(station):
+        if result.failure in ("upload", "runtime") and self.pool.lost(pooled):
             raise BoardLostError(result.message)
-        return replace(result, board=station.board.name)
+        return replace(result, board=pooled.board.name)
 
     def _limit_s(self, board: Board, task: Task) -> float:
         return deadline(
@@ -131,11 +131,11 @@ class BoardRunner:
         ).seconds
 
     def _request(
-        self, station: Station, grant: Grant, task: Task, built: Built, library: Path, limit_s: float
+        self, pooled: PooledBoard, grant: Grant, task: Task, built: Built, library: Path, limit_s: float
     ) -> Request:
         return Request(
             grant=grant,
-            key=station.key,
+            key=pooled.key,
             library=library,
             parameters=built.candidate.parameters,
             outputs=built.candidate.outputs,

@@ -9,7 +9,7 @@ from tvm import te
 
 from tests.backends.packed.computed import loaded
 from tests.backends.packed.drawn import Conv, Network, Pointwise, Window, merged
-from tests.lowering.kernels.test_packing import MACHINE, computed, convolution, function
+from tests.lowering.kernels.test_pickling import MACHINE, computed, convolution, function
 from toolchain import tvm_compat
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machines import machine_of
@@ -18,8 +18,8 @@ from toolchain.backends.packed.network.recipe import Computed
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.recognise.read import read
 from toolchain.lowering.kernels import compile as compiling
-from toolchain.lowering.kernels.lowering import lowered
-from toolchain.lowering.kernels.packing import packed
+from toolchain.lowering.kernels.passes import lowered
+from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.lowering.pipeline import fuse
 from toolchain.lowering.rows import default_schedule
@@ -46,7 +46,7 @@ def test_llvm_makes_no_vectors_of_generated_code(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(compiling, "lowered", recorded)
     target = str(target_for(load_profile("rk3399")).target)
     for recipe in (computed(), Scheduled(default_schedule(function()))):
-        assert compiling.compile_kernel(packed(recipe), target, "kernel")[:4] == b"\x7fELF"
+        assert compiling.compile_kernel(pickled(recipe), target, "kernel")[:4] == b"\x7fELF"
     assert ["vectorize-loops:bool=false" in each for each in targets] == [True, False]
 
 

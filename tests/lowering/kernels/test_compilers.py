@@ -10,18 +10,18 @@ import psutil
 import pytest
 import tvm
 
-from tests.lowering.kernels.test_packing import computed, function
+from tests.lowering.kernels.test_pickling import computed, function
 from toolchain.errors import ToolchainError
 from toolchain.lowering.kernels import compilers as compilers_module
 from toolchain.lowering.kernels.compilers import Compilers
-from toolchain.lowering.kernels.packing import packed
+from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
 pytestmark = pytest.mark.slow
 
-RECIPES = [packed(computed("x", float(factor))) for factor in range(6)]
+RECIPES = [pickled(computed("x", float(factor))) for factor in range(6)]
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_what_cannot_be_compiled_is_an_error_here_and_there(target: str) -> None
         expected = pytest.raises(ToolchainError, match="TVM cannot compile the network")
         with expected, Compilers(jobs, target) as compilers:
             for number in range(4):
-                compilers.submit(f"kernel{number}", packed(Scheduled(bad)))
+                compilers.submit(f"kernel{number}", pickled(Scheduled(bad)))
             list(compilers.results())
         assert children() == []
 

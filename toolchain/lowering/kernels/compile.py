@@ -13,8 +13,8 @@ from toolchain.foreign import first_line
 from toolchain.lowering.armv7 import form_multiply_accumulate
 from toolchain.lowering.comparisons import with_bounds_kept
 from toolchain.lowering.in_memory import object_of
-from toolchain.lowering.kernels.lowering import lowered
-from toolchain.lowering.kernels.packing import unpacked
+from toolchain.lowering.kernels.passes import lowered
+from toolchain.lowering.kernels.pickling import unpickled
 from toolchain.lowering.vectors import target_of_code
 
 
@@ -24,7 +24,7 @@ def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
     Parameters
     ----------
     recipe
-        From `packed`.
+        From `pickled`.
     target
         As its own text.
     symbol
@@ -36,7 +36,7 @@ def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
         TVM cannot compile it.
     """
     try:
-        func = unpacked(recipe).function()
+        func = unpickled(recipe).function()
         with scratch_folder() as folder:
             return object_of(compiled(func, tvm.target.Target(target), symbol, folder))
     except (ValueError, TypeError, RuntimeError) as error:  # TVM's own are RuntimeErrors

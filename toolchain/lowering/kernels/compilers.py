@@ -78,7 +78,7 @@ class Compilers:
         Parameters
         ----------
         recipe
-            What `packed` made of it.
+            What `pickled` made of it.
         """
         # The longest take longest: one that is begun last would be waited for alone.
         self._tasks.put((1 / (1 + len(recipe)), symbol, recipe))

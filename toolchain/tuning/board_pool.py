@@ -26,7 +26,7 @@ class BoardLostError(Exception):
 
 
 @dataclass
-class Station:
+class PooledBoard:
     """A board, and the process of this host that talks to it.
 
     Attributes
@@ -50,8 +50,8 @@ class Station:
         return f"{self.board.tracker_key}@{self.board.name}"
 
 
-class Stations:
-    """Hands each station to one thread at a time.
+class BoardPool:
+    """Hands each board to one thread at a time.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Stations:
     """
 
     def __init__(self, boards: Sequence[Board], lab: Lab, notice: Callable[[str], None]) -> None:
-        self.all = [Station(board) for board in boards]
+        self.all = [PooledBoard(board) for board in boards]
         self._lab = lab
         self._notice = notice
         self._free = list(self.all)
@@ -70,28 +70,28 @@ class Stations:
         self._some_there = time.monotonic()
 
     @contextmanager
-    def taken(self) -> Iterator[Station]:
-        """Yield a station whose board is there; a `BoardLostError` inside leaves it out for a while.
+    def take(self) -> Iterator[PooledBoard]:
+        """Yield a board that is there; a `BoardLostError` inside leaves it out for a while.
 
         Raises
         ------
         ToolchainError
             No board has been there for `ALL_AWAY_S`.
         """
-        station = self._take()
+        pooled = self._take()
         try:
-            yield station
+            yield pooled
         except BoardLostError as error:
-            self._leave_out(station, str(error))
+            self._leave_out(pooled, str(error))
             raise
         finally:
-            self._put_back(station)
+            self._put_back(pooled)
 
-    def lost(self, station: Station) -> bool:
-        """Whether the server has gone that the station was taken with."""
-        if self._server_port(station) == station.port:
+    def lost(self, pooled: PooledBoard) -> bool:
+        """Whether the server has gone that the board was taken with."""
+        if self._server_port(pooled) == pooled.port:
             time.sleep(_SETTLE_S)
-        return self._server_port(station) != station.port
+        return self._server_port(pooled) != pooled.port
 
     @contextmanager
     def tracker(self) -> Iterator[TrackerClient]:
@@ -119,35 +119,35 @@ class Stations:
             for client in self._asking:
                 client.cut()
             self._changed.notify_all()
-        for station in self.all:
-            station.worker.end()
+        for pooled in self.all:
+            pooled.worker.end()
 
-    def _take(self) -> Station:
+    def _take(self) -> PooledBoard:
         while True:
-            station = self._next()
+            pooled = self._next()
             try:
-                port = self._server_port(station)
+                port = self._server_port(pooled)
             except BaseException:
-                self._put_back(station)
+                self._put_back(pooled)
                 raise
             if port:
-                station.port = port
-                self._take_in(station)
-                return station
-            self._leave_out(station, "the lab has no server of it")
-            self._put_back(station)
+                pooled.port = port
+                self._take_in(pooled)
+                return pooled
+            self._leave_out(pooled, "the lab has no server of it")
+            self._put_back(pooled)
 
-    def _put_back(self, station: Station) -> None:
+    def _put_back(self, pooled: PooledBoard) -> None:
         with self._changed:
-            self._free.append(station)
+            self._free.append(pooled)
             self._changed.notify()
 
     def _check_open(self) -> None:
         if self._closed:
             raise ToolchainError("the run ends", "what was measured is kept: run it again")
 
-    def _next(self) -> Station:
-        """Wait for a station that is free and may be tried."""
+    def _next(self) -> PooledBoard:
+        """Wait for a board that is free and may be tried."""
         with self._changed:
             while True:
                 self._check_open()
@@ -161,28 +161,28 @@ class Stations:
                 self._changed.wait(min((s.not_before - now for s in self._free), default=1.0))
 
     def _check_some_there(self) -> None:
-        if any(station.away is None for station in self.all):
+        if any(pooled.away is None for pooled in self.all):
             self._some_there = time.monotonic()
         elif time.monotonic() - self._some_there > ALL_AWAY_S:
-            reasons = "; ".join(f"{station.board.name}: {station.away}" for station in self.all)
+            reasons = "; ".join(f"{pooled.board.name}: {pooled.away}" for pooled in self.all)
             raise ToolchainError(
                 f"no board was there for {ALL_AWAY_S:g} s: {reasons}",
                 "`toolchain lab status` and `toolchain board status` show why; what was measured is kept",
             )
 
-    def _server_port(self, station: Station) -> int:
+    def _server_port(self, pooled: PooledBoard) -> int:
         with self.tracker() as tracker:
-            return tracker.boards(station.board.tracker_key).get(station.board.name, 0)
+            return tracker.boards(pooled.board.tracker_key).get(pooled.board.name, 0)
 
-    def _leave_out(self, station: Station, reason: str) -> None:
-        if station.away is None and not self._closed:
-            self._notice(f"board {station.board.name} is away: {reason}")
-            station.pause_s = _FIRST_PAUSE_S
-        station.away = station.away or reason
-        station.not_before = time.monotonic() + station.pause_s
-        station.pause_s = min(2 * station.pause_s, _LONGEST_PAUSE_S)
+    def _leave_out(self, pooled: PooledBoard, reason: str) -> None:
+        if pooled.away is None and not self._closed:
+            self._notice(f"board {pooled.board.name} is away: {reason}")
+            pooled.pause_s = _FIRST_PAUSE_S
+        pooled.away = pooled.away or reason
+        pooled.not_before = time.monotonic() + pooled.pause_s
+        pooled.pause_s = min(2 * pooled.pause_s, _LONGEST_PAUSE_S)
 
-    def _take_in(self, station: Station) -> None:
-        if station.away is not None:
-            self._notice(f"board {station.board.name} is there again")
-        station.away = None
+    def _take_in(self, pooled: PooledBoard) -> None:
+        if pooled.away is not None:
+            self._notice(f"board {pooled.board.name} is there again")
+        pooled.away = None

@@ -20,7 +20,7 @@ from toolchain.lowering.kernels.recipe import Recipe
 _END = b"\0"  # no JSON text holds it
 
 
-def packed(recipe: Recipe) -> bytes:
+def pickled(recipe: Recipe) -> bytes:
     """Return a recipe as bytes."""
     plain = io.BytesIO()
     pickler = _Pickler(plain)
@@ -29,8 +29,8 @@ def packed(recipe: Recipe) -> bytes:
     return text.encode() + _END + plain.getvalue()
 
 
-def unpacked(data: bytes) -> Recipe:
-    """Return the recipe that `packed` made bytes of, in this process or its parent."""
+def unpickled(data: bytes) -> Recipe:
+    """Return the recipe that `pickled` made bytes of, in this process or its parent."""
     text, _end, plain = data.partition(_END)
     recipe: Recipe = _Unpickler(plain, list(tvm.ir.load_json(text.decode()))).load()
     return recipe

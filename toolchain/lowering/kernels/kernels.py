@@ -13,7 +13,7 @@ from toolchain import tvm_compat
 from toolchain.lowering.export import export_objects
 from toolchain.lowering.kernels.compilers import Compilers
 from toolchain.lowering.kernels.entries import entry_library
-from toolchain.lowering.kernels.packing import packed
+from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 from toolchain.lowering.kernels.store import ObjectStore
 
@@ -44,7 +44,7 @@ class Kernels:
 
     def stand_in(self, recipe: Recipe) -> tirx.PrimFunc:
         """Return an empty function that stands for what a recipe makes; equal recipes give equal ones."""
-        data = packed(recipe)
+        data = pickled(recipe)
         digest = hashlib.sha256(str(self._target).encode() + b"\0" + data).hexdigest()
         symbol = f"kernel_{digest[:_DIGITS]}"
         if symbol not in self._made:

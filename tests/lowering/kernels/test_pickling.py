@@ -14,7 +14,7 @@ from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.network.recipe import Computed, Moved
 from toolchain.backends.packed.recognise.contraction import recognise
 from toolchain.backends.packed.recognise.read import read
-from toolchain.lowering.kernels.packing import packed, unpacked
+from toolchain.lowering.kernels.pickling import pickled, unpickled
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 
 MACHINE = machines.AVX2.of(2)
@@ -51,8 +51,8 @@ def same(one: tirx.PrimFunc, other: tirx.PrimFunc) -> bool:
 
 
 def test_names_of_variables_do_not_count() -> None:
-    assert packed(computed("lv17")) == packed(computed("lv4"))
-    assert packed(Scheduled(function("lv17"))) != packed(Scheduled(function("lv17", 3.0)))
+    assert pickled(computed("lv17")) == pickled(computed("lv4"))
+    assert pickled(Scheduled(function("lv17"))) != pickled(Scheduled(function("lv17", 3.0)))
 
 
 def test_all_that_decides_about_the_code_counts() -> None:
@@ -67,19 +67,19 @@ def test_all_that_decides_about_the_code_counts() -> None:
         convolution(),
         replace(convolution(), choice=replace(convolution().choice, blocks=1)),
     ]
-    found = [packed(each) for each in (recipe, *others)]
+    found = [pickled(each) for each in (recipe, *others)]
     assert len({*found}) == len(found)
 
 
 def test_the_function_is_the_same_when_it_is_made_elsewhere() -> None:
     moved = Moved((1, 16, 6, 6), "float32", None, Layout(8, (1, 1, 1, 1)), MACHINE)
     for recipe in (computed(), convolution(), moved, Scheduled(function())):
-        there = unpacked(packed(recipe))
+        there = unpickled(pickled(recipe))
         assert same(there.function(), recipe.function())
         assert there.arity == recipe.arity == len(recipe.function().params)
 
 
 def test_a_name_that_means_something_elsewhere_stays_there() -> None:
     recipe = Scheduled(function("global"))
-    assert same(unpacked(packed(recipe)).function(), recipe.func)
-    assert np.prod([int(extent) for extent in unpacked(packed(recipe)).function().params[0].shape]) == 576
+    assert same(unpickled(pickled(recipe)).function(), recipe.func)
+    assert np.prod([int(extent) for extent in unpickled(pickled(recipe)).function().params[0].shape]) == 576
