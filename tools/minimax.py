@@ -1,4 +1,4 @@
-"""Find the coefficients of `toolchain/backends/packed/loops/elementary.py`: python tools/minimax.py
+"""Find the coefficients of `toolchain/backends/packed/loops/arithmetic.py`: python tools/minimax.py
 
 prints per polynomial its largest relative error in the function that it serves, and its coefficients.
 Lawson's algorithm: least squares, again and again, each point's weight growing with its error, comes to

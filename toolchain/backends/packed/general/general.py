@@ -12,9 +12,10 @@ from contextlib import suppress
 from tvm import tirx
 from tvm.sym import Analyzer
 
+from toolchain.backends.packed.general.alike import rows_of
 from toolchain.backends.packed.general.blocks import Packed
 from toolchain.backends.packed.general.plain import plain
-from toolchain.backends.packed.general.rowwise import rows_of, rowwise
+from toolchain.backends.packed.general.rowwise import rowwise
 from toolchain.backends.packed.general.value import Value
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.function import build

@@ -19,63 +19,22 @@ from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain import tvm_compat
+from toolchain.backends.packed.general.alike import cost
+from toolchain.backends.packed.general.hoisting import bound, hoisted, scattered
 from toolchain.backends.packed.general.value import Value
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.cut import places
 from toolchain.backends.packed.loops.elementary import exp_to_one
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.memory import CALL, SMALL, Memory
+from toolchain.backends.packed.loops.memory import SMALL, Memory
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.recognise.expressions import calls, inlined, linear, substitute
+from toolchain.backends.packed.recognise.expressions import calls, substitute
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, Var, loads, shape_of
 
-_JOBS = 8  # fewer rows than this are too few for the cores of today's boards
 _PIECES = 8  # parallel ones per thread, so that a busy core holds up no more than an eighth of its share
 _WIDE = 4  # vectors of a sum, so that additions do not wait for each other
 _AT_ONCE = 2  # vectors of what is computed element by element
-_HELD = 1 << 16  # numbers of a row that may be kept: of the second cache
-
-
-def rows_of(read: Read, kept: Sequence[Stage]) -> int:
-    """Return along how many first axes of the output all stored stages go alike; 0: none, or too few rows."""
-    if len(kept) < 2 or not any(stage.init is not None for stage in kept):
-        return 0
-    shape = shape_of(read.output)
-    for count in range(len(shape), 0, -1):
-        if all(_alike(read, kept, stage, shape[:count]) for stage in kept):
-            enough = prod(shape[:count]) >= _JOBS or _cost(kept) < SMALL
-            return count if enough else 0
-    return 0
-
-
-def _alike(read: Read, kept: Sequence[Stage], stage: Stage, rows: tuple[int, ...]) -> bool:
-    """Whether a stage has a row for each row of the output, and needs nothing of any other."""
-    shape, count = shape_of(stage.buffer), len(rows)
-    if len(stage.parts) > 1 or shape[:count] != rows:
-        return False
-    if read.place(stage.buffer) is None and prod(shape[count:]) > _HELD:
-        return False
-    if stage.init is not None and prod(shape[count:]) > 1:
-        return False
-    stored = [each.buffer for each in kept]
-    alike = True
-
-    def leaf(source: tirx.Buffer, index: list[Expr]) -> Expr | None:
-        nonlocal alike
-        if any(source.same_as(each) for each in stored):
-            own = zip(index, stage.indices, rows, strict=False)
-            alike &= all(extent == 1 or one.same_as(other) for one, other, extent in own)
-        elif read.place(source) is None:
-            return None
-        return tirx.BufferLoad(source, index)
-
-    substitute(stage.value, [], inlined(read, leaf, Analyzer()))
-    return alike
-
-
-def _cost(kept: Sequence[Stage]) -> int:
-    return sum(prod(stage.extents) * (1 + CALL * calls(stage.value)) for stage in kept)
 
 
 class _Memory(Memory):
@@ -119,7 +78,7 @@ def rowwise(read: Read, kept: Sequence[Stage], rows: int, machine: Machine) -> t
     def body(nest: Nest) -> None:
         memory = _Memory(nest, read, [None] * len(read.params), rows)
         shape = shape_of(read.output)[:rows]
-        count, small = prod(shape), _cost(kept) < SMALL
+        count, small = prod(shape), cost(kept) < SMALL
         each = count if small else -(-count // (_PIECES * machine.threads))
         with nest.pieces([-(-count // each)], small=small) as (piece,):
             begin = piece * each
@@ -167,7 +126,7 @@ class _Row:
             for start, many, size in _vectors(last, [self.lanes * _AT_ONCE, self.lanes], again=True):
                 with self.nest.grid([many]) as (vector,), self.nest.vector(size) as lane:
                     at = [*before, self.analyzer.simplify(vector * size + start + lane)]
-                    self._store(_bound(value, free, at, self.analyzer), at)
+                    self._store(bound(value, free, at, self.analyzer), at)
 
     def _reduction(self) -> None:
         step = self.value.step()
@@ -197,7 +156,7 @@ class _Row:
                 continue
             with self.nest.grid([*outer, many]) as (*steps, vector), self.nest.vector(size) as lane:
                 at = [*steps, self.analyzer.simplify(vector * size + start + lane)]
-                found = _bound(each, free, at, self.analyzer)
+                found = bound(each, free, at, self.analyzer)
                 ir.buffer_store(total, combine(total[lane], found), [lane])
         self._store(total[0], zeros)
 
@@ -209,7 +168,7 @@ class _Row:
         UnreadableError
             It reads no neighbours along the row, or asks where it is.
         """
-        if calls(value, "if_then_else") or any(_scattered(load, free[-1]) for load in loads(value)):
+        if calls(value, "if_then_else") or any(scattered(load, free[-1]) for load in loads(value)):
             raise UnreadableError(f"block {self.stage.name} does not go along its rows")
 
         def power(node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:
@@ -217,7 +176,7 @@ class _Row:
                 return exp_to_one(node.args[0])
             return mutator.default_mutate(node)
 
-        return _hoisted(tvm_compat.mutated(value, [(tvm.ir.Call, power)]), free, self.nest)
+        return hoisted(tvm_compat.mutated(value, [(tvm.ir.Call, power)]), free, self.nest)
 
     def _not_above_zero(self, value: Expr, free: list[Var]) -> bool:
         """Whether this is the distance of a float32 number to the largest of its row."""
@@ -232,18 +191,6 @@ class _Row:
                 bound = list(zip(places_of, free, strict=True))
                 return bool(tvm_ffi.structural_equal(substitute(each, bound, tirx.BufferLoad), value.a))
         return False
-
-
-def _scattered(load: TensorLoad, axis: Var) -> bool:
-    """Whether a load along an axis is neither of one number nor of neighbours."""
-    behind = 1
-    for index, extent in reversed(list(zip(load.indices, shape_of(load.source), strict=True))):
-        form = linear(index, [axis])
-        step = None if form is None else form[0].get(0, 0)
-        if step != 0 and (step != 1 or behind > 1):
-            return True
-        behind *= extent
-    return False
 
 
 def _vectors(extent: int, sizes: Sequence[int], *, again: bool) -> list[tuple[int, int, int]]:
@@ -270,40 +217,3 @@ def _vectors(extent: int, sizes: Sequence[int], *, again: bool) -> list[tuple[in
             found.append((start, 1, size))
             start += size
     return found
-
-
-def _bound(value: Expr, free: Sequence[Var], at: Sequence[Expr], analyzer: Analyzer) -> Expr:
-    """Return a value with its free variables bound."""
-    return analyzer.simplify(substitute(value, list(zip(free, at, strict=True)), tirx.BufferLoad))
-
-
-def _hoisted(value: Expr, free: Sequence[Var], nest: Nest) -> Expr:
-    """Emit what does not change with the free variables; return the value written with it."""
-    made: list[tuple[Expr, tirx.Buffer]] = []
-
-    def same(each: Expr) -> bool:
-        found: list[Var] = []
-        tvm_ffi.structural_walk(each, [(tirx.Var, found.append)])
-        return not any(var.same_as(own) for var in found for own in free)
-
-    def stored(each: Expr) -> Expr:
-        buffer = next((own for known, own in made if tvm_ffi.structural_equal(known, each)), None)
-        if buffer is None:
-            buffer = nest.local((1,), str(each.ty.dtype))
-            ir.buffer_store(buffer, each, [0])
-            made.append((each, buffer))
-        return tirx.BufferLoad(buffer, [0])
-
-    def call(node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:
-        return stored(node) if same(node) else mutator.default_mutate(node)
-
-    def quotient(node: tirx.Div, mutator: tvm_ffi.StructuralMutator) -> Expr:
-        if str(node.ty) != "float32" or not same(node.b):
-            return mutator.default_mutate(node)
-        if same(node.a):
-            return stored(node)
-        if isinstance(node.b, tirx.FloatImm):
-            return mutator.mutate(node.a) * tirx.const(1 / float(node.b), "float32")
-        return mutator.mutate(node.a) * stored(tirx.const(1, "float32") / node.b)
-
-    return tvm_compat.mutated(value, [(tvm.ir.Call, call), (tirx.Div, quotient)])

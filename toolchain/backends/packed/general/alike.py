@@ -1,0 +1,58 @@
+"""Whether all stages of a function go along the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tvm import tirx
+from tvm.sym import Analyzer
+
+from toolchain.backends.packed.loops.memory import CALL, SMALL
+from toolchain.backends.packed.recognise.expressions import calls, inlined, substitute
+from toolchain.backends.packed.recognise.read import Expr, Read, Stage, shape_of
+
+_JOBS = 8  # fewer rows than this are too few for the cores of today's boards
+_HELD = 1 << 16  # numbers of a row that may be kept: of the second cache
+
+
+def rows_of(read: Read, kept: Sequence[Stage]) -> int:
+    """Return along how many first axes of the output all stored stages go alike; 0: none, or too few rows."""
+    if len(kept) < 2 or not any(stage.init is not None for stage in kept):
+        return 0
+    shape = shape_of(read.output)
+    for count in range(len(shape), 0, -1):
+        if all(_alike(read, kept, stage, shape[:count]) for stage in kept):
+            enough = prod(shape[:count]) >= _JOBS or cost(kept) < SMALL
+            return count if enough else 0
+    return 0
+
+
+def _alike(read: Read, kept: Sequence[Stage], stage: Stage, rows: tuple[int, ...]) -> bool:
+    """Whether a stage has a row for each row of the output, and needs nothing of any other."""
+    shape, count = shape_of(stage.buffer), len(rows)
+    if len(stage.parts) > 1 or shape[:count] != rows:
+        return False
+    if read.place(stage.buffer) is None and prod(shape[count:]) > _HELD:
+        return False
+    if stage.init is not None and prod(shape[count:]) > 1:
+        return False
+    stored = [each.buffer for each in kept]
+    alike = True
+
+    def leaf(source: tirx.Buffer, index: list[Expr]) -> Expr | None:
+        nonlocal alike
+        if any(source.same_as(each) for each in stored):
+            own = zip(index, stage.indices, rows, strict=False)
+            alike &= all(extent == 1 or one.same_as(other) for one, other, extent in own)
+        elif read.place(source) is None:
+            return None
+        return tirx.BufferLoad(source, index)
+
+    substitute(stage.value, [], inlined(read, leaf, Analyzer()))
+    return alike
+
+
+def cost(kept: Sequence[Stage]) -> int:
+    """Return about how many operations the stages are."""
+    return sum(prod(stage.extents) * (1 + CALL * calls(stage.value)) for stage in kept)

@@ -1,0 +1,43 @@
+"""How a recurrence's sums are grouped, and its recurrent weight R in that order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toolchain.backends.packed.layout import Array
+from toolchain.backends.packed.machine import Machine
+from toolchain.models.recurrent.cell import Phase, phases
+from toolchain.models.recurrent.spec import Recurrence
+
+_CHAINS = 16  # vectors of sums of one row; half of them hide an addition's latency, measured
+
+
+def lanes_of(machine: Machine) -> int:
+    """Return the float32 numbers of a vector: states and gates are never float16."""
+    return machine.lanes * machine.size // 4
+
+
+def vectors_of(of: Recurrence, phase: Phase, machine: Machine) -> int:
+    """Return how many vectors of units are computed at once."""
+    vectors = of.padded // lanes_of(machine)
+    room = max(1, min(_CHAINS, machine.registers // 2 if of.batch == 1 else _CHAINS // 4) // len(phase.gates))
+    return max(size for size in range(1, room + 1) if vectors % size == 0)
+
+
+def rows_of(of: Recurrence, machine: Machine) -> int:
+    """Return how many rows of the batch are computed at once."""
+    if of.lengths:
+        return 1
+    sums = max(len(phase.gates) * vectors_of(of, phase, machine) for phase in phases(of))
+    most = max(1, (machine.registers - sums - 1) // sums)
+    return -(-of.batch // -(-of.batch // most))
+
+
+def pack_weight(weight: Array, of: Recurrence, machine: Machine) -> Array:
+    """Return R as the function reads it: all panels of a phase behind each other."""
+    found = []
+    for phase in phases(of):
+        wide = vectors_of(of, phase, machine) * lanes_of(machine)
+        gates = weight[:, :, list(phase.gates), :].reshape(*weight.shape[:2], len(phase.gates), -1, wide)
+        found.append(gates.transpose(0, 3, 1, 2, 4).ravel())
+    return np.concatenate(found)
