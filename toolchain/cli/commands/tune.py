@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -24,6 +24,23 @@ if TYPE_CHECKING:
     from toolchain.tasks.options import CodeOptions
     from toolchain.tasks.task import Task
     from toolchain.tuning.result import TuneResult
+
+
+class Search(TypedDict):
+    """The options of a search as they are typed; those of `TuneOptions`, but for `tasks`."""
+
+    trials: int
+    time_s: float | None
+    number: int
+    repeat: int
+    min_repeat_ms: int
+    timeout_s: float | None
+    threads: int | None
+    cluster: str | None
+    fresh: bool
+    search_seed: int
+    tuner: str | None
+    runner: str | None
 
 
 @click.command()
@@ -96,7 +113,7 @@ def command(
     tasks: str,
     dry_run: bool,
     engine: str | None,
-    **tuning: Any,
+    **search: Unpack[Search],
 ) -> int | None:
     """Search for faster code by measuring candidates on a board.
 
@@ -109,13 +126,13 @@ def command(
     profile = boards[0].profile
     profile.device(code.device)
     if container := container_for(engine, profile, files_of(model, files=options.value_files)):
-        if dry_run or tuning["runner"] not in (None, "boards"):
+        if dry_run or search["runner"] not in (None, "boards"):
             return container.run()
         from toolchain.rpc.lab import join
 
         # The boards are this host's business, and so are the keys to them.
-        cores = profile.cluster(tuning["cluster"])
-        with join(boards, threads=tuning["threads"] or cores.cores, cluster=cores.cpu) as lab:
+        cores = profile.cluster(search["cluster"])
+        with join(boards, threads=search["threads"] or cores.cores, cluster=cores.cpu) as lab:
             return container.run(lab)
 
     from toolchain.backends.table import backend_for
@@ -125,7 +142,7 @@ def command(
     from toolchain.tuning.run import planned, tune
 
     named = tuple(name.strip() for name in tasks.split(",") if name.strip())
-    how = TuneOptions(tasks=named, **tuning)
+    how = TuneOptions(tasks=named, **search)
     backend, loaded = backend_for(profile, code), load_model(model, options)
     if dry_run:
         with backend.lower(loaded, backend.target(how.cluster, how.threads)) as network:
