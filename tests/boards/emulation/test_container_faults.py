@@ -30,8 +30,9 @@ from toolchain.boards.edge_rt.status import statuses
 from toolchain.boards.emulation import containers, emulated
 from toolchain.boards.inventory.lookup import find_board, find_boards, local_board
 from toolchain.boards.ssh import connection
+from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.hostkeys import fingerprint
-from toolchain.boards.ssh.transport import SshAddress, SshTransport
+from toolchain.boards.ssh.transport import SshTransport
 from toolchain.configuration.file import FILE_NAME
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError

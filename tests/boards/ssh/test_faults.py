@@ -21,9 +21,10 @@ from tests.boards.ssh.sshd import Sshd, make_key, sshd
 from tests.boards.ssh.test_transport import owner, pids
 from tests.waiting import until
 from toolchain.boards.ssh import connection
+from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.authentication import RefusedError
 from toolchain.boards.ssh.hostkeys import fingerprint
-from toolchain.boards.ssh.transport import SshAddress, SshTransport
+from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError, UsageError
 

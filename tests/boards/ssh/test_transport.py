@@ -41,7 +41,8 @@ def owner(ssh: SshTransport, code: str) -> subprocess.Popen[bytes]:
     """Start a Python that has the same board as `board`."""
     address = ssh.address
     begin = (
-        "import sys, time; from pathlib import Path; from toolchain.boards.ssh.transport import *\n"
+        "import sys, time; from pathlib import Path; from toolchain.boards.ssh.address import *\n"
+        "from toolchain.boards.ssh.transport import *\n"
         f"board = SshTransport(SshAddress('127.0.0.1', {address.port}, {address.user!r}, "
         f"{address.host_key!r}, Path({str(address.identity)!r}), use_config=False), {ssh.root!r})\n"
     )
@@ -265,7 +266,7 @@ def test_the_way_of_ssh_config_with_its_jump_is_taken(
         f"  IdentityFile {server.identity}\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n"
     )
     monkeypatch.setenv("HOME", str(tmp_path))
-    from toolchain.boards.ssh.transport import SshAddress
+    from toolchain.boards.ssh.address import SshAddress
 
     board = SshTransport(SshAddress("rack", None, None, server.host_key, name="rack"), str(server.root))
     assert board.run(["sh", "-c", "echo $SSH_CLIENT"]).stdout.startswith(b"127.0.0.1")

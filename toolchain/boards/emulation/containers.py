@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict
 
 from toolchain.architectures.table import LINUX
 from toolchain.boards.emulation.qemu import is_foreign
+from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.hostkeys import checked_host_key
-from toolchain.boards.ssh.transport import SshAddress
 from toolchain.configuration.settings import state_dir
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.foreign import last_line

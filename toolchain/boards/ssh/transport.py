@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from toolchain.boards.ssh.connection import Connection
     from toolchain.boards.ssh.remote import Script
 
-__all__ = ["SshAddress", "SshTransport"]
-
 _STEP_S = 60.0  # for what is done in no time unless the board's disk hangs
 _PATIENCE_S = 30.0  # between two pieces of a transfer that the board takes or sends
 _SYNC_S = 60.0
