@@ -1,4 +1,4 @@
-"""What the shell offers after TAB. Reads names, never networks: no tvm, numpy or onnx here."""
+"""What the shell offers after TAB. It reads names, never networks: no tvm, numpy or onnx is imported."""
 
 from __future__ import annotations
 

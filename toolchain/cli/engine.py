@@ -80,7 +80,8 @@ class Container:
 def container_for(
     engine: str | None, profile: Profile, reads: Iterable[Path], writes: Iterable[Path] = ()
 ) -> Container | None:
-    """Return where the running command goes on, None for here; say so if the user left it open.
+    """Return the container that the running command is to run in, None for this host; if the user left
+    the choice open, say which.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ _document_stream: TextIO | None = None
 
 @contextmanager
 def keep_stdout_for_the_document() -> Iterator[None]:
-    """Keep file descriptor 1 for `print_json` alone: whatever else is printed there goes to stderr.
+    """Reserve standard output for `print_json`: whatever else is printed there goes to stderr.
 
     Libraries and child processes print where they like; with `--json` stdout must hold one document.
     """
@@ -102,7 +102,7 @@ def print_json(document: Any) -> None:
     Raises
     ------
     OutputError
-        Standard output takes it not.
+        Standard output cannot be written.
     """
     text = json.dumps(_finite(document), indent=2, default=str, allow_nan=False) + "\n"
     stream = stdout()
@@ -117,7 +117,7 @@ def print_json(document: Any) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """Return `value` without NaN and infinity, which JSON has not: null stands for them."""
+    """Return `value` with null for NaN and infinity, for which JSON has no words."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

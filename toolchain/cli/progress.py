@@ -23,9 +23,11 @@ _BETWEEN_S = 5.0  # lines that count
 
 @contextmanager
 def step_progress() -> Iterator[Callable[[str], None]]:
-    """Yield what is told each step of a build; steps may count what they are at: `compiling 3/7 …`."""
+    """Yield a function to call with each step of a build. Steps that count, such as `compiling 3/7 …`,
+    change one line on a terminal, and elsewhere print one every few seconds.
+    """
     if not sys.stderr.isatty():
-        yield _counted(note)
+        yield _thin_out(note)
         return
     from rich.live import Live
     from rich.spinner import Spinner
@@ -50,8 +52,8 @@ def step_progress() -> Iterator[Callable[[str], None]]:
         yield tell
 
 
-def _counted(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Leave out steps that only count on, but for some and the last."""
+def _thin_out(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that passes steps on to `say`; of those that count, one in 5 s and the last."""
     said = -_BETWEEN_S
 
     def tell(text: str) -> None:

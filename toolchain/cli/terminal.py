@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class OutputError(ToolchainError):
-    """Standard output takes nothing more: its disk is full, or it is closed."""
+    """Standard output cannot be written any more: its disk is full, or it is closed."""
 
 
 class Escaping(io.TextIOBase):
@@ -110,12 +110,12 @@ class EscapingBytes(io.RawIOBase):
 
 
 def bytes_for(stream: Any) -> BinaryIO:
-    """Return what takes the output of a board's program: on a terminal it is escaped, elsewhere exact."""
+    """Return the stream to write a board's output to: escaped on a terminal, exact elsewhere."""
     return cast(BinaryIO, EscapingBytes(stream) if stream.isatty() else stream.buffer)
 
 
 def output_error(name: str, error: OSError) -> OutputError:
-    """Return the error of a stream that takes nothing more."""
+    """Return the error that says why a stream cannot be written any more."""
     closed = error.errno == errno.EBADF
     why = "it is closed" if closed else error.strerror or str(error)
     hint = "" if closed else "free some space, or print elsewhere"
@@ -123,7 +123,7 @@ def output_error(name: str, error: OSError) -> OutputError:
 
 
 def forget(stream: TextIO) -> None:
-    """Let a stream take everything and keep nothing: else the interpreter complains on its way out."""
+    """Let a stream drop what is written from now on: else the interpreter complains when it exits."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, stream.fileno())
     os.close(nothing)
@@ -131,7 +131,7 @@ def forget(stream: TextIO) -> None:
 
 @contextmanager
 def escape_streams() -> Iterator[None]:
-    """Let all that is printed until the end of the block be escaped; streams that are closed are known."""
+    """Escape what is printed until the block ends, and refuse to print to streams that are closed."""
     _open_what_is_closed()
     kept = sys.stdout, sys.stderr
     for stream in kept:
@@ -157,7 +157,7 @@ def _finish(stream: TextIO) -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Give the streams that were closed a descriptor on which every write fails.
+    """Give streams that were closed a descriptor on which every write fails.
 
     Without it the next file that is opened, a database perhaps, would be standard output.
     """

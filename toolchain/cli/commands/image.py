@@ -1,4 +1,4 @@
-"""`toolchain image`: the containers that steps run in."""
+"""`toolchain image`: the images whose containers steps run in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One thing done with several images: what fails for one does not keep it from the others."""
+"""Doing one thing with several images: an error with one does not keep it from being done with others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def report(
     act: Callable[[Image], Mapping[str, Any]],
     columns: Mapping[str, Callable[[Mapping[str, Any]], object]],
 ) -> None:
-    """Do something with each image and print what came of it; leave with the code of the first error.
+    """Call `act` with each image and print what came of it; exit with the code of the first error.
 
     Parameters
     ----------
