@@ -7,7 +7,7 @@ import functools
 import io
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import tvm
 from tvm import relax
@@ -139,10 +139,14 @@ def link_executable(
 _place_of = functools.cache(functools.partial(structural._callback_type_to_type_index, api_name="mutated"))
 
 
-def mutated(value: Any, callbacks: Sequence[tuple[type, Callable[[Any, Any], Any]]]) -> Any:
+N = TypeVar("N")
+
+
+def mutated(value: N, callbacks: Sequence[tuple[type, Callable[[Any, Any], Any]]]) -> N:
     """Return what `tvm_ffi.structural_mutate` makes of a value.
 
     That one looks at the signature of every callback at every call, which takes longer than the rest.
     """
     entries = [(_place_of(kind), function, False) for kind, function in callbacks]
-    return structural._ffi_api.StructuralMutate(value, entries)
+    made: N = structural._ffi_api.StructuralMutate(value, entries)
+    return made

@@ -12,7 +12,7 @@ from tvm.ir.expr import TensorLoad
 
 from toolchain import tvm_compat
 
-_INTRINSICS = {tirx.Max: "llvm.maximum", tirx.Min: "llvm.minimum"}
+_INTRINSICS: dict[type, str] = {tirx.Max: "llvm.maximum", tirx.Min: "llvm.minimum"}
 
 
 def with_bounds_kept(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:

@@ -16,7 +16,8 @@ def definition_of(func: tirx.PrimFunc) -> str:
 
 def function_of(definition: str) -> tirx.PrimFunc:
     """Return the function that `definition_of` wrote."""
-    return tvm.ir.load_json(definition)
+    func: tirx.PrimFunc = tvm.ir.load_json(definition)
+    return func
 
 
 def module_of(func: tirx.PrimFunc) -> tvm.IRModule:

@@ -29,7 +29,8 @@ def default_schedule(func: tirx.PrimFunc) -> tirx.PrimFunc:
         _schedule_blocks(schedule)
     except s_tir.ScheduleError:
         return func
-    return schedule.mod["main"]
+    made: tirx.PrimFunc = schedule.mod["main"]
+    return made
 
 
 def _is_reduction(schedule: s_tir.Schedule, block: SBlockRV) -> bool:

@@ -89,7 +89,7 @@ def schedule_from(payload: str, function: str, func: PrimFunc) -> PrimFunc:
             f"the record of task {workload_hash(func)} belongs to another function with the same hash",
             "tune the task again with --fresh",
         )
-    result = traced(payload, measured).mod[MAIN]
+    result: tvm.tirx.PrimFunc = traced(payload, measured).mod[MAIN]
     for name, value in (func.attrs or {}).items():
         result = result.with_attr(name, value)
     return result if func.attrs and "global_symbol" in func.attrs else result.without_attr("global_symbol")

@@ -28,7 +28,8 @@ def define(of: Recurrence) -> tirx.PrimFunc:
             build.reads([_whole(named[name]) for name in of.parameters])
             build.writes([_whole(named[name]) for name in of.outputs])
             _Definition(of, named).emit()
-    return builder.get().without_attr("global_symbol")  # which must be one of its own in a module
+    func: tirx.PrimFunc = builder.get()
+    return func.without_attr("global_symbol")  # which must be one of its own in a module
 
 
 def _whole(buffer: tirx.Buffer) -> tirx.BufferRegion:

@@ -87,8 +87,8 @@ def _along(value: Value, outs: list[tirx.Buffer], axis: int) -> None:
         return
     for start, many, size in parts:
         space = [*outer, many]
-        with memory.pieces(space, value.stage) as (*before, vector):
-            emit(before, vector, start, size)
+        with memory.pieces(space, value.stage) as (*before, step):
+            emit(before, step, start, size)
 
 
 def _cuts(value: Value, shape: Sequence[int], axis: int) -> list[int]:
@@ -118,7 +118,7 @@ def _vectors(extent: int, lanes: int) -> list[tuple[int, int, int]]:
 def _across(value: Value, out: tirx.Buffer, combine: Combine, step: Expr, wide: int) -> None:
     """Emit vectors along the last axis that is reduced over, each in the end combined to one number."""
     memory, nest, shape = value.memory, value.memory.nest, shape_of(out)
-    analyzer, init = memory.analyzer, value.stage.init
+    analyzer, init = memory.analyzer, value.stage.parts[0].begin
     *before, last = value.reduced
     split = before[0] if before and prod(shape) < _JOBS and prod(value.stage.extents) >= _SPLIT else 1
     partial = nest.shared((prod(shape), split), str(out.dtype)) if split > 1 else None

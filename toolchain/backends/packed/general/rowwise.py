@@ -114,7 +114,7 @@ class _Row:
         else:
             self._elements()
 
-    def _store(self, value: Expr, place: list[Expr]) -> None:
+    def _store(self, value: Expr, place: Sequence[Expr]) -> None:
         ir.buffer_store(self.out, value, [*self.first, *place] or [0])
 
     def _elements(self) -> None:
@@ -146,7 +146,7 @@ class _Row:
         left = cut[0][2]
         total = self.nest.local((left,), str(self.out.dtype))
         with self.nest.vector(left) as lane:
-            ir.buffer_store(total, self.stage.init, [lane])
+            ir.buffer_store(total, self.stage.parts[0].begin, [lane])
         for start, many, size in [*cut, (last, 0, 1)]:
             while left > size:  # halve what has come together
                 left //= 2

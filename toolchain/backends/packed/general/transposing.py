@@ -60,7 +60,8 @@ class _Transposing:
         lanes = self.lanes
         rows = self.spatial[:-1] if self.width == self.spatial[-1] else [1] * (len(self.spatial) - 1)
         space = [self.n, self.layout.blocks(self.channels), *rows]
-        first, many = tirx.IntImm("int32", 0), tirx.IntImm("int32", self.width // lanes)
+        first: Expr = tirx.IntImm("int32", 0)
+        many: Expr = tirx.IntImm("int32", self.width // lanes)
         # Without a halo there is one row: its squares are shared out.
         cut = prod(rows) == 1 and self.width // lanes >= _PIECES * self.machine.threads
         if cut:

@@ -57,6 +57,8 @@ class Value:
         combine = _COMBINE.get(type(value))
         if not self.reduces or combine is None or len(self.stage.parts) > 1:
             return None
+        if not isinstance(value, tirx.Add | tirx.Mul | tirx.Max | tirx.Min):
+            return None
         if not isinstance(value.a, TensorLoad) or not value.a.source.same_as(self.stage.buffer):
             return None
         return combine, value.b
@@ -157,7 +159,7 @@ class Value:
             return
         totals = [nest.local((columns * width,), str(part.buffer.dtype)) for part in parts]
         for total, part in zip(totals, parts, strict=True):
-            nest.fill(total, columns * width, part.init)
+            nest.fill(total, columns * width, part.begin)
         # what a step comes to, where the parts read each other
         fresh = totals
         if len(parts) > 1:
@@ -170,7 +172,7 @@ class Value:
                     so_far = [total[place] for total in totals]
                     value = self.at(part.value, index(column, lane), steps, analyzer, so_far)
                     if inside is not None:
-                        value = tirx.if_then_else(inside(lane), value, part.init)
+                        value = tirx.if_then_else(inside(lane), value, part.begin)
                     ir.buffer_store(new, value, [place if fresh is totals else lane])
             if fresh is not totals:
                 for total, new in zip(totals, fresh, strict=True):

@@ -35,8 +35,9 @@ def in_arithmetic(func: tirx.PrimFunc, scope: str = "global") -> tirx.PrimFunc:
     """
     func = tvm_compat.mutated(func, [(tvm.ir.Call, _by_others)])
     writer = _Writer(scope)
-    callbacks = [(tirx.For, writer.loop), (tirx.BufferStore, writer.store), (tvm.ir.Call, writer.call)]
-    return tvm_compat.mutated(func, callbacks)
+    return tvm_compat.mutated(
+        func, [(tirx.For, writer.loop), (tirx.BufferStore, writer.store), (tvm.ir.Call, writer.call)]
+    )
 
 
 def _by_others(node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:

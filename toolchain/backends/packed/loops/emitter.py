@@ -104,7 +104,7 @@ class Emitter:
         layout = self.layouts[place]
         if layout is not None:
             return tirx.BufferLoad(self.arguments[place], layout.at(index, self.analyzer))
-        value = tirx.BufferLoad(self.arguments[place], index)
+        value: Expr = tirx.BufferLoad(self.arguments[place], index)
         for each, extent in zip(index, shape_of(buffer), strict=True):
             if not self.analyzer.can_prove(each < extent):  # channels that only the padding has
                 value = tirx.if_then_else(each < extent, value, tirx.const(0, str(buffer.dtype)))

@@ -40,22 +40,22 @@ def store_all(
     """
     nest, lanes, analyzer = emitter.nest, emitter.lanes, emitter.analyzer
     if not (loop and emitter.long):
-        for block, total in enumerate(totals):
+        for number, total in enumerate(totals):
             with nest.unroll(vectors) as vector, nest.vector(lanes) as lane:
-                number = tirx.IntImm("int32", block)
-                emitter.store(total[vector * lanes + lane], index(number, vector, lane))
+                own = tirx.IntImm("int32", number)
+                emitter.store(total[vector * lanes + lane], index(own, vector, lane))
         return
     # Another buffer: one that is read at a number that is not known would be kept out of registers.
     waiting = nest.local((len(totals) * vectors * lanes,), str(totals[0].dtype))
-    for block, total in enumerate(totals):
+    for number, total in enumerate(totals):
         with nest.unroll(vectors) as vector, nest.vector(lanes) as lane:
             kept = total[vector * lanes + lane]
-            ir.buffer_store(waiting, kept, [(vector + block * vectors) * lanes + lane])
+            ir.buffer_store(waiting, kept, [(vector + number * vectors) * lanes + lane])
     at_once = max(size for size in range(1, _AT_ONCE + 1) if vectors % size == 0)
     with (
         nest.grid([len(totals), vectors // at_once]) as (block, turn),
         nest.unroll(at_once) as each,
         nest.vector(lanes) as lane,
     ):
-        vector = analyzer.simplify(turn * at_once + each)
-        emitter.store(waiting[(block * vectors + vector) * lanes + lane], index(block, vector, lane))
+        place = analyzer.simplify(turn * at_once + each)
+        emitter.store(waiting[(block * vectors + place) * lanes + lane], index(block, place, lane))

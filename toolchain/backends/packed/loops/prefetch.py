@@ -17,7 +17,7 @@ _READ, _DATA = 0, 1
 _FIRST, _SECOND = 3, 2  # LLVM's locality: into every cache, or into the second
 
 
-def prefetch(buffer: tirx.Buffer, index: Sequence[Expr], near: bool) -> None:
+def prefetch(buffer: tirx.Buffer, index: Sequence[Expr | int], near: bool) -> None:
     """Ask for the cache line of one element; it may lie behind the buffer's end.
 
     Parameters
@@ -25,7 +25,7 @@ def prefetch(buffer: tirx.Buffer, index: Sequence[Expr], near: bool) -> None:
     near
         Into the first cache, else into the second.
     """
-    kind = (tirx.const(each, "int32") for each in (_READ, _FIRST if near else _SECOND, _DATA))
+    kind = [tirx.const(each, "int32") for each in (_READ, _FIRST if near else _SECOND, _DATA)]
     address = tirx.address_of(tirx.BufferLoad(buffer, list(index)))
     ir.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *kind))
 

@@ -58,7 +58,7 @@ class Sums:
                 ir.buffer_store(total, total[here] + product(block, lane), [here])
 
     @contextmanager
-    def loops(self, extents: Sequence[int], each: int) -> Iterator[list[Expr]]:
+    def loops(self, extents: Sequence[int], each: int) -> Iterator[Sequence[Expr]]:
         """Emit loops around what adds `each` products to every register; yields the place on each axis."""
         if self.totals is self.registers:
             with self.nest.grid(extents) as steps:

@@ -41,7 +41,7 @@ class Tile:
         """Where the sums are in the end: per block a buffer of `columns` vectors."""
         return self.sums.totals
 
-    def loops(self, extents: Sequence[int], channels: int) -> AbstractContextManager[list[Expr]]:
+    def loops(self, extents: Sequence[int], channels: int) -> AbstractContextManager[Sequence[Expr]]:
         """Emit loops around what multiplies `channels` inputs of each column; yields their variables."""
         return self.sums.loops(extents, channels)
 

@@ -272,9 +272,10 @@ def _packs(step: Generated, contraction: Contraction) -> bool:
 def _place(step: Generated, result: Plan) -> None:
     """Decide whether the step's value is packed, and what halo its input needs."""
     algorithm = step.algorithm
-    if algorithm.values == "packed":
+    operand = algorithm.source(step.subject)
+    if operand is not None:
         result.packed.add(step.var)
-        source = step.argument(algorithm.source(step.subject))
+        source = step.argument(operand)
         need = algorithm.halo(step.subject, step.choice)
         have = result.halos.get(source, (0,) * len(need))
         result.halos[source] = tuple(map(max, have, need))

@@ -293,4 +293,5 @@ def _parameters(
 
 def _constant(value: Array) -> GenericConst:
     # np.ascontiguousarray would make an array of a number
-    return relax.const(np.ascontiguousarray(value) if value.ndim else value, str(value.dtype))
+    made: GenericConst = relax.const(np.ascontiguousarray(value) if value.ndim else value, str(value.dtype))
+    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import tvm_ffi
 from tvm import tirx
@@ -59,7 +60,7 @@ def _differences(values: Sequence[Expr]) -> list[tuple[Expr, int]]:
     """
     found: list[tuple[Expr, int]] = []
 
-    def compare(node: Expr) -> None:
+    def compare(node: Any) -> None:
         if not str(node.a.ty).startswith("int"):
             return
         difference = node.a - node.b

@@ -99,12 +99,12 @@ def product(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
     value = stage.value
     if stage.init is None or not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
         return None
-    factors = (_narrow(value.b.a), _narrow(value.b.b))
-    if str(factors[0].ty.dtype) != str(factors[1].ty.dtype):
+    one, other = _narrow(value.b.a), _narrow(value.b.b)
+    if str(one.ty.dtype) != str(other.ty.dtype) or not isinstance(value.a, TensorLoad):
         return None
-    if not isinstance(value.a, TensorLoad) or not all(isinstance(each, TensorLoad) for each in factors):
+    if not isinstance(one, TensorLoad) or not isinstance(other, TensorLoad):
         return None
-    return factors
+    return one, other
 
 
 def _narrow(value: Expr) -> Expr:

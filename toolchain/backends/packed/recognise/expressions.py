@@ -90,9 +90,10 @@ def linear(index: Expr, axes: Sequence[Var]) -> tuple[dict[int, int], Expr] | No
     if not found:
         return None
     *coefficients, rest = found
-    if not all(isinstance(each, tirx.IntImm) for each in coefficients):
+    known = [int(each) for each in coefficients if isinstance(each, tirx.IntImm)]
+    if len(known) < len(coefficients):
         return None
-    return {place: int(each) for place, each in enumerate(coefficients) if int(each)}, rest
+    return {place: value for place, value in enumerate(known) if value}, rest
 
 
 def calls(value: Expr, *names: str) -> int:

@@ -35,7 +35,8 @@ def narrowed(value: Expr, axes: Mapping[tirx.Var, tirx.Var]) -> Expr:
     def compared(node: Any, mutator: tvm_ffi.StructuralMutator) -> Expr:
         # Padding asks where an index is: only in 32 bits can the analyzer answer.
         change = mutator.mutate if _data(node.a) or _data(node.b) else lambda each: narrow_index(each, axes)
-        return type(node)(change(node.a), change(node.b))
+        made: Expr = type(node)(change(node.a), change(node.b))
+        return made
 
     return tvm_compat.mutated(
         value, [(TensorLoad, load), (tirx.Var, variable), *((kind, compared) for kind in _COMPARED)]

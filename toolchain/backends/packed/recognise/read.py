@@ -30,6 +30,13 @@ class Part:
     value: Expr
     init: Expr | None
 
+    @property
+    def begin(self) -> Expr:
+        """What the part's reduction begins with; it must be one."""
+        if self.init is None:
+            raise ValueError(f"{self.buffer.name} is no reduction")
+        return self.init
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -73,11 +80,11 @@ class Stage:
         """Return which part is stored in a buffer."""
         return next((place for place, part in enumerate(self.parts) if part.buffer.same_as(buffer)), None)
 
-    def extent(self, axis: Var) -> int:
+    def extent(self, axis: Expr) -> int:
         """Return the extent of one of the axes."""
         return self.extents[self.position(axis)]
 
-    def position(self, axis: Var) -> int:
+    def position(self, axis: Expr) -> int:
         """Return the place of one of the axes."""
         return next(place for place, own in enumerate(self.axes) if own.same_as(axis))
 

@@ -78,7 +78,7 @@ class _Dense:
             band, group = (one, other) if self.choice.order == "rows" else (other, one)
             right = self._right(batch, group)
             if full:
-                count = steps if full == bands * steps else tirx.min(steps, full - band * steps)
+                count = None if full == bands * steps else tirx.min(steps, full - band * steps)
                 with self.nest.serial(steps, count) as step:
                     first = self.analyzer.simplify((band * steps + step) * size)
                     self._tile(batch, group, first, size, right)

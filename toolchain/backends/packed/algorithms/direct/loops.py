@@ -99,10 +99,10 @@ class _Direct:
             group = where.pop() if by_rows else where.pop(0)
             n, *outer = where
 
-            def rows_of_piece() -> AbstractContextManager[list[Expr]]:
+            def rows_of_piece() -> AbstractContextManager[Sequence[Expr]]:
                 return self.nest.grid([rows] if spatial else [])
 
-            def row_at(step: list[Expr]) -> list[Expr]:
+            def row_at(step: Sequence[Expr]) -> list[Expr]:
                 return [*outer[:-1], analyzer.simplify(outer[-1] * rows + step[0])] if step else []
 
             with (
@@ -244,5 +244,5 @@ class _Direct:
             index = index * extent + place
         shape = [int(extent) for extent in self.emitter.weight.shape]
         elements, steps, now = self.depth * prod(shape[2:]), part.tiles * count, part.tile * count + index
-        following = [at.group, (part.number + 1) * self.depth, *[0] * len(shape[2:])]
+        following: list[Expr | int] = [at.group, (part.number + 1) * self.depth, *[0] * len(shape[2:])]
         prefetch_share(self.emitter.weight, following, elements, now, steps, self.analyzer, near=False)

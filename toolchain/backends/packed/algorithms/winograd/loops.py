@@ -175,8 +175,8 @@ class _Winograd:
         for number, row in enumerate(rows):
             with self.nest.vector(lanes) as lane:
                 source = [row[k * lanes + lane] for k in range(wide)]
-                for column, value in enumerate(applied(self.matrices[1].inputs, source)):
-                    ir.buffer_store(moved.buffer, value, [number * wide + column, place * lanes + lane])
+                for own, value in enumerate(applied(self.matrices[1].inputs, source)):
+                    ir.buffer_store(moved.buffer, value, [number * wide + own, place * lanes + lane])
 
     def _products(self, moved: _Inputs, sums: tirx.Buffer, group: Expr, count: int) -> None:
         """Multiply every point's matrix of inputs (tiles, ci * taps) with its weights (ci * taps, N V)."""
@@ -222,7 +222,8 @@ class _Winograd:
                 place = self.analyzer.simplify((at.turn * share + line) % lines * LINE)
                 prefetch(self.emitter.weight, [at.group, following, step * self.lanes, place], near)
             return
-        first, steps = [at.group, following, 0, 0], at.turns * inner
+        first: list[Expr | int] = [at.group, following, 0, 0]
+        steps = at.turns * inner
         step = at.turn * inner + step
         prefetch_share(self.emitter.weight, first, inner * wide, step, steps, self.analyzer, near)
 
@@ -233,10 +234,10 @@ class _Winograd:
         (high, wide), lanes = self.points, self.lanes
         out_block = group * self.choice.blocks + block
         rows = [self.nest.local((wide * lanes,), "float32") for _ in range(self.tile[0])]
-        with self.nest.unroll(wide) as column, self.nest.vector(lanes) as lane:
-            source = [sums[k * wide + column, tile * lanes + lane] for k in range(high)]
-            for row, value in zip(rows, applied(self.matrices[0].outputs, source), strict=True):
-                ir.buffer_store(row, value, [column * lanes + lane])
+        with self.nest.unroll(wide) as point, self.nest.vector(lanes) as lane:
+            source = [sums[k * wide + point, tile * lanes + lane] for k in range(high)]
+            for held, value in zip(rows, applied(self.matrices[0].outputs, source), strict=True):
+                ir.buffer_store(held, value, [point * lanes + lane])
 
         def write(value: Expr, row: Expr | int, column: Expr | int, lane: Expr) -> None:
             index = [y * self.tile[0] + row, x * self.tile[1] + column]
@@ -264,12 +265,12 @@ class _Winograd:
             with self.nest.vector(lanes) as lane:
                 ir.buffer_store(waiting, output(row, column, lane), [place * lanes + lane])
         with (
-            self.nest.grid(self.tile[:1]) as (row,),
-            self.nest.unroll(self.tile[1]) as column,
-            inside(row, column),
+            self.nest.grid(self.tile[:1]) as (y_of,),
+            self.nest.unroll(self.tile[1]) as x_of,
+            inside(y_of, x_of),
             self.nest.vector(lanes) as lane,
         ):
-            write(waiting[(row * self.tile[1] + column) * lanes + lane], row, column, lane)
+            write(waiting[(y_of * self.tile[1] + x_of) * lanes + lane], y_of, x_of, lane)
 
     def _halo(self, n: Expr, group: Expr, block: Expr, rows: int, first: Expr) -> None:
         """Write the zeros around the output's rows from `first` on."""

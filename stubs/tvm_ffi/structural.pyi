@@ -1,0 +1,5 @@
+from typing import Any
+
+_ffi_api: Any
+
+def __getattr__(name: str) -> Any: ...
