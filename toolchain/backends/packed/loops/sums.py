@@ -9,14 +9,14 @@ of 2, 8, 32, 128 and all: 7.4e-3, 8.5e-3, 9.8e-3, 1.35e-2 and 2.5e-2 for 224 x 2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.loops.nest import Nest
-from toolchain.backends.packed.recognise.read import Expr, Var
+from toolchain.backends.packed.recognise.read import Expr
 
 _PART = 64
 
@@ -49,13 +49,6 @@ class Sums:
     def clear(self) -> None:
         """Begin with zeros."""
         self._clear(self.totals)
-
-    def add(self, vector: Expr, product: Callable[[int, Var], Expr]) -> None:
-        """Emit the addition of a product to one vector of every block; `product`: block and lane -> it."""
-        for block, total in enumerate(self.registers):
-            with self.nest.vector(self.lanes) as lane:
-                here = vector * self.lanes + lane
-                ir.buffer_store(total, total[here] + product(block, lane), [here])
 
     @contextmanager
     def loops(self, extents: Sequence[int], each: int) -> Iterator[Sequence[Expr]]:

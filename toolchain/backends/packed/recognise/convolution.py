@@ -108,7 +108,7 @@ def product(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
 
 
 def _narrow(value: Expr) -> Expr:
-    """Return the float16 that a product in float32 is of, else `value`."""
+    """Return the float16 number that is converted to float32 here; any other value as it is."""
     if isinstance(value, tirx.Cast) and (str(value.ty.dtype), str(value.value.ty.dtype)) == _WIDENED:
         return value.value
     return value

@@ -31,7 +31,7 @@ class Axes:
 
 @dataclass(frozen=True)
 class Operand:
-    """What is read (or written) where the axes are somewhere."""
+    """A buffer, and the index at which it is read or written, by the axes."""
 
     buffer: tirx.Buffer
     index: tuple[Expr, ...]
@@ -82,7 +82,7 @@ class Matmul:
         return (self.a.buffer, self.b.buffer)
 
     def with_variable_weight(self) -> Matmul | None:
-        """Return the product whose right operand is no constant; None: it could not be brought into order."""
+        """Return the product for a weight that is no constant; None: its weight has to be rearranged."""
         return None if self.window is not None else replace(self, weight=None)
 
     @property
@@ -136,7 +136,7 @@ def covers(conv: Convolution) -> bool:
 
 
 def window(conv: Convolution) -> Matmul:
-    """Return the product that a convolution is which `covers` its image."""
+    """Return a convolution that `covers` its image as a product of matrices."""
 
     def axes(name: str, *extents: int) -> Axes:
         return Axes(tuple(tirx.Var(f"{name}{at}", "int32") for at in range(len(extents))), extents)

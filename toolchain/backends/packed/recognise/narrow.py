@@ -67,7 +67,7 @@ def narrow_index(index: Expr, axes: Mapping[tirx.Var, tirx.Var]) -> Expr:
 
 
 def _data(value: Expr) -> bool:
-    """Whether a value is none of indices alone."""
+    """Whether a value loads or calls something: then it is no index."""
     if str(value.ty) != "int64":
         return True
     found: list[object] = []

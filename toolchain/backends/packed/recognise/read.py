@@ -19,7 +19,7 @@ Var: TypeAlias = tirx.Var
 
 
 class UnreadableError(ToolchainError):
-    """A function is none that the generators know; it keeps its default schedule."""
+    """No generator knows this function; it keeps its default schedule."""
 
 
 @dataclass(frozen=True)

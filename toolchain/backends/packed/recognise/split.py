@@ -1,4 +1,4 @@
-"""A function with more in it than one contraction and what follows element by element, cut into several."""
+"""Cuts a function that holds more than one contraction and its epilogue into several."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class _Spread:
 
 
 def _spread(read: Read, buffer: tirx.Buffer) -> _Spread | None:
-    """Return what a buffer is made of, proved by what it holds at every kind of place."""
+    """Return how a buffer comes from a parameter, proved by its value at every kind of place."""
     before = (0,) * (len(buffer.shape) - 2)
     forward, origin = True, buffer
     while (stage := read.producer(origin)) is not None:

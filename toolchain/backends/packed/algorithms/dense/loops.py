@@ -105,7 +105,7 @@ class _Dense:
         return lambda k, column: panel[k, column]
 
     def _fill(self, panel: tirx.Buffer, batch: list[Expr], group: Expr) -> None:
-        """Copy the group's columns of b, and zeros for columns that there are none."""
+        """Copy the group's columns of b into a panel; columns beyond the matrix become zeros."""
         product, analyzer = self.product, self.analyzer
 
         def copy(k: Expr, column: Expr) -> None:
@@ -138,7 +138,7 @@ class _Dense:
     def _branch(
         self, group: Expr, place: int, whole: Callable[[], None], part: Callable[[], None] | None
     ) -> None:
-        """Emit what is done for a vector inside the matrix, and for one that is not, or not wholly."""
+        """Emit what is done for a vector of columns inside the matrix, and for one at its edge or beyond."""
         inside = self.analyzer.simplify(group * self.choice.vectors + place < self.columns // self.lanes)
         if self.analyzer.can_prove(inside):
             whole()
@@ -156,7 +156,7 @@ class _Dense:
     def _load(
         self, operand: Operand, batch: list[Expr], row: Expr | None, k: Expr | None, column: Expr | None
     ) -> Expr:
-        """Return an operand's value, computed in place where it is stored nowhere."""
+        """Return an element of an operand; one that no buffer holds is computed here."""
         index = self._index(operand, batch, row, k, column)
         return inlined(self.read, self._stored, self.analyzer)(operand.buffer, index)
 

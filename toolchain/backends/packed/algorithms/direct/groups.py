@@ -6,8 +6,7 @@ from toolchain.backends.packed.recognise.convolution import Convolution
 
 
 def merged(conv: Convolution, lanes: int) -> tuple[int, int, int]:
-    """Return how many groups there are when those with too few channels are computed together, and the
-    input and output channels of one.
+    """Return (groups, input channels, output channels of one), small groups computed together.
 
     Together their weight is block-diagonal, and its zeros are multiplied too (an infinite input reaches
     the other groups of its block). Still far faster than channel by channel: vectors are full.

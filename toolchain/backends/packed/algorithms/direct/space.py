@@ -1,4 +1,4 @@
-"""Tiles of the direct generators: what a core's registers and its first cache hold.
+"""Tiles of direct convolutions: what a core's registers and its first cache hold.
 
 Measured on a Sapphire Rapids core (FMA peak 249 GFLOP/s shared with other work, so that its best is about
 210), GFLOP/s, 3x3: AVX-512 2x14 209, 4x6 207, 2x7 202, 1x14 173, 1x28 110; where the blocks are odd 3x9 216,

@@ -26,7 +26,7 @@ def guarded(conv: Convolution, choice: DirectChoice) -> list[bool]:
 
 
 def halo(conv: Convolution, choice: DirectChoice) -> tuple[int, ...]:
-    """Return the zeros that `direct` wants around its input."""
+    """Return the zeros that a direct convolution reads around its input."""
     skips = [*guarded(conv, choice), False] * 2
     return tuple(0 if skip else pad for skip, pad in zip(skips, conv.pads, strict=True))
 

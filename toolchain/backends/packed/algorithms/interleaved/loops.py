@@ -42,7 +42,7 @@ def interleaved(
 
 @dataclass(frozen=True)
 class _Place:
-    """A tile of a phase: image, `blocks` output blocks, place on all axes but the last, first column.
+    """Where a tile of a phase is: image, output blocks, place on all axes but the last, first column.
 
     The phase's taps lie from `tap`.
     """
