@@ -41,6 +41,18 @@ def test_the_bounds_of_every_variable_are_known(name: str) -> None:
     assert proved == [True, True]
 
 
+def test_a_loop_that_begins_later_is_known_to() -> None:
+    proved = []
+
+    def body(nest: Nest) -> None:
+        with nest.serial(7, first=2) as step:
+            proved.append(nest.analyzer.can_prove(tirx.all(step >= 2, step < 7)))
+            ir.evaluate(step)
+
+    build(AVX2, body)
+    assert proved == [True]
+
+
 def test_no_axes_are_no_loop() -> None:
     def body(nest: Nest) -> None:
         out = ir.arg("out", ir.buffer((1,), "float32"))

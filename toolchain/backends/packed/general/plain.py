@@ -158,7 +158,7 @@ def _gather(value: Value, partial: tirx.Buffer, out: tirx.Buffer, combine: Combi
     with nest.pieces([count], small=True) as (number,):
         total = nest.local((1,), str(out.dtype))
         ir.buffer_store(total, partial[number, 0], [0])
-        with ir.serial(1, split) as part:
+        with nest.serial(split, first=1) as part:
             ir.buffer_store(total, combine(total[0], partial[number, part]), [0])
         index = places(number, shape_of(out), analyzer)
         ir.buffer_store(out, value.result([total[0]], index, analyzer)[0], index)

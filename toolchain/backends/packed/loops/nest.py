@@ -51,10 +51,10 @@ class Nest:
                 yield [bind(self.analyzer, var, extent) for var, extent in zip(made, extents, strict=True)]
 
     @contextmanager
-    def serial(self, count: int, actual: Expr | None = None) -> Iterator[Var]:
-        """Emit a loop of `count` turns, or of `actual`, which is known when it runs and is no more."""
-        with ir.serial(0, count if actual is None else actual) as step:
-            yield bind(self.analyzer, step, count)
+    def serial(self, count: int, actual: Expr | None = None, *, first: int = 0) -> Iterator[Var]:
+        """Emit a loop of turns from `first` up to `count`, or to `actual`: no more, known when it runs."""
+        with ir.serial(first, count if actual is None else actual) as step:
+            yield bind(self.analyzer, step, count, first)
 
     @contextmanager
     def unroll(self, count: int) -> Iterator[Var]:

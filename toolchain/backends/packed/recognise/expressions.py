@@ -109,7 +109,7 @@ def calls(value: Expr, *names: str) -> int:
     return count
 
 
-def bind(analyzer: Analyzer, var: Var, extent: int) -> Var:
-    """Tell the analyzer that 0 <= var < extent."""
-    analyzer.bind(var, tvm.ir.Range(0, extent))
+def bind(analyzer: Analyzer, var: Var, end: int, first: int = 0) -> Var:
+    """Tell the analyzer that first <= var < end."""
+    analyzer.bind(var, tvm.ir.Range(first, end))
     return var
