@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from tests.boards.ssh.proxy import proxy
 from tests.boards.ssh.sshd import make_key
 from tests.building.network import written
 from tests.waiting import until
+from toolchain.backends.table import backend_for
 from toolchain.boards.edge_rt.status import statuses
 from toolchain.boards.emulation import containers, emulated
 from toolchain.boards.inventory.lookup import find_board, find_boards, local_board
@@ -39,8 +41,10 @@ from toolchain.errors import ToolchainError
 from toolchain.images.engine import Engine, connect
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
+from toolchain.profiles import load_profile
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
+from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.events import Event, Notice, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run import tune
@@ -302,21 +306,19 @@ def test_a_board_that_is_frozen_while_it_is_tuned_is_waited_for(bench: Bench) ->
     model = load_model(str(bench.folder / "residual.onnx"), ModelOptions())
     how = TuneOptions(trials=4, heaviest=1, repeat=2, min_repeat_ms=1, timeout_s=3)
     events: list[Event] = []
-    timers: list[threading.Timer] = []
+    thaw = ExitStack()
 
-    def freeze_once(event: Event) -> None:
+    def freeze_until_it_is_missed(event: Event) -> None:
         events.append(event)
-        if isinstance(event, Trial) and not timers:
+        if isinstance(event, Notice) and "board box is away" in event.text:
+            thaw.close()
+        elif isinstance(event, Trial) and not any(isinstance(each, Trial) for each in events[:-1]):
             bench.engine.pause(bench.container)
-            timers.append(threading.Timer(9, bench.engine.unpause, [bench.container]))
-            timers[0].start()
+            thaw.callback(bench.engine.unpause, bench.container)
 
-    try:
-        with RecordStore(bench.folder / "frozen.sqlite") as store:
-            result = tune(model, [find_board("box")], store, how, freeze_once)
-    finally:
-        for timer in timers:
-            timer.join()
+    with thaw, RecordStore(bench.folder / "frozen.sqlite") as store:
+        backend = backend_for(load_profile("rk3399"), CodeOptions())
+        result = tune(model, backend, [find_board("box")], store, how, freeze_until_it_is_missed)
     assert (result.to_json()["trials"], result.to_json()["failed"]) == (4, 0)
     assert any("board box is away" in event.text for event in events if isinstance(event, Notice))
 
