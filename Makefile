@@ -18,7 +18,7 @@ export PYTHON DEPS
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help deps venv demo images test test-all check fuzz sanitize docs bench bench-cpu bench-networks bench-arm clean
+.PHONY: help deps venv demo images test test-all check fuzz sanitize lock docs bench bench-cpu bench-networks bench-arm clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,6 +78,9 @@ fuzz: venv ## minutes of what no honest peer says (FUZZ_S=60 seconds each), agai
 
 sanitize: venv ## compile edge-rt with address and undefined-behaviour sanitizers into build/sanitized
 	@$(BIN)/python -m tests.fuzz.sanitized
+
+lock: venv ## write requirements.lock from pyproject.toml; versions stay where they still fit
+	@tools/lock.sh
 
 docs: venv ## write docs/reference from the code
 	@$(BIN)/python docs/generate.py
