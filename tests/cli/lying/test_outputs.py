@@ -40,7 +40,7 @@ def files() -> Iterator[Any]:
     np.save(pickled, np.array([{"a": 1}], object), allow_pickle=True)
     bomb = io.BytesIO()
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as written:
-        written.writestr("0.npy", bytes(50_000_000))
+        written.writestr("0.npy", bytes(5_000_000))
     flipped = bytearray(right)
     flipped[len(right) // 3] ^= 1
     yield from {
