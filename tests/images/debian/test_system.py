@@ -36,7 +36,7 @@ def test_the_cache_tells_images_and_recipes_apart(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_the_image_holds_nothing_of_this_host_and_no_secret(engine: Engine) -> None:
-    assert ensure_image(engine, "aarch64", print) == ARM64.tag
+    assert ensure_image(engine, "arm64", print) == ARM64.tag
     assert (engine.image_labels(ARM64.tag) or {})[SOURCES_LABEL] == system_digest(ARM64)
     file = cache_dir() / system.FOLDER / cached_name(ARM64)
     if not file.exists():  # the engine had the image from before
