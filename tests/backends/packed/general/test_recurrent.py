@@ -33,7 +33,7 @@ def recurrence(case: Case) -> Recurrence:
 
 def wrong(cases: list[Case], machine: Machine, tolerance: float = 1e-5) -> list[str]:
     """Return the cases whose outputs are not onnxruntime's, and by how much."""
-    model = loaded(together(cases), machine.dtype)
+    model = loaded(together(cases))
     inputs = sample_inputs(model)
     expected = reference_outputs(model, inputs)
     found = computed(model, inputs, machine)
