@@ -73,7 +73,7 @@ cpu = "{cpu}"
 cores = 2
 """
 CPUS = {"avx2": "x86-64-v3", "avx512": "x86-64-v4"}
-CONTENT_NAME = re.compile(r"kernel_[0-9a-f]{32}")
+CONTENT_NAME = re.compile(rb"kernel_[0-9a-f]{32}")
 BUILD_S = 3600
 
 
@@ -149,13 +149,13 @@ def parts(elf: ELFFile) -> Iterator[bytes]:
             symbols = elf.get_section(section["sh_link"])
             for relocation in section.iter_relocations():
                 symbol = symbols.get_symbol(relocation["r_info_sym"])
-                name = CONTENT_NAME.sub("kernel", symbol.name)
+                name = CONTENT_NAME.sub(b"kernel", symbol.name.encode())
                 addend = relocation["r_addend"] if relocation.is_RELA() else 0
                 where = relocation["r_offset"], relocation["r_info_type"], addend, symbol["st_value"]
-                yield f"{section.name} {name} {where}\n".encode()
+                yield f"{section.name} {name!r} {where}\n".encode()
         elif section["sh_flags"] & 2 and section["sh_type"] != "SHT_NOBITS":  # SHF_ALLOC
-            yield f"{CONTENT_NAME.sub('kernel', section.name)} {section['sh_size']}\n".encode()
-            yield section.data()
+            yield f"{section.name} {section['sh_size']}\n".encode()
+            yield CONTENT_NAME.sub(b"kernel", section.data())  # checks of arguments name their function
 
 
 def compare(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> int:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.recognise.read import Expr
-
-if TYPE_CHECKING:
-    from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.recognise.read import Expr, Var
 
 Operand = Literal["memory", "lane"]
+
+
+class VectorLoops(Protocol):
+    """What an instruction needs of the nest that it stands in."""
+
+    def vector(self, count: int) -> AbstractContextManager[Var]:
+        """Emit a loop whose turns are the lanes of a vector."""
 
 
 class Instruction(Protocol):
@@ -49,7 +54,7 @@ class Instruction(Protocol):
 
     def emit(
         self,
-        nest: Nest,
+        nest: VectorLoops,
         total: tirx.Buffer,
         first: Expr,
         x: Callable[[int], Expr],
@@ -79,7 +84,7 @@ class MultiplyAdd:
 
     def emit(
         self,
-        nest: Nest,
+        nest: VectorLoops,
         total: tirx.Buffer,
         first: Expr,
         x: Callable[[int], Expr],
