@@ -149,13 +149,18 @@ def parts(elf: ELFFile) -> Iterator[bytes]:
             symbols = elf.get_section(section["sh_link"])
             for relocation in section.iter_relocations():
                 symbol = symbols.get_symbol(relocation["r_info_sym"])
-                name = CONTENT_NAME.sub(b"kernel", symbol.name.encode())
+                name = nameless(symbol.name.encode()).decode()
                 addend = relocation["r_addend"] if relocation.is_RELA() else 0
                 where = relocation["r_offset"], relocation["r_info_type"], addend, symbol["st_value"]
-                yield f"{section.name} {name!r} {where}\n".encode()
+                yield f"{section.name} {name} {where}\n".encode()
         elif section["sh_flags"] & 2 and section["sh_type"] != "SHT_NOBITS":  # SHF_ALLOC
-            yield f"{section.name} {section['sh_size']}\n".encode()
-            yield CONTENT_NAME.sub(b"kernel", section.data())  # checks of arguments name their function
+            yield nameless(f"{section.name} {section['sh_size']}\n".encode())
+            yield nameless(section.data())  # checks of arguments name their function
+
+
+def nameless(data: bytes) -> bytes:
+    """Return bytes in which all names that objects have by their content are one."""
+    return CONTENT_NAME.sub(b"kernel", data)
 
 
 def compare(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> int:
