@@ -53,7 +53,7 @@ test: venv servers ## what CI runs: linters, types, layers and the tests
 
 test-all: venv servers ## the tests and every network on every class; the result goes to docs/test-all.md
 	@$(MAKE) -j2 lint runtimes
-	$(BIN)/python -m pytest $(WORKERS) -p tests.result_table --result-table docs/test-all.md $(PYTEST)
+	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=drawn -p tests.result_table --result-table docs/test-all.md $(PYTEST)
 
 check: venv servers ## linters, types, layers and the fast tests; under a minute
 	@$(MAKE) lint

@@ -39,9 +39,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda _number, _frame: None)
 
-# What an example takes says how busy the machine is. `make check` tries fewer: --hypothesis-profile=quick.
+# What an example takes says how busy the machine is, and a change is judged by the same examples each time.
+# `make check` tries fewer: --hypothesis-profile=quick. Others each time: --hypothesis-profile=drawn.
 _ALLOWED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-settings.register_profile("ours", deadline=None, suppress_health_check=_ALLOWED)
+settings.register_profile("drawn", deadline=None, suppress_health_check=_ALLOWED)
+settings.register_profile("ours", settings.get_profile("drawn"), derandomize=True, database=None)
 settings.register_profile("quick", settings.get_profile("ours"), max_examples=20)
 settings.load_profile("ours")
 
