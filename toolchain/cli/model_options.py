@@ -4,34 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from toolchain.cli import complete
-
-if TYPE_CHECKING:
-    from toolchain.tasks.options import CodeOptions
+from toolchain.tasks.options import DTYPES, LAYOUTS, WINOGRADS, CodeOptions
 
 model_argument = click.argument("model", shell_complete=complete.models)
 _MODEL_OPTIONS = (
     click.option(
         "--layout",
-        type=click.Choice(["auto", "packed", "NCHW", "NHWC"]),
+        type=click.Choice(LAYOUTS),
         default="auto",
         show_default=True,
         help="Layout of convolutions; auto: packed.",
     ),
     click.option(
         "--winograd",
-        type=click.Choice(["auto", "off"]),
+        type=click.Choice(WINOGRADS),
         default="auto",
         show_default=True,
         help="Whether convolutions may use Winograd's algorithm.",
     ),
     click.option(
         "--dtype",
-        type=click.Choice(["float32", "float16"]),
+        type=click.Choice(DTYPES),
         default="float32",
         show_default=True,
         help="Arithmetic of the compiled network.",
@@ -75,7 +73,6 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def gathered(*args: Any, shapes: tuple[str, ...], input_values: tuple[str, ...], **kwargs: Any) -> Any:
         from toolchain.models.options import ModelOptions, parse_input_values, parse_shapes
-        from toolchain.tasks.options import CodeOptions
 
         code = CodeOptions(**{name: kwargs.pop(name) for name in _CODE if name in kwargs})
         names = ("batch", "outputs", "weights_seed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from toolchain.backends.packed.algorithms.choice import Choice
@@ -61,7 +62,7 @@ class PackedNetwork(FusedNetwork):
     def code(self, task: Task, point: Choice, form: str) -> str:
         """Return what a choice gives: with the machine, the choice and the layouts of operands before it."""
         own, machine = self.fused_task(task), self.choices.machine
-        made = alone(own, Choices(machine, self.choices.winograd, {own.name: point}))
+        made = alone(own, replace(self.choices, decided={own.name: point}))
         text = list_code(made.func, self.target.target, form)
         if form != "tir":
             return text
@@ -78,8 +79,7 @@ class PackedNetwork(FusedNetwork):
             if task.workload in points
         }
         kernels = self.kernels(progress)
-        choices = Choices(self.choices.machine, self.choices.winograd, decided)
-        made = rewrite(self.fused, choices, kernels.stand_in)
+        made = rewrite(self.fused, replace(self.choices, decided=decided), kernels.stand_in)
         return Objects(self.export(made.module, kernels, folder, progress), made.rules)
 
 

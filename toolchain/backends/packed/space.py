@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 
 from toolchain.backends.packed.algorithms.choice import Choice
@@ -93,6 +94,6 @@ class PackedSpace(FiniteSpace[Choice]):
 
     def candidate(self, point: Choice) -> Candidate:
         """Return the function that a choice gives, by itself."""
-        made = alone(self.task, Choices(self.choices.machine, self.choices.winograd, {self.task.name: point}))
+        made = alone(self.task, replace(self.choices, decided={self.task.name: point}))
         code = code_of(made.func, self.target.target)
         return Candidate(self.entry(point), code, made.parameters, self.task.outputs)

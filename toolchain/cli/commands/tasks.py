@@ -56,7 +56,8 @@ def command(
         raise UsageError("--code: of which task?", "add --show ID; `toolchain tasks MODEL` lists them")
     target = find_target(board_name(board))
     backend = backend_for(target.profile, code)
-    with backend.lower(load_model(model, options), backend.target(cluster)) as network:
+    made_for = backend.target(cluster)
+    with backend.lower(load_model(model, options), made_for) as network:
         if show is None:
             show_tasks(network.tasks)
             return
@@ -66,7 +67,7 @@ def command(
             emit({**task.to_json(), "tensorir": listing}, lambda: click.echo(listing))
             return
         with user_store() as store:
-            decision = decide_task(network, task, store, backend.target(cluster), target.record_class)
+            decision = decide_task(network, task, store, made_for, target.record_class)
         point = decision.point if decision.tuned else network.space(task).default()
         text = network.code(task, point, form)
     document = {**task.to_json(), "source": decision.source, "form": form, "code": text}
