@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from tests.models.graphs import classifier, graph_of, tensor_info
-from toolchain.errors import ToolchainError, UsageError
+from toolchain.errors import UsageError
 from toolchain.models.export import export_model
 from toolchain.models.inspect import inspect_model
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.preparing.modernise import NEWEST_OPSET
-from toolchain.models.reading import opsets
 
 OPTIONS = ModelOptions()
 
@@ -40,52 +38,6 @@ def test_any_input_name_is_kept(tmp_path: Path, name: str) -> None:
     assert [spec.name for spec in model.inputs] == [name]
     assert set(sample_inputs(model)) == {name}
     assert model.name == "net" and model.source == str(tmp_path / "net.onnx")
-
-
-@pytest.mark.parametrize("opset", [6, 7, 9, 11, 13, 18, 21])
-def test_old_and_new_operator_sets(tmp_path: Path, opset: int) -> None:
-    model = load(tmp_path, classifier(opset=opset))
-    assert model.softmax_outputs == {"prob"}
-    inputs = sample_inputs(model)
-    newest = reference_outputs(load(tmp_path, classifier()), inputs)["prob"]
-    np.testing.assert_allclose(reference_outputs(model, inputs)["prob"], newest, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("versions", "says"),
-    [
-        ([NEWEST_OPSET + 1], f"known are 1 to {NEWEST_OPSET}"),
-        ([2**40], "has operators of set 1099511627776"),
-        ([0], "has operators of set 0"),
-        ([-1], "has operators of set -1"),
-        ([], "declares no operator set"),
-        ([13, 17], r"declares more than one operator set \(13, 17\)"),
-        ([3], "cannot be brought to operator set 7"),
-    ],
-)
-def test_operator_sets_that_nobody_knows(tmp_path: Path, versions: list[int], says: str) -> None:
-    graph = classifier()
-    del graph.opset_import[:]
-    graph.opset_import.extend(helper.make_opsetid("", version) for version in versions)
-    with pytest.raises(UsageError, match=says) as caught:
-        load(tmp_path, graph)
-    assert caught.value.hint and caught.value.exit_code == 2
-
-
-def test_sets_newer_than_onnxruntimes_are_verified_where_their_operators_are_old(tmp_path: Path) -> None:
-    model = load(tmp_path, classifier(opset=NEWEST_OPSET))
-    assert NEWEST_OPSET > opsets.NEWEST and model.onnx.opset_import[0].version == NEWEST_OPSET
-    assert reference_outputs(model, sample_inputs(model))
-
-
-def test_weights_that_are_no_numbers_are_told_as_such(tmp_path: Path) -> None:
-    graph = classifier()
-    weight = onnx.numpy_helper.to_array(graph.graph.initializer[0]).copy()
-    weight[1, 2, 0, 0] = np.nan
-    graph.graph.initializer[0].raw_data = weight.tobytes()
-    model = load(tmp_path, graph)
-    with pytest.raises(UsageError, match=r"its tensor 'conv.weight' holds NaN in 1 of 108 places"):
-        reference_outputs(model, sample_inputs(model))
 
 
 @pytest.mark.parametrize("where", ["input", "inside", "weight"])
@@ -156,40 +108,6 @@ def test_several_outputs_stay_in_order_and_probabilities_are_found(tmp_path: Pat
     assert model.softmax_outputs == {"prob", "same"}
 
 
-def test_unsupported_operators_are_all_named(tmp_path: Path) -> None:
-    extra = [
-        helper.make_node("Constant", [], ["flat"], value_ints=[-1]),
-        helper.make_node("Cast", ["logits"], ["bytes"], to=TensorProto.UINT8),
-        helper.make_node("Reshape", ["bytes", "flat"], ["line"]),
-        helper.make_node("ImageDecoder", ["line"], ["q1"], "first"),
-        helper.make_node("Reshape", ["q1", "flat"], ["q1_line"]),
-        helper.make_node("ImageDecoder", ["q1_line"], ["q2"]),
-        helper.make_node("Relu", ["q2"], ["q3"], "mine", domain="my.own"),
-    ]
-    graph = classifier(extra=extra, extra_outputs=[tensor_info("q3", (1,))], opset=20)
-    graph.opset_import.append(helper.make_opsetid("my.own", 1))
-    with pytest.raises(
-        UsageError, match=r"net.onnx: unsupported operators: ImageDecoder \(first, q2\); my.own.Relu"
-    ):
-        load(tmp_path, graph)
-    found = inspect_model(str(tmp_path / "net.onnx"), OPTIONS)
-    assert found["unsupported"] == [
-        {"op": "ImageDecoder", "nodes": ["first", "q2"]},
-        {"op": "my.own.Relu", "nodes": ["mine"]},
-    ]
-    assert found["operators"]["ImageDecoder"] == 2
-
-
-def test_what_no_output_needs_is_no_obstacle(tmp_path: Path) -> None:
-    extra = [
-        helper.make_node("NonZero", ["prob"], ["z"]),
-        helper.make_node("Relu", ["z"], ["rz"], domain="my"),
-    ]
-    graph = classifier(extra=extra)
-    graph.opset_import.append(helper.make_opsetid("my", 1))
-    assert [spec.name for spec in load(tmp_path, graph).outputs] == ["prob"]
-
-
 def test_an_operator_used_in_an_unsupported_way_is_named(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -211,27 +129,6 @@ def test_an_output_whose_shape_depends_on_the_data_is_refused(tmp_path: Path) ->
     )
     with pytest.raises(UsageError, match=r"NonZero \(node 'where'\) makes a tensor whose shape depends"):
         load(tmp_path, graph)
-
-
-def test_samples_follow_seed_and_dtype(tmp_path: Path) -> None:
-    inputs = {"f": TensorProto.FLOAT, "d": TensorProto.DOUBLE, "i": TensorProto.INT64, "b": TensorProto.BOOL}
-    casts = [helper.make_node("Cast", [name], [name + "_out"], to=TensorProto.FLOAT) for name in inputs]
-    model = load(
-        tmp_path,
-        graph_of(
-            casts,
-            [tensor_info(name, (50,), code) for name, code in inputs.items()],
-            [tensor_info(name + "_out", (50,)) for name in inputs],
-            {},
-        ),
-    )
-    sample = sample_inputs(model, 3)
-    assert [array.dtype.name for array in sample.values()] == ["float32", "float64", "int64", "bool"]
-    assert all((sample_inputs(model, 3)[name] == array).all() for name, array in sample.items())
-    assert (sample_inputs(model, 4)["f"] != sample["f"]).any() and abs(sample["f"].mean()) < 0.5
-    assert set(np.unique(sample["i"])) <= {0, 1, 2, 3}
-    with pytest.raises(UsageError, match="--input f: dtype float64"):
-        reference_outputs(model, {**sample, "f": sample["d"]})
 
 
 @st.composite
@@ -265,26 +162,3 @@ def test_specs_survive_import_and_export(
     export_model(model.source, OPTIONS, tmp_path / "copy.onnx")
     again = load_model(str(tmp_path / "copy.onnx"), OPTIONS)
     assert (again.sha256, again.onnx) == (model.sha256, model.onnx)
-
-
-def test_export_of_a_zoo_network_has_its_hash(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "net.onnx"
-    export_model("zoo:squeezenet_v1.1", OPTIONS, path)
-    assert [file.name for file in path.parent.iterdir()] == ["net.onnx"]
-    exported, original = load_model(str(path), OPTIONS), load_model("zoo:squeezenet_v1.1", OPTIONS)
-    assert exported.sha256 == original.sha256 and exported.onnx == original.onnx
-
-
-def test_export_fills_in_shapes_and_leaves_nothing_behind_when_it_cannot(tmp_path: Path) -> None:
-    source = tmp_path / "net.onnx"
-    source.write_bytes(classifier(shape=("n", 3, 8, 8)).SerializeToString())
-    target = tmp_path / "out.onnx"
-    with pytest.raises(UsageError, match="--batch N"):
-        export_model(str(source), OPTIONS, target)
-    with pytest.raises(UsageError, match="is a folder"):
-        export_model(str(source), OPTIONS, tmp_path)
-    with pytest.raises(ToolchainError, match="cannot write"):
-        export_model(str(source), ModelOptions(batch=1), source / "out.onnx")
-    assert sorted(tmp_path.iterdir()) == [source]
-    export_model(str(source), ModelOptions(batch=2), target)
-    assert load_model(str(target), OPTIONS).inputs[0].shape == (2, 3, 8, 8)

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
-from tests.models.rewrites.judge import assert_same, loaded
-from toolchain.errors import UsageError
+from tests.models.rewrites.judge import assert_same, loaded, refused
 from toolchain.models.export import export_model
 from toolchain.models.inspect import inspect_model
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
@@ -60,12 +58,6 @@ def detector(*, domain: str = "", boxes: str = "boxes", scores: str = "scores") 
     if domain:
         graph.opset_import.append(helper.make_opsetid(domain, 1))
     return graph
-
-
-def refused(graph: onnx.ModelProto, folder: Path, **options: object) -> UsageError:
-    with pytest.raises(UsageError) as caught:
-        loaded(graph, folder, **options)
-    return caught.value
 
 
 def test_the_hint_is_an_option_that_works(tmp_path: Path) -> None:
@@ -122,45 +114,6 @@ def test_names_with_commas_and_blanks(tmp_path: Path) -> None:
     assert given == ("a,b c", "d", "mean")
     assert [spec.name for spec in loaded(graph, tmp_path, outputs=given).outputs] == list(given)
     assert outputs_option(["x", "y z"]) == "--outputs 'x,y z'"
-
-
-def test_nothing_to_cut_at(tmp_path: Path) -> None:
-    graph = graph_of(
-        [helper.make_node("NonZero", ["x"], ["y"], "where")],
-        [tensor_info("x", (2, 3))],
-        [tensor_info("y", (2, None), TensorProto.INT64)],
-        {},
-    )
-    error = refused(graph, tmp_path)
-    assert error.hint == "export the network without this node"
-
-
-def test_a_reshape_that_depends_on_data_is_named(tmp_path: Path) -> None:
-    graph = graph_of(
-        [
-            helper.make_node("Relu", ["x"], ["r"]),
-            helper.make_node("ReduceSum", ["x", "all"], ["sum"], keepdims=0),
-            helper.make_node("Cast", ["sum"], ["number"], to=TensorProto.INT64),
-            helper.make_node("Reshape", ["number", "one"], ["row"]),
-            helper.make_node("Concat", ["row", "rest"], ["shape"], axis=0),
-            helper.make_node("Reshape", ["r", "shape"], ["z"], "bend"),
-            helper.make_node("Conv", ["z", "k"], ["y"]),
-        ],
-        [tensor_info("x", (1, 2, 3, 4))],
-        [tensor_info("y", None)],
-        {
-            "all": np.array([0, 1, 2, 3]),
-            "one": np.array([1]),
-            "rest": np.array([-1, 4, 4]),
-            "k": np.ones((1, 1, 1, 1), np.float32),
-        },
-    )
-    graph.graph.output[0].type.tensor_type.shape.SetInParent()
-    for _ in range(4):
-        graph.graph.output[0].type.tensor_type.shape.dim.add()
-    error = refused(graph, tmp_path)
-    assert "Reshape (node 'bend') makes a tensor whose shape depends on the data" in error.message
-    assert "--outputs r,shape" in str(error.hint)
 
 
 def test_inspect_tells_the_same(tmp_path: Path) -> None:

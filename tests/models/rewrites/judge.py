@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 import tvm
 from tvm import relax
 
+from toolchain.errors import UsageError
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
@@ -19,6 +21,13 @@ def loaded(graph: onnx.ModelProto, folder: Path, **options: object) -> Model:
     path = folder / "network.onnx"
     onnx.save(graph, path)
     return load_model(str(path), ModelOptions(**options))  # type: ignore[arg-type]
+
+
+def refused(graph: onnx.ModelProto, folder: Path, **options: object) -> UsageError:
+    """Return the error that the model is refused with."""
+    with pytest.raises(UsageError) as caught:
+        loaded(graph, folder, **options)
+    return caught.value
 
 
 def assert_same(model: Model, tolerance: float = 1e-5) -> None:

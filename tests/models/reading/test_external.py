@@ -1,0 +1,112 @@
+"""Weights in files beside the network: read, or one clear sentence."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.models.graphs import classifier
+from toolchain.errors import UsageError
+from toolchain.models.judging.reference import reference_outputs, sample_inputs
+from toolchain.models.load import load_model
+from toolchain.models.options import ModelOptions
+
+OPTIONS = ModelOptions()
+
+
+@pytest.fixture
+def external(tmp_path: Path) -> Path:
+    """Return a model that keeps its weights in `weights.bin` beside it."""
+    path = tmp_path / "net.onnx"
+    onnx.save(classifier(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    return path
+
+
+def test_external_data_is_read_and_part_of_the_hash(external: Path) -> None:
+    model = load_model(str(external), OPTIONS)
+    inputs = sample_inputs(model)
+    plain = external.with_name("plain.onnx")
+    onnx.save(classifier(), plain)
+    expected = reference_outputs(load_model(str(plain), OPTIONS), inputs)["prob"]
+    np.testing.assert_array_equal(reference_outputs(model, inputs)["prob"], expected)
+    weights = external.with_name("weights.bin")
+    content = bytearray(weights.read_bytes())
+    content[0] ^= 1
+    weights.write_bytes(content)
+    assert load_model(str(external), OPTIONS).sha256 != model.sha256
+
+
+def test_missing_external_data(external: Path) -> None:
+    external.with_name("weights.bin").unlink()
+    with pytest.raises(UsageError, match=r"weights.bin cannot be read: No such file"):
+        load_model(str(external), OPTIONS)
+
+
+def test_truncated_external_data(external: Path) -> None:
+    weights = external.with_name("weights.bin")
+    weights.write_bytes(weights.read_bytes()[:-4])
+    with pytest.raises(UsageError, match=r"external data weights.bin is truncated or foreign: tensor"):
+        load_model(str(external), OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("location", "says"),
+    [("we\0ights", "is no name of a file"), ("w" * 5000, "File name too long"), ("a/../../b", "outside")],
+)
+def test_external_data_with_a_name_that_no_file_has(external: Path, location: str, says: str) -> None:
+    model = onnx.load(external, load_external_data=False)
+    for tensor in model.graph.initializer:
+        tensor.external_data[0].value = location
+    external.write_bytes(model.SerializeToString())
+    with pytest.raises(UsageError, match=says) as caught:
+        load_model(str(external), OPTIONS)
+    assert len(str(caught.value)) < 1500 and str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(("offset", "length"), [("-4", None), ("99999999", None), ("0", "99"), ("x", None)])
+def test_external_data_with_wrong_places(external: Path, offset: str, length: str | None) -> None:
+    model = onnx.load(external, load_external_data=False)
+    tensor = model.graph.initializer[0]
+    del tensor.external_data[:]
+    for key, value in {"location": "weights.bin", "offset": offset, "length": length}.items():
+        if value is not None:
+            tensor.external_data.add(key=key, value=value)
+    external.write_bytes(model.SerializeToString())
+    with pytest.raises(UsageError, match=r"weights\.bin"):
+        load_model(str(external), OPTIONS)
+
+
+@pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "link/weights.bin", ""])
+def test_external_data_outside_the_folder_is_refused(external: Path, location: str) -> None:
+    folder = external.parent / "inner"
+    folder.mkdir()
+    (folder / "link").symlink_to(external.parent)
+    model = onnx.load(external, load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = location
+    path = folder / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(UsageError, match="lies outside the folder of the model"):
+        load_model(str(path), OPTIONS)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "folder"])
+def test_what_would_be_read_for_ever_is_no_external_data(external: Path, kind: str) -> None:
+    weights = external.with_name("weights.bin")
+    weights.unlink()
+    if kind == "pipe":
+        os.mkfifo(weights)
+    elif kind == "folder":
+        weights.mkdir()
+    else:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(os.path.relpath(weights))
+    with pytest.raises(UsageError, match=r"weights.bin cannot be read: "):
+        load_model(str(external), OPTIONS)
