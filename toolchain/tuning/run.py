@@ -26,7 +26,8 @@ from toolchain.tuning.events import Listener, Step
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
 from toolchain.tuning.runner import board_bench
-from toolchain.tuning.scheduler import RoundRobin, Scheduler
+from toolchain.tuning.scheduler import Scheduler
+from toolchain.tuning.schedulers.round_robin import RoundRobin
 from toolchain.tuning.task_run import RunContext, TaskRun
 from toolchain.tuning.tuners.table import tuner_for
 
@@ -136,18 +137,18 @@ def _alike(boards: Sequence[Board]) -> Board:
 
 def _search(runs: Sequence[TaskRun], scheduler: Scheduler, options: TuneOptions, begun: float) -> None:
     """Let tuners propose, one batch in turn, until the trials or the time are used up."""
+    batch = max(_BATCH, runs[0].context.bench.runner.lanes)
     served: set[int] = set()
     checked = False
-    while (place := scheduler.next()) is not None:
-        if place in served and not checked:
+    while (turn := scheduler.next(batch)) is not None:
+        if turn.task in served and not checked:
             _check_first_round(runs)
             checked = True
         if options.time_s is not None and time.monotonic() - begun > options.time_s:
             return
-        run = runs[place]
-        batch = min(scheduler.share(place), max(_BATCH, run.context.bench.runner.lanes))
-        scheduler.report(place, run.search(batch))
-        served.add(place)
+        run = runs[turn.task]
+        scheduler.report(turn, run.search(turn.trials), run.best_ms)
+        served.add(turn.task)
     if not checked:
         _check_first_round(runs)
 

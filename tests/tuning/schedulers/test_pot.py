@@ -1,0 +1,41 @@
+"""The trials of a run are given out once."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolchain.tuning.schedulers.pot import Pot, shares
+
+
+@pytest.mark.parametrize(
+    ("trials", "sizes", "given"),
+    [
+        (10, [None, None], [5, 5]),
+        (11, [None, None, None], [4, 4, 3]),
+        (10, [0, 2, None], [0, 2, 8]),
+        (10, [1, 2, 3], [1, 2, 3]),
+        (2, [None, None, None], [1, 1, 0]),
+        (5, [], []),
+    ],
+)
+def test_trials_go_to_tasks_that_have_candidates(
+    trials: int, sizes: list[int | None], given: list[int]
+) -> None:
+    assert shares(trials, sizes) == given
+
+
+def test_what_is_out_counts_as_used_until_it_comes_back() -> None:
+    pot = Pot(10, [None, 6])
+    turn = pot.give(1, 4)
+    assert (pot.left, pot.room(0), pot.room(1)) == (6, 6, 2)
+    pot.take_back(turn, 1)
+    assert (pot.left, pot.room(0), pot.room(1)) == (9, 9, 5)
+
+
+def test_a_task_that_used_nothing_of_its_turn_has_nothing_left() -> None:
+    pot = Pot(10, [None, None])
+    early, late = pot.give(0, 3), pot.give(0, 3)
+    pot.take_back(late, 0)
+    assert (pot.room(0), pot.room(1)) == (0, 7)
+    pot.take_back(early, 3)
+    assert (pot.room(0), pot.room(1), pot.left) == (0, 7, 7)

@@ -1,0 +1,1 @@
+"""Ways to share trials out among tasks."""
