@@ -6,11 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.models.graphs import classifier, graph_of, tensor_info
+from tests.models.original import outputs_of
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.models.folding.fold import fold
+from toolchain.models.folding.result import Folded
+from toolchain.models.preparing.shapes import dimensions
 
 
 def test_what_no_output_needs_is_no_obstacle(tmp_path: Path) -> None:
@@ -59,3 +63,88 @@ def test_a_constant_output_that_is_read_too_is_made_by_a_node_of_its_own(tmp_pat
     onnx.checker.check_model(folded)
     assert not any(node.input[0] == node.output[0] for node in folded.graph.node)
     assert_same(loaded(model, tmp_path))
+
+
+def folded(nodes: list[onnx.NodeProto], outputs: list[str], **weights: np.ndarray) -> Folded:
+    ends = [tensor_info(name, None) for name in outputs]
+    return fold(graph_of(nodes, [tensor_info("x", (2, 3))], ends, weights), "net.onnx")
+
+
+def test_nodes_and_weights_that_no_output_needs_are_gone() -> None:
+    nodes = [
+        helper.make_node("Mul", ["x", "kept"], ["y"]),
+        helper.make_node("Add", ["x", "dropped"], ["z"]),
+        helper.make_node("Relu", ["z"], ["w"]),
+    ]
+    graph = folded(nodes, ["y"], kept=np.ones(3, np.float32), dropped=np.ones(3, np.float32)).model.graph
+    assert [node.op_type for node in graph.node] == ["Mul"]
+    assert [tensor.name for tensor in graph.initializer] == ["kept"]
+    assert [value.name for value in graph.input] == ["x"]
+
+
+def test_types_of_inner_tensors_are_written_once_and_those_of_outputs_where_they_are_declared() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["y"])]
+    graph = folded(nodes, ["y"]).model.graph
+    assert [value.name for value in graph.value_info] == ["a"]
+    assert dimensions(graph.value_info[0]) == dimensions(graph.output[0]) == (2, 3)
+
+
+@pytest.mark.parametrize("taken", ["y.value", "y.value_"])
+def test_the_new_name_of_a_constant_output_meets_no_old_one(taken: str) -> None:
+    nodes = [
+        helper.make_node("Add", ["one", "one"], ["y"]),
+        helper.make_node("Relu", ["x"], ["y.value"]),
+        helper.make_node("Mul", ["y.value", "y"], ["z"]),
+    ]
+    if taken == "y.value_":
+        nodes.insert(2, helper.make_node("Neg", ["y.value"], ["y.value_"]))
+        nodes[-1].input[0] = "y.value_"
+    model = folded(nodes, ["y", "z"], one=np.ones(3, np.float32)).model
+    for value, name in zip(model.graph.output, ("y", "z"), strict=True):
+        assert value.name == name
+    onnx.checker.check_model(model, full_check=True)
+    x = np.array([[-1, 2, 3], [4, 5, -6]], np.float32)
+    y, z = outputs_of(model, {"x": x})
+    sign = -1 if taken == "y.value_" else 1
+    np.testing.assert_array_equal(y, [2, 2, 2])
+    np.testing.assert_array_equal(z, sign * np.maximum(x, 0) * 2)
+
+
+def test_what_depends_on_the_data_is_a_problem_only_if_it_is_needed() -> None:
+    nodes = [helper.make_node("NonZero", ["x"], ["places"], "where"), helper.make_node("Relu", ["x"], ["y"])]
+    assert folded(nodes, ["y"]).problems == []
+    (problem,) = folded(nodes, ["y", "places"]).problems
+    assert problem.node.name == "where" and "depends on the data" in problem.reason
+
+
+def test_only_the_first_of_a_chain_is_a_problem() -> None:
+    """What reads a tensor of no known shape has none either, and is not to blame."""
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["places"], "where"),
+        helper.make_node("Cast", ["places"], ["f"], "cast", to=TensorProto.FLOAT),
+        helper.make_node("Relu", ["f"], ["y"], "relu"),
+    ]
+    assert [problem.node.name for problem in folded(nodes, ["y"]).problems] == ["where"]
+
+
+def test_a_frozen_input_is_a_stored_tensor() -> None:
+    model = graph_of(
+        [helper.make_node("Mul", ["x", "scale"], ["y"])],
+        [tensor_info("x", (2,)), tensor_info("scale", ())],
+        [tensor_info("y", (2,))],
+        {},
+    )
+    found = fold(model, "net.onnx", {"scale": np.array(3, np.float32)}).model
+    assert [value.name for value in found.graph.input] == ["x"]
+    np.testing.assert_array_equal(outputs_of(found, {"x": np.array([1, 2], np.float32)})[0], [3, 6])
+
+
+def test_the_operator_sets_and_the_names_stay() -> None:
+    model = graph_of(
+        [helper.make_node("Relu", ["x"], ["y"])], [tensor_info("x", (2,))], [tensor_info("y", (2,))], {}
+    )
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    model.producer_name = "somebody"
+    found = fold(model, "net.onnx").model
+    assert found.opset_import == model.opset_import and found.ir_version == model.ir_version
+    assert (found.graph.name, found.producer_name) == ("test", "somebody")

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
-from tests.models.graphs import classifier
+from tests.models.graphs import classifier, graph_of, tensor_info
+from tests.models.original import outputs_of
 from tests.models.rewrites.judge import loaded
 from toolchain.errors import UsageError
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
-from toolchain.models.preparing.modernise import NEWEST_OPSET
+from toolchain.models.preparing.modernise import NEWEST_OPSET, WRITTEN_OPSET, modernise
+from toolchain.models.walk import all_nodes
 
 
 @pytest.mark.parametrize("opset", [6, 7, 9, 11, 13, 18, 21])
@@ -43,3 +46,78 @@ def test_operator_sets_that_nobody_knows(tmp_path: Path, versions: list[int], sa
     with pytest.raises(UsageError, match=says) as caught:
         loaded(graph, tmp_path)
     assert caught.value.hint and caught.value.exit_code == 2
+
+
+def test_a_files_own_functions_are_written_out() -> None:
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    body = [helper.make_node("Add", ["a", "a"], ["t"]), helper.make_node("Neg", ["t"], ["b"])]
+    twice = helper.make_function("own", "Twice", ["a"], ["b"], body, sets[:1])
+    model = graph_of(
+        [helper.make_node("Twice", ["x"], ["h"], domain="own"), helper.make_node("Relu", ["h"], ["y"])],
+        [tensor_info("x", (2,))],
+        [tensor_info("y", (2,))],
+        {},
+    )
+    del model.opset_import[:]
+    model.opset_import.extend(sets)
+    model.functions.append(twice)
+    modern = modernise(model, "net.onnx")
+    assert [node.op_type for node in modern.graph.node] == ["Add", "Neg", "Relu"]
+    assert not modern.functions and len(model.functions) == 1, "the given one is left alone"
+    (y,) = outputs_of(modern, {"x": np.array([-3, 4], np.float32)})
+    np.testing.assert_array_equal(y, [6, 0])
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "expected"),
+    [
+        ("value_int", 7, np.array(7, np.int64)),
+        ("value_ints", [7, -8], np.array([7, -8], np.int64)),
+        ("value_float", 0.5, np.array(0.5, np.float32)),
+        ("value_floats", [0.5, 1e-9], np.array([0.5, 1e-9], np.float32)),
+    ],
+)
+def test_a_constant_is_a_tensor_however_it_was_spelled(
+    attribute: str, value: object, expected: np.ndarray
+) -> None:
+    branch = helper.make_graph(
+        [helper.make_node("Constant", [], ["c"], **{attribute: value})],
+        "branch",
+        [],
+        [onnx.ValueInfoProto(name="c")],
+    )
+    model = graph_of(
+        [helper.make_node("If", ["flag"], ["y"], then_branch=branch, else_branch=branch)],
+        [tensor_info("flag", (), onnx.TensorProto.BOOL)],
+        [tensor_info("y", None)],
+        {},
+    )
+    for node in list(all_nodes(modernise(model, "net.onnx").graph))[1:]:
+        (found,) = node.attribute
+        array = numpy_helper.to_array(found.t)
+        assert found.name == "value" and array.dtype == expected.dtype and array.shape == expected.shape
+        np.testing.assert_array_equal(array, expected)
+
+
+def test_a_file_of_another_domain_alone_gets_a_standard_set() -> None:
+    model = graph_of(
+        [helper.make_node("Scaler", ["x"], ["y"], domain="ai.onnx.ml")],
+        [tensor_info("x", (1, 2))],
+        [tensor_info("y", (1, 2))],
+        {},
+    )
+    model.opset_import[0].domain = "ai.onnx.ml"
+    model.opset_import[0].version = 3
+    modern = modernise(model, "net.onnx")
+    assert [(each.domain, each.version) for each in modern.opset_import] == [
+        ("ai.onnx.ml", 3),
+        ("", WRITTEN_OPSET),
+    ]
+
+
+def test_batchwise_cells_are_turned() -> None:
+    weights = {"w": np.zeros((1, 4, 3), np.float32), "r": np.zeros((1, 4, 4), np.float32)}
+    node = helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=4, layout=1)
+    model = graph_of([node], [tensor_info("x", (2, 5, 3))], [tensor_info("y", (2, 5, 1, 4))], weights)
+    kinds = [node.op_type for node in modernise(model, "net.onnx").graph.node]
+    assert kinds == ["Transpose", "RNN", "Transpose"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import helper
@@ -12,6 +13,7 @@ from toolchain.errors import UsageError
 from toolchain.models.inspect import inspect_model
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
+from toolchain.models.reading.expansion import check_expansion
 
 OPTIONS = ModelOptions()
 
@@ -46,3 +48,50 @@ def test_a_function_that_calls_itself_is_refused(tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "net.onnx")
     with pytest.raises(UsageError, match="its function 'f1' calls itself"):
         load_model(str(tmp_path / "net.onnx"), OPTIONS)
+
+
+def test_a_chain_of_calls_too_deep_for_the_stack_is_refused() -> None:
+    """Each function calls the next, once: few nodes, many calls inside one another."""
+    sets = [helper.make_opsetid("own", 1)]
+    calls = [helper.make_node(f"f{each + 1}", "x", "y", domain="own") for each in range(5000)]
+    model = doubling(1)
+    functions = [
+        helper.make_function("own", f"f{each}", "x", "y", [call], sets) for each, call in enumerate(calls)
+    ]
+    del model.functions[:]
+    model.functions.extend(functions)
+    with pytest.raises(UsageError, match="is the 200th of a chain of calls"):
+        check_expansion(model, "net.onnx")
+
+
+def test_a_chain_that_returns_to_its_beginning_is_refused() -> None:
+    model = doubling(3)
+    model.functions[0].node[0].op_type, model.functions[0].node[0].domain = "f2", "own"
+    with pytest.raises(UsageError, match="'f2' calls itself"):
+        check_expansion(model, "net.onnx")
+
+
+def test_calls_inside_branches_count() -> None:
+    model = doubling(20)
+    call = model.graph.node[0]
+    branch = helper.make_graph([call], "branch", [], [onnx.ValueInfoProto(name="y")])
+    choice = helper.make_node("If", ["flag"], ["y"], then_branch=branch, else_branch=branch)
+    model.graph.node[0].CopyFrom(choice)
+    with pytest.raises(UsageError, match=f"it has {1 + 2 * 2**19} nodes"):
+        check_expansion(model, "net.onnx")
+
+
+def test_overloads_are_functions_of_their_own() -> None:
+    """Of one name, one that doubles and one that calls the first: no call of itself."""
+    model = doubling(2)
+    model.functions[1].name, model.functions[1].overload = "f0", "twice"
+    model.graph.node[0].op_type, model.graph.node[0].overload = "f0", "twice"
+    check_expansion(model, "net.onnx")
+
+
+def test_few_nodes_of_many_bytes_are_refused() -> None:
+    model = doubling(15)
+    large = onnx.numpy_helper.from_array(np.zeros(20_000, np.float32))
+    model.functions[0].node[0].CopyFrom(helper.make_node("Constant", [], ["y"], value=large))
+    with pytest.raises(UsageError, match=f"it has {2**14} nodes in 1[0-9]{{9}} bytes"):
+        check_expansion(model, "net.onnx")

@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from tests.models.graphs import classifier
 from toolchain.errors import UsageError
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
+from toolchain.models.reading.external import read_external_data
 
 OPTIONS = ModelOptions()
 
@@ -110,3 +112,66 @@ def test_what_would_be_read_for_ever_is_no_external_data(external: Path, kind: s
             listener.bind(os.path.relpath(weights))
     with pytest.raises(UsageError, match=r"weights.bin cannot be read: "):
         load_model(str(external), OPTIONS)
+
+
+def stored_at(*places: tuple[str, str, int | None]) -> onnx.ModelProto:
+    """Return a graph with a float32 tensor of two elements for each location, offset and length."""
+    graph = helper.make_graph([], "g", [], [])
+    for number, (location, offset, length) in enumerate(places):
+        tensor = graph.initializer.add(name=f"t{number}", data_type=onnx.TensorProto.FLOAT, dims=[2])
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        entries = {"location": location, "offset": offset, "length": None if length is None else str(length)}
+        for key, value in entries.items():
+            if value is not None:
+                tensor.external_data.add(key=key, value=value)
+    return helper.make_model(graph)
+
+
+def test_tensors_of_one_file_are_taken_from_their_places_and_files_are_listed_in_order(
+    tmp_path: Path,
+) -> None:
+    numbers = np.arange(6, dtype=np.float32)
+    (tmp_path / "b.bin").write_bytes(numbers.tobytes())
+    (tmp_path / "a.bin").write_bytes(numbers[:2].tobytes())
+    model = stored_at(("b.bin", "16", 8), ("a.bin", "0", None), ("b.bin", "0", 8))
+    files = read_external_data(model, tmp_path / "net.onnx")
+    assert files == [("a.bin", numbers[:2].tobytes()), ("b.bin", numbers.tobytes())]
+    arrays = [onnx.numpy_helper.to_array(tensor).tolist() for tensor in model.graph.initializer]
+    assert arrays == [[4, 5], [0, 1], [0, 1]]
+    assert not any(tensor.external_data for tensor in model.graph.initializer)
+    assert read_external_data(model, tmp_path / "net.onnx") == [], "nothing is left to read"
+
+
+@pytest.mark.parametrize(
+    ("offset", "length", "says"),
+    [
+        ("4", 8, "needs 8 bytes from 4, the file has 8"),
+        ("0", 4, "truncated or foreign"),
+        ("-8", 8, "needs 8 bytes from -8"),
+        ("1e3", 8, "broken entry for w.bin"),
+        ("9" * 5000, 8, "broken entry for w.bin"),
+    ],
+)
+def test_a_place_that_the_file_does_not_have(tmp_path: Path, offset: str, length: int, says: str) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(8))
+    with pytest.raises(UsageError, match=says):
+        read_external_data(stored_at(("w.bin", offset, length)), tmp_path / "net.onnx")
+
+
+def test_a_type_that_onnx_does_not_know_is_named(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(8))
+    model = stored_at(("w.bin", "0", 8))
+    model.graph.initializer[0].data_type = 99
+    with pytest.raises(UsageError, match="tensor 't0' has a broken entry"):
+        read_external_data(model, tmp_path / "net.onnx")
+
+
+def test_a_link_inside_the_folder_and_a_folder_below_are_read(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "w.bin").write_bytes(bytes(8))
+    (tmp_path / "link.bin").symlink_to("data/w.bin")
+    model = stored_at(("data/w.bin", "0", 8), ("link.bin", "0", 8))
+    assert [name for name, _ in read_external_data(model, tmp_path / "net.onnx")] == [
+        "data/w.bin",
+        "link.bin",
+    ]

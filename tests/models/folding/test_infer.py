@@ -1,0 +1,86 @@
+"""Types of a node's outputs: onnx's word, onnxruntime's where onnx has none."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.shape_inference import InferenceError
+
+from tests.models.graphs import graph_of
+from toolchain.models.folding.constants import Constant, static_shape
+from toolchain.models.folding.evaluate import Evaluator
+from toolchain.models.folding.infer import Inference
+
+FLOAT = TensorProto.FLOAT
+
+
+def inference(opset: int = 17, **others: int) -> Inference:
+    model = graph_of([], [], [], {}, opset)
+    model.opset_import.extend(
+        helper.make_opsetid(name.replace("_", "."), each) for name, each in others.items()
+    )
+    return Inference(model, Evaluator(model))
+
+
+def floats(*shape: int | str | None) -> onnx.TypeProto:
+    return helper.make_tensor_type_proto(FLOAT, shape)
+
+
+def shapes(found: dict[str, onnx.TypeProto]) -> dict[str, tuple[int, ...] | None]:
+    return {name: static_shape(each) for name, each in found.items()}
+
+
+def test_a_shape_that_a_known_value_says() -> None:
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"])
+    target = Constant(np.array([3, -1]))
+    types = {"x": floats(2, 6), "shape": target.type}
+    assert shapes(inference().outputs(node, types, {"shape": target})) == {"y": (3, 4)}
+    assert shapes(inference().outputs(node, types, {})) == {"y": None}
+
+
+def test_where_an_input_has_no_type_nothing_follows() -> None:
+    node = helper.make_node("Add", ["x", "unknown"], ["y"])
+    assert inference().outputs(node, {"x": floats(2)}, {}) == {}
+
+
+def test_an_input_that_is_left_out_needs_no_type() -> None:
+    node = helper.make_node("Clip", ["x", "", "most"], ["y"])
+    assert shapes(inference().outputs(node, {"x": floats(2, 3), "most": floats()}, {})) == {"y": (2, 3)}
+
+
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_both_names_of_the_standard_domain(domain: str) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"], domain=domain)
+    assert shapes(inference().outputs(node, {"x": floats(2)}, {})) == {"y": (2,)}
+
+
+def test_the_operator_set_says_what_an_operator_means() -> None:
+    """Before set 13 the axes of Squeeze were no input; Gelu is of set 20."""
+    node = helper.make_node("Squeeze", ["x", "axes"], ["y"])
+    axes = Constant(np.array([0]))
+    types = {"x": floats(1, 1, 3), "axes": axes.type}
+    assert shapes(inference(13).outputs(node, types, {"axes": axes})) == {"y": (1, 3)}
+    gelu = helper.make_node("Gelu", ["x"], ["y"])
+    assert shapes(inference(20).outputs(gelu, {"x": floats(2)}, {})) == {"y": (2,)}
+
+
+def test_onnxruntimes_own_operators_have_its_types() -> None:
+    node = helper.make_node("FusedMatMul", ["a", "b"], ["y"], domain="com.microsoft", transB=1)
+    found = inference(com_microsoft=1).outputs(node, {"a": floats(2, 3), "b": floats(5, 3)}, {})
+    assert shapes(found) == {"y": (2, 5)}
+    assert found["y"].tensor_type.elem_type == FLOAT
+    open_one = inference(com_microsoft=1).outputs(node, {"a": floats("n", 3), "b": floats(5, 3)}, {})
+    assert static_shape(open_one.get("y")) is None
+
+
+def test_nobody_knows_another_domains_operator() -> None:
+    node = helper.make_node("Strange", ["x"], ["y"], domain="my.own")
+    assert inference(my_own=1).outputs(node, {"x": floats(2)}, {}) == {}
+
+
+def test_inputs_that_do_not_fit_are_an_error() -> None:
+    node = helper.make_node("MatMul", ["a", "b"], ["y"])
+    with pytest.raises(InferenceError):
+        inference().outputs(node, {"a": floats(2, 3), "b": floats(4, 5)}, {})
