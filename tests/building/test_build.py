@@ -21,7 +21,7 @@ from tvm import s_tir
 from tests.building.measured import add, check_outputs
 from tests.building.network import main as build_network
 from tests.models.graphs import graph_of, tensor_info
-from toolchain.backends.tensorir.traces import entry_of
+from toolchain.backends.tensorir.traces import trace_entry
 from toolchain.boards.inventory.lookup import BuildFor, find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
@@ -292,7 +292,7 @@ def other_schedule(task: FusedTask) -> str:
     block = schedule.get_child_blocks(schedule.get_sblock("root"))[-1]
     loops = schedule.get_loops(block)
     schedule.parallel(schedule.fuse(*loops[:3]))
-    return entry_of(schedule.trace, []).payload
+    return trace_entry(schedule.trace, []).payload
 
 
 def test_records_decide_and_the_manifest_says_so(

@@ -22,7 +22,7 @@ from tvm.target import Target
 from tests.records.matmul import matmul
 from tests.records.samples import PROVENANCE
 from toolchain.backends.tensorir.kinds import KINDS
-from toolchain.backends.tensorir.traces import entry_of, schedule_from, traced
+from toolchain.backends.tensorir.traces import schedule_from, trace_entry, traced, with_attributes
 from toolchain.lowering.definition import definition_of
 from toolchain.lowering.workload import workload_hash
 from toolchain.records.key import RecordKey
@@ -60,14 +60,14 @@ with RecordStore(Path(sys.argv[1])) as store:
     if sys.argv[2] == "tune":
         found = candidate()
         function = store.add_function(KEY.workload, "matmul", definition_of(FUNC))
-        entry = entry_of(found.sch.trace, found.args_info)
+        entry = trace_entry(found.sch.trace, found.args_info)
         store.add(Record(KEY, function, "metaschedule", entry.payload, entry.digest, PROVENANCE, (1.0,)))
         print(workload_hash(found.sch.mod["main"]))
     else:
         named = FUNC.with_attr("global_symbol", "fused_matmul")
         hit = lookup(store, KEY, KINDS)
-        scheduled = schedule_from(hit.record.payload, hit.definition, named)
+        scheduled = with_attributes(schedule_from(hit.record.payload, hit.definition, named), named)
         assert scheduled.attrs["global_symbol"] == "fused_matmul"
         assert not tvm_ffi.structural_equal(scheduled, named)
-        assert store.measured(KEY) == {entry_of(traced(hit.record.payload, FUNC).trace, []).digest}
+        assert store.measured(KEY) == {trace_entry(traced(hit.record.payload, FUNC).trace, []).digest}
         print(workload_hash(scheduled))

@@ -78,6 +78,7 @@ def decide_task(
         return Decision(task)
     try:
         point = space.read(entry_of(hit.record), hit.definition)
+        space.check(point)
     except ToolchainError as error:
         return Decision(task, warning=str(error))
     return Decision(task, hit, point, improved=point != space.default())

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Generic, TypeVar
 
+from toolchain.errors import ToolchainError
+
 P = TypeVar("P")
 
 
@@ -21,6 +23,17 @@ class FiniteSpace(ABC, Generic[P]):
     @abstractmethod
     def decisions(self, point: P) -> Mapping[str, object]:
         """Return what makes up a point, by name; each has the same names."""
+
+    @abstractmethod
+    def legal(self, point: P) -> bool:
+        """Whether a point computes the task."""
+
+    def check(self, point: P) -> None:
+        """Refuse a point that does not compute the task."""
+        if not self.legal(point):
+            raise ToolchainError(
+                f"{point} is no way to compute this task", "tune the task again with --fresh"
+            )
 
     @property
     def size(self) -> int:

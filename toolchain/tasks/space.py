@@ -43,6 +43,15 @@ class Space(Protocol):
     def legal(self, point: Point) -> bool:
         """Whether a point computes this task on this machine."""
 
+    def check(self, point: Point) -> None:
+        """Make sure of a point that was read that it computes this task.
+
+        Raises
+        ------
+        ToolchainError
+            It does not, for the reason that the message gives.
+        """
+
     def point(self, index: int) -> Point:
         """Return the point of a place, from 0 to below `size`: the default first, then what promises most.
 
@@ -77,7 +86,7 @@ class Space(Protocol):
         """Return a point as the store keeps it."""
 
     def read(self, entry: Entry, definition: str) -> Point:
-        """Return the point of an entry.
+        """Return the point of an entry, at little cost: what takes long to find out is left to `check`.
 
         Parameters
         ----------

@@ -48,6 +48,11 @@ class TaskRun:
     It begins by building, uploading, running and timing what a build takes without a record (the default):
     then the way is known to be open, and the mark is set.
 
+    Attributes
+    ----------
+    left
+        How many points had not been measured when the run began; None: no end of them.
+
     Raises
     ------
     ToolchainError
@@ -68,6 +73,7 @@ class TaskRun:
         self.best: Finalist | None = None
         self.default, result = self._measure_default()
         earlier = [] if context.fresh else self._earlier()
+        self.left = self._left([point for point, _result in earlier])
         tuner.learn([(space.default(), result), *earlier])
 
     @property
@@ -79,16 +85,6 @@ class TaskRun:
     def best_ms(self) -> float:
         """Of the default and everything searched so far."""
         return min(self.default_ms, self.best.result.mean_ms) if self.best else self.default_ms
-
-    @property
-    def left(self) -> int | None:
-        """How many points have not been measured; None: no end of them."""
-        size = self.space.size
-        if size is None:
-            return None
-        default = self.space.entry(self.space.default()).digest
-        known = {default, *self.known}
-        return sum(self.space.entry(self.space.point(index)).digest not in known for index in range(size))
 
     def search(self, batch: int) -> int:
         """Measure the next points that the tuner proposes; return how many: 0, it has no more.
@@ -154,6 +150,13 @@ class TaskRun:
             except ToolchainError:
                 continue  # it no longer applies: nothing to learn from
         return found
+
+    def _left(self, earlier: Sequence[Point]) -> int | None:
+        size = self.space.size
+        if size is None:
+            return None
+        known = {self.space.default(), *earlier}  # some of them, maybe, of another version's space
+        return sum(self.space.point(index) not in known for index in range(size))
 
     def _point(self, record: Record) -> Point:
         return self.space.read(entry_of(record), self.context.store.definition(record.function))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tvm.tirx import PrimFunc
 
 from tests.building.network import written
 from toolchain.backends.table import backend_for
 from toolchain.backends.tensorir.space import THE_DEFAULT, TraceSpace
+from toolchain.backends.tensorir.traces import schedule_from
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -63,9 +65,37 @@ def test_features_are_as_many_for_each(space: TraceSpace) -> None:
 
 
 def test_damage_is_told(space: TraceSpace) -> None:
-    for payload in ("", "{", '{"trace": [[["Nonsense", [], [], []]], []], "arguments": []}'):
+    for payload in ("", "{", "[]", '{"trace": 3}', '{"trace": [1, 2]}', '{"arguments": []}'):
         with pytest.raises(ToolchainError, match="no longer applies"):
             space.read(Entry("metaschedule", payload, "digest"), space.task.definition)
+
+
+def test_what_does_not_apply_is_told_when_it_is_asked_for(space: TraceSpace) -> None:
+    nonsense = Entry("metaschedule", '{"trace": [[["Nonsense", [], [], []]], []], "arguments": []}', "digest")
+    point = space.read(nonsense, space.task.definition)
+    assert not space.legal(point)
+    for use in (space.check, space.candidate, space.features):
+        with pytest.raises(ToolchainError, match="no longer applies"):
+            use(point)
+
+
+def test_a_trace_is_applied_once(space: TraceSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    applied: list[str] = []
+
+    def counted(payload: str, definition: str, func: PrimFunc) -> PrimFunc:
+        applied.append(payload)
+        return schedule_from(payload, definition, func)
+
+    monkeypatch.setattr("toolchain.backends.tensorir.space.schedule_from", counted)
+    drawn = space.sample(Random(7))
+    point = space.read(space.entry(drawn), space.task.definition)
+    assert not applied, "what is read is not applied"
+    space.check(point)
+    code = space.candidate(point).code
+    twin = space.task.func.with_attr("global_symbol", "fused_twin")
+    named = space.scheduled(point, twin)
+    assert named.attrs["global_symbol"] == "fused_twin" and space.candidate(point).code == code
+    assert applied == [drawn.entry.payload]
 
 
 def test_there_is_no_order(space: TraceSpace) -> None:

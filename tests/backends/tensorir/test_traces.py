@@ -10,7 +10,7 @@ import tvm
 from tvm.s_tir import Schedule
 
 from tests.records.matmul import matmul
-from toolchain.backends.tensorir.traces import entry_of, schedule_from, traced
+from toolchain.backends.tensorir.traces import schedule_from, trace_entry, traced, with_attributes
 from toolchain.errors import ToolchainError
 from toolchain.lowering.definition import definition_of
 
@@ -42,7 +42,7 @@ def test_a_trace_applies_to_a_twin_whose_blocks_have_other_names() -> None:
     twin = tvm.script.from_source(measured.script().replace('sblock("C")', 'sblock("D")'))
     twin = twin.with_attr("global_symbol", "fused_twin").with_attr("op_pattern", 4)
     before = twin.script()
-    scheduled = schedule_from(_split(), definition_of(measured), twin)
+    scheduled = with_attributes(schedule_from(_split(), definition_of(measured), twin), twin)
     assert twin.script() == before
     assert scheduled.attrs["global_symbol"] == "fused_twin"
     assert scheduled.attrs["op_pattern"] == 4
@@ -81,5 +81,5 @@ def test_a_digest_is_of_the_decisions() -> None:
         if idle:
             schedule.get_child_blocks(schedule.get_sblock("root"))  # decides nothing
         schedule.split(loop, [None, factor])
-        digests.append(entry_of(schedule.trace, []).digest)
+        digests.append(trace_entry(schedule.trace, []).digest)
     assert digests[0] == digests[1] != digests[2]

@@ -55,10 +55,13 @@ class TensorIRNetwork(FusedNetwork):
     def __init__(self, model: Model, target: BoardTarget, layout: str, *, compiles: bool) -> None:
         super().__init__(model, target, layout, f"tensorir {layout}", compiles=compiles)
         self.tuners: Mapping[str, MakeTuner] = {"evolutionary": self._evolutionary}
+        self._spaces: dict[str, TraceSpace] = {}
 
     def space(self, task: Task) -> TraceSpace:
-        """Return the schedules of a task."""
-        return TraceSpace(self.fused_task(task), self.target)
+        """Return the schedules of a task: always the same space, which keeps what it has applied."""
+        if task.workload not in self._spaces:
+            self._spaces[task.workload] = TraceSpace(self.fused_task(task), self.target)
+        return self._spaces[task.workload]
 
     def code(self, task: Task, point: Schedules, form: str) -> str:
         """Return what a schedule gives."""

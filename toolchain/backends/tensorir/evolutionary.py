@@ -11,7 +11,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from toolchain.backends.tensorir.rules import tune_context
 from toolchain.backends.tensorir.space import THE_DEFAULT, Schedules, TraceSpace
-from toolchain.backends.tensorir.traces import entry_of, traced
+from toolchain.backends.tensorir.traces import trace_entry, traced
 from toolchain.errors import ToolchainError
 from toolchain.lowering.definition import MAIN
 from toolchain.processes.interrupts import uninterrupted
@@ -54,7 +54,7 @@ class Evolutionary:
             if not self.waiting:
                 self.waiting = list(self._begun(count).generate_measure_candidates() or ())
         batch, self.waiting = self.waiting[:count], self.waiting[count:]
-        self.proposed = {Schedules(entry_of(each.sch.trace, each.args_info)): each for each in batch}
+        self.proposed = {Schedules(trace_entry(each.sch.trace, each.args_info)): each for each in batch}
         return list(self.proposed)
 
     def learn(self, measured: Sequence[tuple[Schedules, Result]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from random import Random
 from typing import NoReturn
 
@@ -15,7 +15,13 @@ from tvm.s_tir.schedule import Trace
 
 from toolchain.backends.tensorir.kinds import DEFAULT, KINDS
 from toolchain.backends.tensorir.rules import tune_context
-from toolchain.backends.tensorir.traces import entry_of, schedule_from, traced
+from toolchain.backends.tensorir.traces import (
+    parse_trace,
+    schedule_from,
+    trace_entry,
+    traced,
+    with_attributes,
+)
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering.code import code_of
 from toolchain.lowering.definition import MAIN, module_of
@@ -29,6 +35,7 @@ from toolchain.tasks.candidate import Candidate, Entry
 _DRAWS = 32  # of a sample: most draws of the rules are legal
 _SEEDS = 2**31 - 1  # of TVM's generators: above 0
 _NEIGHBOURS = 8
+_KEPT = 64  # scheduled functions: what is looked at is compiled next, and a trace takes tens of ms
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,7 @@ class TraceSpace:
         self.usable: Usable = anything
         self.allowed: Usable = anything
         self.module = module_of(task.func)
+        self._traced = lru_cache(_KEPT)(self._apply)
 
     @property
     def size(self) -> None:
@@ -74,10 +82,20 @@ class TraceSpace:
     def legal(self, point: Schedules) -> bool:
         """Whether a schedule applies."""
         try:
-            self._scheduled(point)
+            self.check(point)
         except ToolchainError:
             return False
         return True
+
+    def check(self, point: Schedules) -> None:
+        """Apply a schedule.
+
+        Raises
+        ------
+        ToolchainError
+            It is of another function, or no longer applies.
+        """
+        self._scheduled(point)
 
     def point(self, index: int) -> NoReturn:
         """Refuse."""
@@ -136,16 +154,17 @@ class TraceSpace:
         return point.entry
 
     def read(self, entry: Entry, definition: str) -> Schedules:
-        """Return the schedule that a record holds.
+        """Return the schedule that a record holds; whether it applies, `check` says.
 
         Raises
         ------
         ToolchainError
-            It is of another function, or no longer applies.
+            It is damaged.
         """
-        point = THE_DEFAULT if entry.kind == DEFAULT else Schedules(entry, definition)
-        self._scheduled(point)
-        return point
+        if entry.kind == DEFAULT:
+            return THE_DEFAULT
+        parse_trace(entry.payload, self.task.workload)
+        return Schedules(entry, definition)
 
     def scheduled(self, point: Schedules, func: tirx.PrimFunc) -> tirx.PrimFunc:
         """Return a function of the task as a point schedules it.
@@ -157,7 +176,7 @@ class TraceSpace:
         """
         if point == THE_DEFAULT:
             return default_schedule(func)
-        return schedule_from(point.entry.payload, point.definition or self.task.definition, func)
+        return with_attributes(self._traced(point.entry.payload, point.definition), func)
 
     def candidate(self, point: Schedules) -> Candidate:
         """Return the scheduled function."""
@@ -189,7 +208,7 @@ class TraceSpace:
                 return None
         except s_tir.ScheduleError:
             return None
-        return Schedules(entry_of(schedule.trace, self.arguments))
+        return Schedules(trace_entry(schedule.trace, self.arguments))
 
     def _trace(self, point: Schedules) -> Trace:
         """Return a point's trace, on this task's function."""
@@ -197,6 +216,9 @@ class TraceSpace:
 
     def _scheduled(self, point: Schedules) -> tirx.PrimFunc:
         return self.scheduled(point, self.task.func)
+
+    def _apply(self, payload: str, definition: str) -> tirx.PrimFunc:
+        return schedule_from(payload, definition or self.task.definition, self.task.func)
 
     def _unordered(self, point: str) -> UsageError:
         return UsageError(

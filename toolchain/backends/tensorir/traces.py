@@ -22,7 +22,7 @@ from toolchain.lowering.workload import same_workload, workload_hash
 from toolchain.tasks.candidate import Entry
 
 
-def entry_of(trace: Trace, arguments: Sequence[ArgInfo]) -> Entry:
+def trace_entry(trace: Trace, arguments: Sequence[ArgInfo]) -> Entry:
     """Return a trace, postprocessing included, as a record keeps it.
 
     Its digest is the same for traces with the same decisions, postprocessing and dead code apart.
@@ -51,32 +51,49 @@ def traced(payload: str, func: PrimFunc) -> Schedule:
     """
     # A schedule of a copy that nothing else holds changes the body it shares with the original:
     # hand it a body of its own.
+    workload = workload_hash(func)
+    trace = parse_trace(payload, workload)
     schedule = Schedule(tvm.IRModule({MAIN: function_of(definition_of(func))}))
     try:
-        trace = json.loads(payload)["trace"]
         if any(instruction[0] == "Tensorize" for instruction in trace[0]):
             import_module("tvm.s_tir.tensor_intrin")  # takes seconds: only where it is needed
         Trace.apply_json_to_schedule(trace, schedule)
     except Exception as error:  # TVM raises anything from TypeError to its own kinds
-        raise ToolchainError(
-            f"a record of task {workload_hash(func)} no longer applies: {first_line(error)}",
-            "tune the task again with --fresh",
-        ) from error
+        raise _stale(workload, first_line(error)) from error
     return schedule
 
 
+def parse_trace(payload: str, workload: str) -> list[Any]:
+    """Return the instructions and the decisions of a payload, whether or not they apply to anything.
+
+    Raises
+    ------
+    ToolchainError
+        It is damaged, or no trace.
+    """
+    try:
+        instructions, decisions = json.loads(payload)["trace"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise _stale(workload, f"it is no trace: {first_line(error)}") from error
+    if not isinstance(instructions, list) or not isinstance(decisions, list):
+        raise _stale(workload, "it is no trace")
+    return [instructions, decisions]
+
+
 def schedule_from(payload: str, function: str, func: PrimFunc) -> PrimFunc:
-    """Return `func` scheduled by a record.
+    """Return a function scheduled by a record; it has the attributes of the one that was measured.
 
     Traces name blocks, which workload hashes ignore: the trace is applied to the function it was
-    measured for, and the result takes the attributes of `func`.
+    measured for. `with_attributes` makes the result one of the network.
 
     Parameters
     ----------
     payload
-        Of an `entry_of`.
+        Of a `trace_entry`.
     function
         The function that was measured: `Hit.function`.
+    func
+        What is to be computed, of the same hash.
 
     Raises
     ------
@@ -90,9 +107,20 @@ def schedule_from(payload: str, function: str, func: PrimFunc) -> PrimFunc:
             "tune the task again with --fresh",
         )
     result: tvm.tirx.PrimFunc = traced(payload, measured).mod[MAIN]
+    return result
+
+
+def with_attributes(result: PrimFunc, func: PrimFunc) -> PrimFunc:
+    """Return a scheduled function with the attributes that `func` has in its network, its name among them."""
     for name, value in (func.attrs or {}).items():
         result = result.with_attr(name, value)
     return result if func.attrs and "global_symbol" in func.attrs else result.without_attr("global_symbol")
+
+
+def _stale(workload: str, why: str) -> ToolchainError:
+    return ToolchainError(
+        f"a record of task {workload} no longer applies: {why}", "tune the task again with --fresh"
+    )
 
 
 def _text(value: Any) -> str:
