@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolchain.errors import UsageError
+from toolchain.tuning.schedulers.table import SCHEDULERS
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,12 @@ class TuneOptions:
         Begin without what earlier runs learned.
     search_seed
         Of the search for candidates.
+    early_stopping
+        A task gets no more trials once so many in a row made it faster by less than 1 %; None: it does.
     tuner
         Name of who searches; None: the backend's own choice.
+    scheduler
+        Name of who says which task gets the next trials.
     runner
         Name of who measures; None: the backend's own choice, for CPUs `boards`.
     """
@@ -50,7 +55,9 @@ class TuneOptions:
     cluster: str | None = None
     fresh: bool = False
     search_seed: int = 1
+    early_stopping: int | None = None
     tuner: str | None = None
+    scheduler: str = next(iter(SCHEDULERS))
     runner: str | None = None
 
     def __post_init__(self) -> None:
@@ -58,6 +65,13 @@ class TuneOptions:
             value = getattr(self, name)
             if value < least:
                 raise UsageError(f"--{name.replace('_', '-')} {value}: must be {least} or more")
+        if self.early_stopping is not None and self.early_stopping < 1:
+            raise UsageError(f"--early-stopping {self.early_stopping}: must be 1 or more")
+        if self.scheduler not in SCHEDULERS:
+            raise UsageError(
+                f"--scheduler {self.scheduler}: no scheduler of this name",
+                f"use one of: {', '.join(SCHEDULERS)}",
+            )
         if self.search_seed < 1:
             raise UsageError(f"--search-seed {self.search_seed}: must be 1 or more")
         if self.time_s is not None and self.time_s <= 0:

@@ -26,8 +26,8 @@ from toolchain.tuning.events import Listener, Step
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
 from toolchain.tuning.runner import board_bench
-from toolchain.tuning.scheduler import Scheduler
-from toolchain.tuning.schedulers.round_robin import RoundRobin
+from toolchain.tuning.scheduler import Prospect, Scheduler
+from toolchain.tuning.schedulers.table import SCHEDULERS
 from toolchain.tuning.task_run import RunContext, TaskRun
 from toolchain.tuning.tuners.table import tuner_for
 
@@ -94,7 +94,8 @@ def tune(
         )
         runs = [TaskRun(*each, context) for each in zip(tasks, spaces, tuners, strict=True)]
         listener(Step("searching"))
-        scheduler = RoundRobin(options.trials, [run.left for run in runs])
+        prospects = [Prospect(run.task.weight, run.default_ms, run.left) for run in runs]
+        scheduler = SCHEDULERS[options.scheduler](options.trials, prospects, options.early_stopping)
         _search(runs, scheduler, options, begun)
         listener(Step("measuring the finalists again"))
         finalists = [run.finalists() for run in runs]

@@ -7,6 +7,25 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
+class Prospect:
+    """What is known of a task before anything is searched.
+
+    Attributes
+    ----------
+    weight
+        How often the network computes it.
+    default_ms
+        What it takes without a search.
+    left
+        How many candidates there are to try; None: no end of them.
+    """
+
+    weight: int
+    default_ms: float
+    left: int | None
+
+
+@dataclass(frozen=True)
 class Turn:
     """A task and how many trials it may use now: they are reserved until the turn is reported.
 
@@ -24,7 +43,7 @@ class Scheduler(Protocol):
     """Gives the trials of a run out to its tasks. Several turns may be out at once, also of one task."""
 
     def next(self, batch: int) -> Turn | None:
-        """Return whose turn it is; None: there is nothing to give out until a turn that is out comes back.
+        """Return whose turn it is; None: there is nothing to give out, unless a turn that is out comes back.
 
         Parameters
         ----------

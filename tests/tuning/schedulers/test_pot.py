@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from toolchain.tuning.scheduler import Prospect
 from toolchain.tuning.schedulers.pot import Pot, shares
 
 
@@ -25,17 +26,17 @@ def test_trials_go_to_tasks_that_have_candidates(
 
 
 def test_what_is_out_counts_as_used_until_it_comes_back() -> None:
-    pot = Pot(10, [None, 6])
+    pot = Pot(10, [Prospect(1, 1.0, None), Prospect(1, 1.0, 6)])
     turn = pot.give(1, 4)
     assert (pot.left, pot.room(0), pot.room(1)) == (6, 6, 2)
-    pot.take_back(turn, 1)
+    pot.take_back(turn, 1, 1.0)
     assert (pot.left, pot.room(0), pot.room(1)) == (9, 9, 5)
 
 
 def test_a_task_that_used_nothing_of_its_turn_has_nothing_left() -> None:
-    pot = Pot(10, [None, None])
+    pot = Pot(10, [Prospect(1, 1.0, None)] * 2)
     early, late = pot.give(0, 3), pot.give(0, 3)
-    pot.take_back(late, 0)
+    pot.take_back(late, 0, 1.0)
     assert (pot.room(0), pot.room(1)) == (0, 7)
-    pot.take_back(early, 3)
+    pot.take_back(early, 3, 1.0)
     assert (pot.room(0), pot.room(1), pot.left) == (0, 7, 7)

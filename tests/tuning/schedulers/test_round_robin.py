@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from toolchain.tuning.scheduler import Turn
+from toolchain.tuning.scheduler import Prospect, Turn
 from toolchain.tuning.schedulers.round_robin import RoundRobin
 
 
 def test_tasks_take_turns_until_their_shares_are_used_up() -> None:
-    scheduler = RoundRobin(10, [None, 2, None])
+    scheduler = RoundRobin(10, [Prospect(1, 1.0, left) for left in (None, 2, None)])
     turns = []
     while (turn := scheduler.next(3)) is not None:
         turns.append(turn)
@@ -16,7 +16,7 @@ def test_tasks_take_turns_until_their_shares_are_used_up() -> None:
 
 
 def test_what_a_task_cannot_use_goes_to_the_others() -> None:
-    scheduler = RoundRobin(4, [None, None])
+    scheduler = RoundRobin(4, [Prospect(1, 1.0, None)] * 2)
     first = scheduler.next(8)
     assert first == Turn(0, 2)
     second = scheduler.next(8)

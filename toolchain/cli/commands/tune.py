@@ -39,7 +39,9 @@ class Search(TypedDict):
     cluster: str | None
     fresh: bool
     search_seed: int
+    early_stopping: int | None
     tuner: str | None
+    scheduler: str
     runner: str | None
 
 
@@ -62,6 +64,12 @@ class Search(TypedDict):
     type=Seconds(),
     metavar="S",
     help="Begin no new batch after S seconds.",
+)
+@click.option(
+    "--early-stopping",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Give a task no more trials once N in a row made it faster by less than 1 %.",
 )
 @click.option("--tasks", metavar="ID,…", default="", help="Tune only these; `toolchain tasks` lists them.")
 @click.option("--number", type=click.IntRange(min=1), default=1, show_default=True, help="Calls per result.")
@@ -88,6 +96,13 @@ class Search(TypedDict):
     metavar="NAME",
     help="Who searches: gridsearch (the default for packed code), random, or evolutionary (the default for "
     "other layouts, and for those alone).",
+)
+@click.option(
+    "--scheduler",
+    metavar="NAME",
+    default="gradient",
+    show_default=True,
+    help="Who shares the trials out: gradient, where they promise to save most; or round-robin.",
 )
 @click.option(
     "--runner",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolchain.tuning.scheduler import Turn
+from toolchain.tuning.scheduler import Prospect, Turn
+
+GAIN = 0.01
+"""A task that got faster by less than this part stands still: as much is noise on a quiet board."""
 
 
 class Pot:
@@ -14,60 +17,65 @@ class Pot:
     ----------
     trials
         Of the whole run.
-    sizes
-        How many candidates each task has; None: no end of them.
+    patience
+        A task gets no more once so many of its trials in a row brought less than `GAIN`; None: it does.
     """
 
-    def __init__(self, trials: int, sizes: Sequence[int | None]) -> None:
-        self.trials = trials
-        self._sizes = list(sizes)
-        self._used = [0] * len(sizes)
-        self._out = [0] * len(sizes)
+    def __init__(self, trials: int, prospects: Sequence[Prospect], patience: int | None = None) -> None:
+        self.trials, self.patience = trials, patience
+        self._limits = [prospect.left for prospect in prospects]
+        self._marks = [prospect.default_ms for prospect in prospects]  # ms at the last gain
+        self._vain = [0] * len(prospects)  # trials since then
+        self._used = [0] * len(prospects)
+        self._out = [0] * len(prospects)
 
     @property
     def left(self) -> int:
         """How many trials have not been given out."""
         return self.trials - sum(self._used) - sum(self._out)
 
+    @property
+    def limits(self) -> list[int | None]:
+        """How many trials each task can use in the whole run; None: no end of them."""
+        return list(self._limits)
+
     def taken(self, task: int) -> int:
         """Return how many trials a task has used or is using."""
         return self._used[task] + self._out[task]
 
-    def most(self, task: int) -> int | None:
-        """Return how many trials a task can use in the whole run; None: no end of them."""
-        return self._sizes[task]
-
     def room(self, task: int) -> int:
-        """Return how many more trials a task can use."""
-        size = self._sizes[task]
-        return self.left if size is None else min(self.left, max(0, size - self.taken(task)))
+        """Return how many trials a task can use now."""
+        limit = self._limits[task]
+        room = self.left if limit is None else min(self.left, max(0, limit - self.taken(task)))
+        return room if self.patience is None else min(room, self.patience - self._vain[task])
 
     def give(self, task: int, trials: int) -> Turn:
         """Reserve trials for a task."""
         self._out[task] += trials
         return Turn(task, trials)
 
-    def take_back(self, turn: Turn, used: int) -> None:
-        """Count what a turn used; a task that used nothing has nothing left to try."""
-        self._out[turn.task] -= turn.trials
-        self._used[turn.task] += used
-        if not used:
-            self.close(turn.task)
+    def take_back(self, turn: Turn, used: int, best_ms: float) -> None:
+        """Count what a turn used; a task that used nothing, or stands still, gets no more."""
+        task = turn.task
+        self._out[task] -= turn.trials
+        self._used[task] += used
+        if best_ms < (1 - GAIN) * self._marks[task]:
+            self._marks[task], self._vain[task] = best_ms, 0
+        else:
+            self._vain[task] += used
+        if not used or (self.patience is not None and self._vain[task] >= self.patience):
+            self._limits[task] = self.taken(task)
 
-    def close(self, task: int) -> None:
-        """Give a task no more trials than it has."""
-        self._sizes[task] = self.taken(task)
 
-
-def shares(trials: int, sizes: Sequence[int | None]) -> list[int]:
-    """Deal trials out evenly, to no task more than it has candidates; the first get what is left over."""
-    given = [0] * len(sizes)
-    while trials and (open_ := [at for at, size in enumerate(sizes) if size is None or given[at] < size]):
+def shares(trials: int, limits: Sequence[int | None]) -> list[int]:
+    """Deal trials out evenly, to no task more than its limit; the first get what is left over."""
+    given = [0] * len(limits)
+    while trials and (open_ := [at for at, limit in enumerate(limits) if limit is None or given[at] < limit]):
         even, rest = divmod(trials, len(open_))
         for turn, at in enumerate(open_):
-            size = sizes[at]
+            limit = limits[at]
             more = even + (turn < rest)
-            more = more if size is None else min(more, size - given[at])
+            more = more if limit is None else min(more, limit - given[at])
             given[at] += more
             trials -= more
     return given
