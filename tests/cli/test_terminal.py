@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import pty
 import re
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +18,7 @@ import pytest
 from onnx import helper
 
 from tests.cli.running import Ran, Toolchain
+from tests.cli.screen import screen
 from tests.models.graphs import graph_of, tensor_info
 from tests.records.samples import KEY, put
 from toolchain.bundles import Manifest, ModelFacts, TargetFacts, Tensor, write_bundle
@@ -196,44 +194,6 @@ def test_foreign_text_is_shown_and_not_obeyed(
     as_json = invoke(*command.split(), "--json", *arguments)
     assert as_json.out.isascii() and clean(as_json)
     json.loads(as_json.out, parse_constant=refuse)
-
-
-def test_numbers_that_are_none_are_null_in_json(capfd: pytest.CaptureFixture[str]) -> None:
-    output.print_json({"a": float("nan"), "b": [float("inf"), (-float("inf"), 1.5)], EVIL: Path("x\udcff")})
-    document = json.loads(capfd.readouterr().out, parse_constant=refuse)
-    assert document == {"a": None, "b": [None, [None, 1.5]], EVIL: "x\udcff"}
-
-
-class Screen:
-    """A terminal, and what was sent to it."""
-
-    def __init__(self) -> None:
-        self.reading, writing = pty.openpty()
-        self.stream = io.TextIOWrapper(io.FileIO(writing, "w"), encoding="utf-8", write_through=True)
-
-    def shows(self) -> str:
-        os.set_blocking(self.reading, False)
-        said = b""
-        while True:
-            try:
-                said += os.read(self.reading, 1 << 16)
-            except BlockingIOError:
-                return said.decode()
-
-
-@contextmanager
-def screen() -> Iterator[Screen]:
-    """Let standard output and error be a terminal. No fixture: pytest sets both anew before the test."""
-    found = Screen()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "stdout", found.stream)
-        patch.setattr(sys, "stderr", found.stream)
-        patch.setenv("TERM", "xterm-256color")
-        patch.setenv("COLUMNS", "200")
-        with terminal.escape_streams():
-            yield found
-    found.stream.close()
-    os.close(found.reading)
 
 
 def check_screen(said: str) -> None:

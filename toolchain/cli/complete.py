@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import click
 from click.shell_completion import CompletionItem
 
@@ -18,14 +20,14 @@ def classes(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]
     """Offer the board classes."""
     from toolchain.profiles import class_names
 
-    return [name for name in class_names() if name.startswith(incomplete)]
+    return [name for name in _known(class_names) if name.startswith(incomplete)]
 
 
 def emulated(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Offer the emulated boards."""
     from toolchain.boards.emulation.emulated import names
 
-    return [name for name in names() if name.startswith(incomplete)]
+    return [name for name in _known(names) if name.startswith(incomplete)]
 
 
 def images(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -39,5 +41,16 @@ def boards(context: click.Context, parameter: click.Parameter, incomplete: str) 
     """Offer boards and classes."""
     from toolchain.configuration.settings import configuration
 
-    own = [name for name in ("local", *configuration().boards) if name.startswith(incomplete)]
+    named = ("local", *_known(lambda: configuration().boards))
+    own = [name for name in named if name.startswith(incomplete)]
     return own + emulated(context, parameter, incomplete) + classes(context, parameter, incomplete)
+
+
+def _known(names: Callable[[], Iterable[str]]) -> list[str]:
+    """Return the names; none where the configuration is broken, which the command itself will say."""
+    from toolchain.errors import ToolchainError
+
+    try:
+        return list(names())
+    except ToolchainError:
+        return []
