@@ -9,7 +9,7 @@ from pathlib import Path
 from toolchain.boards.inventory import register
 from toolchain.boards.ssh import scripts
 from toolchain.boards.ssh.address import SshAddress, parse_address
-from toolchain.boards.ssh.hostkeys import fingerprint
+from toolchain.boards.ssh.hostkeys import checked_host_key, fingerprint
 from toolchain.configuration.settings import BoardEntry
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.profiles import load_profile
@@ -120,7 +120,7 @@ def _install_key(address: SshAddress, password: Callable[[str], str]) -> None:
 
 
 def public_key(identities: tuple[Path, ...]) -> str:
-    """Return the public half of the first private key that has one beside it.
+    """Return the public half of the first private key that has one beside it, as one line.
 
     Raises
     ------
@@ -129,9 +129,18 @@ def public_key(identities: tuple[Path, ...]) -> str:
     """
     for file in identities:
         public = file.with_name(file.name + ".pub")
-        if public.is_file():
-            return public.read_text().strip().splitlines()[0]
+        lines = public.read_text(errors="replace").splitlines() if public.is_file() else []
+        if found := next(filter(_is_public_key, lines), None):
+            return found.strip()
     looked = ", ".join(f"{file}.pub" for file in identities)
     raise UsageError(
         f"you have no public key to install; looked for {looked}", "make one: ssh-keygen -t ed25519"
     )
+
+
+def _is_public_key(line: str) -> bool:
+    try:
+        checked_host_key(line)
+    except UsageError:
+        return False
+    return True

@@ -1,0 +1,79 @@
+"""A new board: nothing is entered before all that was typed is right, and the login works."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.boards.ssh.test_address import KEY
+from toolchain.boards.inventory.adding import Wanted, add_board, public_key
+from toolchain.configuration.file import FILE_NAME
+from toolchain.errors import ToolchainError, UsageError
+
+
+def never(*_: str) -> bool:
+    raise AssertionError("nobody is asked")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    assert state
+    (tmp_path / FILE_NAME).write_text("board = 'local'\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        (Wanted("pi@", "rk3399"), "pi@"),
+        (Wanted("127.0.0.1:99999", "rk3399"), "99999"),
+        (Wanted("127.0.0.1", "rk3398"), "rk3398"),
+        (Wanted("127.0.0.1", "rk3399", name="local"), "local"),
+        (Wanted("127.0.0.1", "rk3399", name="a b"), "a b"),
+        (Wanted("127.0.0.1", "rk3399", identity=Path("gone")), "--identity gone: no such file"),
+    ],
+)
+def test_what_cannot_be_right_is_refused_before_anybody_is_asked(
+    folder: Path, wanted: Wanted, says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        add_board(wanted, never)
+    assert (folder / FILE_NAME).read_text() == "board = 'local'\n"
+
+
+def test_a_host_where_nobody_listens_is_not_entered(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(ToolchainError, match=r"127\.0\.0\.1"):
+        add_board(Wanted(f"127.0.0.1:{port}", "rk3399"), never)
+    assert (folder / FILE_NAME).read_text() == "board = 'local'\n"
+
+
+def test_the_first_key_that_has_a_public_half_is_taken(tmp_path: Path) -> None:
+    first, second, third = (tmp_path / name for name in ("id_rsa", "id_ed25519", "id_ecdsa"))
+    second.with_name("id_ed25519.pub").write_text(f"{KEY} me@here\n")
+    third.with_name("id_ecdsa.pub").write_text(f"{KEY} other\n")
+    assert public_key((first, second, third)) == f"{KEY} me@here"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n \n", b"\xff\xfe\0", b"-----BEGIN OPENSSH PRIVATE KEY-----\n", b"ssh-ed25519"]
+)
+def test_a_file_that_is_no_public_key_is_passed_over(tmp_path: Path, content: bytes) -> None:
+    """It would be written into the board's authorized_keys."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.with_name("a.pub").write_bytes(content)
+    with pytest.raises(UsageError, match=r"no public key to install; looked for .*a\.pub") as caught:
+        public_key((first,))
+    assert caught.value.hint == "make one: ssh-keygen -t ed25519"
+    second.with_name("b.pub").write_text(f"{KEY}\n")
+    assert public_key((first, second)) == KEY
+
+
+def test_of_a_file_with_comments_the_key_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "a.pub").write_text(f"# made by hand\n\n {KEY} me\n")
+    (tmp_path / "b.pub").mkdir()
+    assert public_key((tmp_path / "b", tmp_path / "a")) == f"{KEY} me"
