@@ -45,10 +45,10 @@ def with_files(given: Mapping[str, str]) -> tuple[dict[str, str], list[Item]]:
     Raises
     ------
     UsageError
-        A file is not there.
+        A file is not there, or two have one name.
     """
     values = dict(given)
-    files = []
+    files: list[Item] = []
     for key, value in given.items():
         if not key.endswith(FILE_SUFFIX) or not value:
             continue
@@ -56,6 +56,10 @@ def with_files(given: Mapping[str, str]) -> tuple[dict[str, str], list[Item]]:
         if not file.is_file():
             raise UsageError(f"--build-arg {key}={value}: no such file", "the path of a file on this machine")
         values[key] = f"{FOLDER}/{file.name}"
+        if any(values[key] == other.name and file != other.content for other in files):
+            raise UsageError(
+                f"--build-arg {key}={value}: another file of this name is given", "rename one of the two"
+            )
         files.append(Item(values[key], file))
     return values, files
 
