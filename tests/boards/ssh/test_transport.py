@@ -18,8 +18,6 @@ from hypothesis import strategies as st
 from tests.boards.local.test_transport import STUBBORN, assert_gone, names
 from tests.boards.ssh.sshd import Sshd, sshd
 from tests.waiting import until
-from toolchain.boards.ssh import scripts
-from toolchain.boards.ssh.remote import Script
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import DeadlineError
 from toolchain.errors import ToolchainError, UsageError
@@ -231,16 +229,6 @@ def test_two_writers_of_one_file_leave_one_of_the_two(ssh: SshTransport) -> None
         thread.join(30)
     assert (root(ssh) / "lib" / "x").read_bytes() in contents
     assert names(root(ssh) / "lib") == ["x"]
-
-
-def test_a_key_is_installed_once(ssh: SshTransport) -> None:
-    file = root(ssh) / ".ssh" / "authorized_keys"
-    file.parent.mkdir()
-    file.write_text("ssh-rsa AAAA no newline")
-    for _ in range(2):
-        with Script(ssh._connect(), scripts.INSTALL_KEY, ssh.root, "ssh-ed25519 B me") as script:
-            assert script.wait(60) == 0
-    assert file.read_text() == "ssh-rsa AAAA no newline\nssh-ed25519 B me\n"
 
 
 def test_what_a_login_prints_is_not_taken_for_the_commands_output(tmp_path: Path) -> None:

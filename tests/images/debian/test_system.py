@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-import signal
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.waiting import until
 from toolchain.configuration.settings import cache_dir
-from toolchain.errors import MissingError, ToolchainError
+from toolchain.errors import ToolchainError
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.debian import system, system_files
 from toolchain.images.debian.system import build, cached_name, ensure_image, ensure_system, system_digest
@@ -110,45 +105,10 @@ def test_a_mirror_that_does_not_answer_is_told(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_machine_without_mmdebstrap_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingError, match=r"no 'mmdebstrap'.*apt-get install mmdebstrap"):
-        build(tmp_path / "image.tar", ARM64)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_build_ends_its_children(tmp_path: Path, number: signal.Signals) -> None:
+def test_what_is_no_tar_leaves_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tmp_path / "bin" / "mmdebstrap"
     tool.parent.mkdir()
-    tool.write_text(
-        f"#!/bin/sh\necho $$ > {tmp_path}/new\nmv {tmp_path}/new {tmp_path}/pid\nexec sleep 600\n"
-    )
-    tool.chmod(0o755)
-    (tmp_path / "out").mkdir()
-    code = (
-        "import signal, sys; from pathlib import Path\n"
-        "from toolchain.images.catalogue import image_named\n"
-        "from toolchain.images.debian.system import build\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\n"
-        f"build(Path({str(tmp_path / 'out' / 'image')!r}), image_named('board-arm64'))"
-    )
-    environment = {**os.environ, "PATH": f"{tool.parent}{os.pathsep}{os.environ['PATH']}"}
-    with subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE) as owner:
-        until((tmp_path / "pid").is_file)
-        owner.send_signal(number)
-        owner.communicate(timeout=120)
-    child = int((tmp_path / "pid").read_text())
-    until(lambda: not psutil.pid_exists(child))
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-@pytest.mark.parametrize("content", [b"", b"not a tar at all" * 100])
-def test_what_is_no_tar_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
-    tool = tmp_path / "bin" / "mmdebstrap"
-    tool.parent.mkdir()
-    (tmp_path / "content").write_bytes(content)
-    tool.write_text(f"#!/bin/sh\ncat {tmp_path}/content; echo 'E: out of luck' >&2; exit 25\n")
+    tool.write_text("#!/bin/sh\necho no tar at all; echo 'E: out of luck' >&2; exit 25\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
     with pytest.raises(ToolchainError, match=r"for arm64: E: out of luck"):

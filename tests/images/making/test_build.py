@@ -17,18 +17,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from toolchain import __version__
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.images.catalogue import image_named
 from toolchain.images.debian.mirror import debian_mirror
-from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, connect
+from toolchain.images.engine import Engine, connect
 from toolchain.images.listing import ImageState, state_of
 from toolchain.images.making import build, sources
 from toolchain.images.making.build import STAGE_LABEL, build_images
-from toolchain.images.making.lockfile import lock_digest
 from toolchain.images.making.planning import to_build
-from toolchain.images.making.sources import LOCK_LABEL, sources_digest
 from toolchain.images.making.wheels import ensure_wheels
 
 pytestmark = pytest.mark.slow
@@ -44,22 +41,12 @@ def containers_of(engine: Engine, words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_size_and_labels(built: Built, engine: Engine, name: str) -> None:
+def test_size_and_state(built: Built, engine: Engine, name: str) -> None:
     state = built(name)
     image = image_named(name)
     assert state.size_mib is not None and 500 < state.size_mib < LIMITS[name]
     assert not state.stale and state.word == "current"
-    labels = engine.image_labels(image.tag)
-    assert labels is not None
-    assert labels[IMAGE_LABEL] == name
-    assert labels[LOCK_LABEL] == lock_digest()
-    assert labels[SOURCES_LABEL] == sources_digest(image)
-    assert labels[f"{ANNOTATION}.version"] == __version__
-    assert re.fullmatch(r"([0-9a-f]{40}(-dirty)?)?", labels[f"{ANNOTATION}.revision"])
-    assert labels[f"{ANNOTATION}.base.digest"].startswith("sha256:")
-    if image.stands_on:
-        assert labels[f"{ANNOTATION}.base.name"] == image_named(image.stands_on).tag
-    assert STAGE_LABEL not in labels
+    assert STAGE_LABEL not in (engine.image_labels(image.tag) or {})
 
 
 def test_what_is_current_is_left_alone(built: Built, engine: Engine) -> None:

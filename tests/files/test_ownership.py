@@ -1,0 +1,88 @@
+"""Who else could have written a file: the reader obeys only itself and root."""
+
+from __future__ import annotations
+
+import grp
+import os
+from pathlib import Path
+
+import pytest
+
+from toolchain.files.ownership import other_writer
+
+STRANGER, NOBODYS = 65534, 54321  # the latter is nobody's number here
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o755)
+    file = tmp_path / "settings"
+    file.touch()
+    file.chmod(0o644)
+    return file
+
+
+def test_ones_own_file_in_ones_own_folder_is_nobody_elses(file: Path) -> None:
+    assert other_writer(file) is None
+
+
+@pytest.mark.parametrize("mode", [0o646, 0o602, 0o777])
+def test_what_every_user_can_write_is_anybodys(file: Path, mode: int) -> None:
+    file.chmod(mode)
+    assert other_writer(file) == f"{file} can be written by every user"
+
+
+def test_a_folder_that_every_user_can_write_holds_anybodys_files(file: Path) -> None:
+    file.parent.chmod(0o777)
+    assert other_writer(file) == f"{file.parent} can be written by every user"
+    file.parent.chmod(0o1777)
+    assert other_writer(file) is None, "a sticky one, as /tmp is: nobody takes another's file away"
+
+
+def test_a_links_own_mode_means_nothing_and_its_targets_counts(file: Path) -> None:
+    link = file.with_name("link")
+    link.symlink_to(file)
+    assert other_writer(link) is None, "every link has mode 777"
+    file.chmod(0o666)
+    assert other_writer(link) == f"{link} can be written by every user"
+
+
+@AS_ROOT
+@pytest.mark.parametrize(("user", "name"), [(STRANGER, "user nobody"), (NOBODYS, f"user number {NOBODYS}")])
+@pytest.mark.parametrize("what", ["file", "folder", "link", "target"])
+def test_a_strangers_is_named(file: Path, user: int, name: str, what: str) -> None:
+    link = file.with_name("link")
+    link.symlink_to(file)
+    changed = {"file": file, "folder": file.parent, "link": link, "target": file}[what]
+    os.chown(changed, user, -1, follow_symlinks=False)
+    asked = file if what in ("file", "folder") else link
+    named = file.parent if what == "folder" else asked
+    assert other_writer(asked) == f"{named} belongs to {name}, not to you"
+
+
+@AS_ROOT
+def test_a_group_with_others_in_it_may_not_write(file: Path) -> None:
+    shared = next(group for group in grp.getgrall() if group.gr_gid not in (0, os.getegid()))
+    os.chown(file, -1, shared.gr_gid)
+    file.chmod(0o664)
+    assert other_writer(file) == f"{file} can be written by the group {shared.gr_name}"
+    os.chown(file, -1, NOBODYS)
+    assert other_writer(file) == f"{file} can be written by the group {NOBODYS}"
+    file.chmod(0o644)
+    assert other_writer(file) is None
+
+
+@AS_ROOT
+def test_who_typed_sudo_is_trusted(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.chown(file, STRANGER, -1)
+    for said, trusted in ((str(STRANGER), True), ("1", False), ("", False), ("-1", False), ("root", False)):
+        monkeypatch.setenv("SUDO_UID", said)
+        assert (other_writer(file) is None) == trusted, said
+
+
+def test_what_is_not_there_is_no_answer(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("gone")
+    for name in ("gone", "link"):
+        with pytest.raises(FileNotFoundError):
+            other_writer(tmp_path / name)

@@ -1,0 +1,83 @@
+"""Files of others: plain ones are read, what would block, never end or fill the memory is refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from toolchain.files.plain import HOLES, open_plain, read_plain
+
+
+def refusal(path: Path) -> OSError:
+    with pytest.raises(OSError) as caught:
+        read_plain(path)
+    return caught.value
+
+
+@pytest.mark.parametrize("content", [b"", b"\0", b"text\r\n\xff" * 1000])
+def test_a_file_is_read_as_it_is_and_through_a_link_too(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file").write_bytes(content)
+    (tmp_path / "link").symlink_to("file")
+    assert read_plain(tmp_path / "file") == read_plain(tmp_path / "link") == content
+
+
+def test_what_is_no_plain_file_is_called_by_its_kind_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.relpath(tmp_path / "socket"))
+        paths = {"folder": tmp_path, "pipe": tmp_path / "pipe", "device": Path("/dev/zero")}
+        for kind, path in paths.items():
+            error = refusal(path)
+            assert (error.errno, error.strerror) == (errno.EINVAL, f"it is a {kind}, not a plain file")
+            assert error.filename == str(path)
+        assert isinstance(refusal(tmp_path / "socket"), OSError)  # the kernel opens none
+
+
+def test_what_is_not_there_or_has_no_name_of_a_file(tmp_path: Path) -> None:
+    assert isinstance(refusal(tmp_path / "gone"), FileNotFoundError)
+    assert refusal(Path("a\0b")).strerror == "no file has such a name"
+    (tmp_path / "loop").symlink_to("loop")
+    assert refusal(tmp_path / "loop").errno == errno.ELOOP
+
+
+def sparse(path: Path, size: int, stored: int = 0) -> Path:
+    """Write a file of `size` bytes of which the last `stored` are data."""
+    with path.open("wb") as file:
+        file.truncate(size)
+        file.seek(size - stored)
+        file.write(b"\1" * stored)
+    return path
+
+
+def test_a_file_of_holes_is_refused_with_both_sizes(tmp_path: Path) -> None:
+    error = refusal(sparse(tmp_path / "large", 1 << 40, stored=4096))
+    assert error.errno == errno.EFBIG
+    assert error.strerror == f"4096 bytes are stored of its {1 << 40}, the rest is holes"
+
+
+@pytest.mark.parametrize("stored", [0, 4096])
+def test_a_few_holes_are_no_reason_to_refuse(tmp_path: Path, stored: int) -> None:
+    """Tools that copy leave out runs of zeros."""
+    with open_plain(sparse(tmp_path / "file", HOLES, stored)) as file:
+        assert file.read(1) == b"\0"
+        file.seek(-1, os.SEEK_END)
+        assert file.read() == (b"\1" if stored else b"\0")
+
+
+def test_a_file_is_read_from_its_beginning_after_its_holes_were_counted(tmp_path: Path) -> None:
+    path = sparse(tmp_path / "file", HOLES + 8192, stored=4096)
+    with path.open("r+b") as file:
+        file.write(b"begin")
+    with open_plain(path) as file:
+        assert file.read(5) == b"begin"
+
+
+def test_nothing_stays_open_after_a_refusal(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for path in (tmp_path, Path("/dev/null"), sparse(tmp_path / "large", 1 << 40)):
+        refusal(path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
