@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401 - the first connection imports it, and the other user may not read it
 import os
 import pickle
 import socket

@@ -14,9 +14,8 @@ import pytest
 
 from tests.rpc import fake_server as fake
 from tests.rpc.second_user import answers, as_second_user, entered, needs_a_second_user
-from tests.waiting import until
 from toolchain.boards.inventory.lookup import local_board
-from toolchain.rpc import frames, lab, owner, packets
+from toolchain.rpc import lab, packets
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.gate import Gate
 
@@ -97,21 +96,6 @@ def test_a_control_socket_in_an_open_folder_still_asks_who_comes(
     assert b'"boards"' in ask()
 
 
-def test_a_socket_that_was_closed_is_nobodys() -> None:
-    """The kernel shows it with user id 0."""
-    needs_a_second_user()
-    with socket.create_server((HOST, 0)) as listener:
-
-        def speak_and_go() -> None:
-            with socket.create_connection(listener.getsockname(), timeout=60) as connection:
-                connection.sendall(frames.MAGIC)
-
-        as_second_user(speak_and_go)
-        with listener.accept()[0] as connection:
-            until(lambda: owner.peer_uid(connection) is None)
-            assert owner.refusal(connection) is not None
-
-
 def test_a_server_of_another_user_is_none_of_ours() -> None:
     needs_a_second_user()
     with socket.create_server((HOST, 0)) as listener:
@@ -132,31 +116,3 @@ def test_a_server_of_another_user_is_none_of_ours() -> None:
         gate.join()
         other.join(30)
     assert told == []  # that is not the board's doing
-
-
-@pytest.mark.parametrize("way", ["asked", "listed"])
-def test_whose_a_connection_is(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if way == "listed":
-        monkeypatch.setattr(owner, "_NETLINK_SOCK_DIAG", 99)  # a kernel that has no such way to ask
-    with (
-        socket.create_server((HOST, 0)) as listener,
-        socket.create_connection(listener.getsockname()) as ours,
-        listener.accept()[0] as connection,
-    ):
-        assert owner.peer_uid(connection) == os.getuid()
-        assert owner.refusal(connection) is None
-        ours.close()
-        assert owner.peer_uid(connection) is None
-
-
-def test_where_it_cannot_be_seen_the_setting_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolchain.configuration.settings import configuration
-
-    monkeypatch.setattr(owner, "peer_uid", lambda _: None)
-    with socket.create_server((HOST, 0)) as listener, socket.create_connection(listener.getsockname()):
-        connection = listener.accept()[0]
-        with connection:
-            assert "unchecked_peers" in str(owner.refusal(connection))
-            monkeypatch.setenv("TOOLCHAIN_UNCHECKED_PEERS", "true")
-            configuration.cache_clear()
-            assert owner.refusal(connection) is None
