@@ -13,7 +13,7 @@ import platformdirs
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.building.fixtures", "tests.cli.running"]
+pytest_plugins = ["tests.building.fixtures", "tests.cli.running", "tests.records.postgres.fixtures"]
 
 # Compiled runtimes and zig's cache take minutes to make, and are named by their content.
 CACHE = os.environ.get("TOOLCHAIN_TEST_CACHE") or platformdirs.user_cache_dir("edge-toolchain")

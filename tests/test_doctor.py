@@ -64,5 +64,23 @@ def test_a_folder_that_cannot_be_written_names_its_key(
 def test_a_password_in_an_address_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLCHAIN_PACKAGE_INDEX", "https://me:secret@index.example.org/simple")
     configuration.cache_clear()
+    monkeypatch.setenv("TOOLCHAIN_RECORDS_URL", "postgresql://me:secret@db.example.org/team")
     shown = {s["key"]: s["value"] for s in doctor.settings_with_origins(configuration())}
+    assert shown["records_url"] == "postgresql://…@db.example.org/team"
     assert shown["package_index"] == "https://…@index.example.org/simple" and shown["tls_authorities"] == ""
+
+
+@pytest.mark.parametrize("url", ["mysql://me:secret@host/db", "postgresql://me:sec/secret@host/db"])
+def test_a_database_of_records_that_is_none_is_told_without_its_password(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLCHAIN_RECORDS_URL", url)
+    configuration.cache_clear()
+    shown = {s["key"]: s["value"] for s in doctor.settings_with_origins(configuration())}
+    (check,) = doctor._check_records()
+    assert check.state == "missing" and "records_url" in check.found
+    assert "secret" not in f"{shown} {check}"
+
+
+def test_without_a_database_of_records_there_is_nothing_to_tell() -> None:
+    assert list(doctor._check_records()) == []

@@ -16,11 +16,13 @@ from typing import Any, Literal
 
 from toolchain.architectures.table import LINUX
 from toolchain.boards.emulation.qemu import user_modes
-from toolchain.configuration.settings import Configuration, cache_dir, data_dir, state_dir
+from toolchain.configuration.settings import Configuration, cache_dir, data_dir, settings, state_dir
 from toolchain.errors import ToolchainError
 from toolchain.images.engine import Engine, connect
 from toolchain.images.listing import states
 from toolchain.linking.zig import zig_program
+from toolchain.records.postgres.address import shown_address
+from toolchain.records.store import user_store
 
 State = Literal["ok", "missing", "optional", "note"]
 
@@ -60,6 +62,8 @@ def diagnose() -> list[Check]:
 def settings_with_origins(configuration: Configuration) -> list[dict[str, str]]:
     """Return key, value and origin of every setting; a user and password in an address are left out."""
     values = configuration.settings.model_dump(mode="json")
+    if (url := configuration.settings.records_url) is not None:
+        values["records_url"] = shown_address(url.get_secret_value())
     shown = {k: "" if v is None else re.sub(r"(?<=://)[^/@]*@", "…@", str(v)) for k, v in values.items()}
     return [{"key": k, "value": v, "origin": configuration.origins[k]} for k, v in shown.items()]
 
@@ -199,6 +203,17 @@ def _check_folders() -> Iterator[Check]:
         yield Check(key, "ok" if enough else "note", f"{folder}, {free} MiB free", hint)
 
 
+def _check_records() -> Iterator[Check]:
+    url = settings().records_url
+    if url is None:
+        return  # a file in data_dir
+    try:
+        with user_store() as store:
+            yield Check("records", "ok", store.name)
+    except ToolchainError as error:
+        yield Check("records", "missing", error.message, error.hint)
+
+
 def _check_noise() -> Iterator[Check]:
     file = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     governor = file.read_text().strip() if file.exists() else "not shown by this machine"
@@ -263,6 +278,7 @@ _LOOKS = (
     _check_compilers,
     _check_emulator,
     _check_folders,
+    _check_records,
     _check_noise,
     _check_containers,
 )

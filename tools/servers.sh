@@ -1,5 +1,5 @@
 #!/bin/sh
-# The servers that tests start on loopback: an OpenSSH server, and Debian's image registry.
+# The servers that tests start on loopback: an OpenSSH server, Debian's image registry, and PostgreSQL.
 set -eu
 cd "$(dirname "$0")"
 
@@ -8,4 +8,22 @@ cd "$(dirname "$0")"
 if [ "$(id -u)" = 0 ] && [ -d ../.venv/sshd ] && ! id sshd >/dev/null 2>&1; then
     echo "tests: making the system user sshd, which sshd wants for privilege separation" >&2
     useradd --system --no-create-home --home-dir /run/sshd --shell /usr/sbin/nologin sshd
+fi
+
+# PostgreSQL of the release that this system has, with those libraries of it that are missing here. What is left
+# out: Debian's own commands for it, and LLVM, with which it would compile queries.
+newest_postgresql() { # as far as apt knows
+    apt-cache search --names-only '^postgresql-[0-9]+$' | sed 's/ .*//' | sort -V | tail -n 1
+}
+postgresql_packages() {
+    apt-get install --simulate --no-install-recommends "$(newest_postgresql)" | sed -n 's/^Inst \([^ ]*\) .*/\1/p' |
+        grep -Ev '^(perl|libperl|libllvm|libz3|libjson|libgdbm|locales|ssl-cert|.*-dev$|postgresql.*-common$)'
+}
+if [ -z "$(ls -d /usr/lib/postgresql/*/bin ../.venv/postgres/usr/lib/postgresql/*/bin 2>/dev/null)" ] &&
+    command -v apt-cache >/dev/null; then
+    if [ -z "$(newest_postgresql)" ]; then
+        if [ "$(id -u)" = 0 ]; then apt-get update -qq >&2; else sudo -n apt-get update -qq >&2; fi
+    fi
+    # shellcheck disable=SC2046  # one word per package
+    ./unpack.sh postgres $(postgresql_packages)
 fi

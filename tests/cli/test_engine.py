@@ -190,3 +190,17 @@ def test_files_that_freeze_inputs_are_seen_inside(
     values = ["--input-value", "mask=values.npy", "--input-value", "rate=3", "--input-value", "gone=gone.npy"]
     assert "enough" in invoke(command, "zoo:mobilenet", "--board", "local", *values, *output).err
     assert seen == [Path("values.npy")]
+
+
+@pytest.mark.usefixtures("image")
+def test_a_teams_records_are_not_reached_from_a_container_and_their_password_stays_here(
+    invoke: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLCHAIN_RECORDS_URL", "postgresql://team:secret@127.0.0.1:9/records")
+    ran = invoke(*BUILD, "zoo:tells", "--engine", "docker")
+    assert ran.code == 2 and ran.says("records_url is set", "--engine host") and "<build>" not in ran.out
+    monkeypatch.setenv("TOOLCHAIN_ENGINE", "auto")
+    configuration.cache_clear()
+    ran = invoke(*BUILD, "zoo:tells")
+    assert ran.says("engine: host, since records_url is set") and "<build>" not in ran.out
+    assert "secret" not in ran.out + ran.err

@@ -59,7 +59,7 @@ def test_a_definition_is_any_text(store: RecordStore) -> None:
 
 def test_another_process_finds_it(store: RecordStore) -> None:
     record = put(store, 2.0)
-    with RecordStore(store.path) as other:
+    with RecordStore(Path(store.name)) as other:
         assert other.best(KEY, KINDS) == record
 
 
@@ -84,7 +84,7 @@ def test_a_time_that_cannot_be_is_no_record(store: RecordStore, ms: float) -> No
 @pytest.mark.parametrize("ms", [-1.0, 0.0, float("inf")])
 def test_a_time_that_an_earlier_version_believed_is_left_alone(store: RecordStore, ms: float) -> None:
     good, bad = put(store, 2.0), put(store, 3.0)
-    with sqlite3.connect(store.path) as db:
+    with sqlite3.connect(Path(store.name)) as db:
         db.execute("UPDATE records SET best_ms=?, run_ms=? WHERE digest=?", (ms, f"[{ms}]", bad.digest))
     assert store.best(KEY, KINDS) == good
     assert [store.best(KEY, ("metaschedule",))] == store.all() == [good]
@@ -94,7 +94,7 @@ def test_a_time_that_an_earlier_version_believed_is_left_alone(store: RecordStor
 @pytest.mark.parametrize("text", ["abc", "5", "[]", "[null]", '["1"]', "[-1.0, 5.0]", "[" * 5000])
 def test_times_of_another_form_are_a_damaged_store(store: RecordStore, text: str) -> None:
     put(store, 2.0)
-    with sqlite3.connect(store.path) as db:
+    with sqlite3.connect(Path(store.name)) as db:
         db.execute("UPDATE records SET run_ms=?", (text,))
     with pytest.raises(UsageError, match=r"the records in .* cannot be read") as raised:
         store.best(KEY, KINDS)
@@ -107,7 +107,7 @@ def test_times_of_another_form_are_a_damaged_store(store: RecordStore, text: str
 )
 def test_a_column_of_another_type_is_a_damaged_store(store: RecordStore, column: str, value: object) -> None:
     put(store, 2.0)
-    with sqlite3.connect(store.path) as db:
+    with sqlite3.connect(Path(store.name)) as db:
         db.execute("PRAGMA ignore_check_constraints=ON")
         times = "[]" if column == "failure" else "[2.0]"
         db.execute(f"UPDATE records SET {column}=?, run_ms=?", (value, times))  # noqa: S608
@@ -117,7 +117,7 @@ def test_a_column_of_another_type_is_a_damaged_store(store: RecordStore, column:
 
 def test_a_record_whose_function_is_lost_is_a_damaged_store(store: RecordStore) -> None:
     record = put(store, 2.0)
-    with sqlite3.connect(store.path) as db:
+    with sqlite3.connect(Path(store.name)) as db:
         db.execute("DELETE FROM functions")
     with pytest.raises(UsageError, match=f"there is no function {record.function}"):
         store.definition(record.function)
@@ -126,13 +126,13 @@ def test_a_record_whose_function_is_lost_is_a_damaged_store(store: RecordStore) 
 def test_sqlites_words_about_a_damaged_table_need_not_be_text(store: RecordStore) -> None:
     put(store, 2.0)
     store.close()
-    data = store.path.read_bytes()
+    data = Path(store.name).read_bytes()
     named, made = b"tablefunctionsfunctions", b"CREATE TABLE functions"
     assert named in data and made in data
     data = data.replace(named, b"table\xff\x81nctionsfunctions").replace(made, b"CREATE NOTHING of this")
-    store.path.write_bytes(data)
+    Path(store.name).write_bytes(data)
     with pytest.raises(UsageError, match="its tables are damaged"):
-        RecordStore(store.path)
+        RecordStore(Path(store.name))
 
 
 def test_measured_is_per_key(store: RecordStore) -> None:
@@ -170,10 +170,10 @@ def test_a_damaged_page(store: RecordStore) -> None:
     for ms in range(1, 400):
         put(store, float(ms), payload="x" * 1000)
     store.close()
-    with store.path.open("r+b") as file:
+    with Path(store.name).open("r+b") as file:
         file.seek(4096)
-        file.write(os.urandom(store.path.stat().st_size - 4096))
-    with pytest.raises(UsageError, match="cannot be read"), RecordStore(store.path) as damaged:
+        file.write(os.urandom(Path(store.name).stat().st_size - 4096))
+    with pytest.raises(UsageError, match="cannot be read"), RecordStore(Path(store.name)) as damaged:
         damaged.all()
 
 
@@ -188,11 +188,11 @@ def test_another_programs_database(tmp_path: Path) -> None:
 
 def test_a_newer_schema(store: RecordStore) -> None:
     store.close()
-    db = sqlite3.connect(store.path)
+    db = sqlite3.connect(Path(store.name))
     db.execute("PRAGMA user_version=99")
     db.close()
     with pytest.raises(UsageError, match="version 99, this toolchain reads versions 1 to 2"):
-        RecordStore(store.path)
+        RecordStore(Path(store.name))
 
 
 def test_a_folder_where_the_file_should_be(tmp_path: Path) -> None:
@@ -209,10 +209,10 @@ def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
 def test_the_shipped_file_needs_no_writable_folder(store: RecordStore) -> None:
     record = put(store, 1.0)
     store.close()
-    before = sorted(path.name for path in store.path.parent.iterdir())
-    with RecordStore(store.path, read_only=True) as shipped:
+    before = sorted(path.name for path in Path(store.name).parent.iterdir())
+    with RecordStore(Path(store.name), read_only=True) as shipped:
         assert shipped.best(KEY, KINDS) == record
-        assert sorted(path.name for path in store.path.parent.iterdir()) == before
+        assert sorted(path.name for path in Path(store.name).parent.iterdir()) == before
         with pytest.raises(ToolchainError, match="cannot write"):
             put(shipped, 2.0)
 

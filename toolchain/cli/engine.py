@@ -115,6 +115,13 @@ def container_for(
             f"the images are: {', '.join(catalogue())}",
         )
     choice = choose(wanted, profile.image)
+    if choice.image is not None and settings().records_url is not None:
+        problem = UsageError(
+            "records_url is set, and a container does not reach the database of records", "use --engine host"
+        )
+        if wanted == "docker":
+            raise problem
+        choice = on_host(problem)
     mounts: list[Mount] = []
     if choice.image is not None:
         try:

@@ -21,7 +21,7 @@ COMMANDS = {
     "lab": "Start, show and stop the tracker and the servers on boards.",
     "tasks": "List the tunable tasks of a network, the heaviest first.",
     "tune": "Search for faster code by measuring candidates on a board.",
-    "records": "List what tuning has measured.",
+    "records": "List, hand on and thin out what tuning has measured.",
     "build": "Compile a network into a bundle for a board.",
     "run": "Run a bundle once on a board, with your own data.",
     "verify": "Compare a bundle's results on a board with the reference.",

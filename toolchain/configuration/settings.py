@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from toolchain.configuration.file import FILE_NAME, find_file
 from toolchain.errors import MissingError, UsageError
@@ -23,6 +23,8 @@ from toolchain.foreign import printable, shortened
 
 _FOLDERS = ("cache_dir", "data_dir", "state_dir", "sysroot_aarch64", "sysroot_arm", "tls_authorities")
 ENVIRONMENT_PREFIX = "TOOLCHAIN_"
+SECRETS = frozenset({"records_url"})
+"""Keys whose values may hold a password: they are shown in no message."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"  # of a board
 
 
@@ -60,6 +62,11 @@ class Settings(_Table):
     data_dir: Path = Field(
         _default_folder(platformdirs.user_data_dir),
         description="The store of tuning records.",
+    )
+    records_url: SecretStr | None = Field(
+        None,
+        description="A team's store of tuning records, on PostgreSQL: `postgresql://USER@HOST/DATABASE`; its "
+        "password is better kept in `~/.pgpass`. Needs `edge-toolchain[postgres]`. Default: a file.",
     )
     state_dir: Path = Field(
         _default_folder(platformdirs.user_state_dir),
@@ -237,7 +244,8 @@ def _explain(error: ValidationError, origins: dict[str, str], file: Path | None)
         )
         problem = f"unknown key '{key}'" if first["type"] == "extra_forbidden" else f"{key} is missing"
         return f"{where}: {problem}", f"the keys are: {', '.join(sorted(keys))}"
-    return f"{where}: {key} = {shortened(repr(first['input']))}: {first['msg']}", f"edit {where}"
+    said = "…" if key in SECRETS else shortened(repr(first["input"]))
+    return f"{where}: {key} = {said}: {first['msg']}", f"edit {where}"
 
 
 @lru_cache(maxsize=1)

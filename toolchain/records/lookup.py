@@ -9,7 +9,8 @@ from typing import Literal
 
 from toolchain.records.key import RecordKey, level_rank
 from toolchain.records.record import Record
-from toolchain.records.store import FILE_NAME, RecordStore, Usable, anything
+from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.store import RecordStore, Usable, anything
 
 SHIPPED = Path(__file__).parent / "shipped" / FILE_NAME
 How = Literal["exact", "other-cpu-or-threads", "lower-level"]

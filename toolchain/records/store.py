@@ -1,14 +1,12 @@
-"""One SQLite file with every measured candidate.
+"""The store with every measured candidate: a file of the user's, or a team's database.
 
 Several processes may read and write at once. A record is on the disk when `add` returns.
 """
 
 from __future__ import annotations
 
-import errno
-import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -18,24 +16,26 @@ from typing import Any
 from pydantic import ValidationError
 
 from toolchain import answers
-from toolchain.configuration.settings import data_dir
-from toolchain.errors import ToolchainError, UsageError
-from toolchain.files.atomic import cannot_write
-from toolchain.records import rows, schema
+from toolchain.configuration.settings import data_dir, settings
+from toolchain.errors import ToolchainError
+from toolchain.records import columns, rows
+from toolchain.records.database import (
+    ConnectionRenewedError,
+    Database,
+    DatabaseGoneError,
+    UnknownFunctionError,
+)
+from toolchain.records.function import Function
 from toolchain.records.key import RecordKey
 from toolchain.records.record import PASSING_FAILURES, Record
+from toolchain.records.sqlite.file import FILE_NAME, SqliteFile
 
-FILE_NAME = "records.sqlite"
-_BUSY_S = 30.0
-# SQLITE_ERROR: our statements do not fit the tables, so the tables are others.
-_DAMAGED = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_ERROR"})
-_REFUSED = {"SQLITE_FULL": errno.ENOSPC, "SQLITE_READONLY": errno.EACCES, "SQLITE_PERM": errno.EACCES}
-_LOCKED = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
 _DIGESTS = "SELECT DISTINCT digest, failure FROM records"
-_OF_KEY = " AND ".join(f"{column}=?" for column in rows.KEY)
-_MEASURED = f"AND {rows.POSSIBLE} AND best_ms IS NOT NULL"
-_RANK = "modelled, confirmed DESC, CASE WHEN confirmed THEN -id ELSE best_ms END, id"
-_CHOICE_FIRST = f"{_MEASURED} ORDER BY {_RANK}"
+_CHOICE_FIRST = f"AND {columns.MEASURED} ORDER BY {columns.RANK}"
+_KIND = columns.NAMES.index("kind")
+_ADD_FUNCTION = (
+    "INSERT INTO functions (id, workload, name, definition) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+)
 
 Usable = Callable[[Record], bool]
 
@@ -46,19 +46,34 @@ def anything(_record: Record) -> bool:
 
 
 def user_store() -> RecordStore:
-    """Open the user's records, in the data folder."""
-    return RecordStore(data_dir() / FILE_NAME)
+    """Open the records that are configured: the team's database, else the file in the data folder.
+
+    Raises
+    ------
+    UsageError
+        `records_url` is no address of a database, or what is there is not ours.
+    MissingError
+        The database's driver is not installed.
+    ToolchainError
+        It does not answer.
+    """
+    url = settings().records_url
+    if url is None:
+        return RecordStore(data_dir() / FILE_NAME)
+    from toolchain.records.postgres.server import connect  # imports the driver
+
+    return RecordStore(connect(url.get_secret_value()))
 
 
 class RecordStore:
-    """The records in one file, which is created where it is missing.
+    """The records in one database.
 
     Parameters
     ----------
-    path
-        The SQLite file.
+    where
+        An SQLite file, which is created where it is missing; or a database.
     read_only
-        For a file that nobody writes, such as the one the project ships; it must exist.
+        For a file that nobody writes; it must exist.
 
     Raises
     ------
@@ -68,13 +83,16 @@ class RecordStore:
         The file system refused.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path = path
-        self._lock = threading.Lock()  # one connection, several threads
-        with self._explained():
-            if not read_only:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = schema.connect(path, read_only=read_only, wait_s=_BUSY_S)
+    def __init__(self, where: Path | Database, *, read_only: bool = False) -> None:
+        self._database = SqliteFile(where, read_only=read_only) if isinstance(where, Path) else where
+        self._lock = threading.RLock()  # one connection, several threads
+        self._functions: dict[str, Function] = {}  # that were added here
+        self._added = 0
+
+    @property
+    def name(self) -> str:
+        """Where the records are, for people."""
+        return self._database.name
 
     def add_function(self, workload: str, name: str, definition: str) -> str:
         """Keep a function that is about to be measured, once.
@@ -93,30 +111,63 @@ class RecordStore:
             For `Record.function`.
         """
         identity = sha256(definition.encode()).hexdigest()
-        with self._explained(), self._lock:
-            query = "INSERT OR IGNORE INTO functions (id, workload, name, definition) VALUES (?, ?, ?, ?)"
-            self._db.execute(query, (identity, workload, name, definition))
+        function = self._functions[identity] = Function(identity, workload, name, definition)
+        with self._lock, self._counted():
+            try:
+                self._database.run(_ADD_FUNCTION, function)
+            except ConnectionRenewedError:
+                self._database.run(_ADD_FUNCTION, function)
         return identity
 
     def definition(self, identity: str) -> str:
         """Return the definition that `add_function` was given."""
         found = self._all("SELECT definition FROM functions WHERE id=?", (identity,))
         if not found or not isinstance(found[0][0], str):
-            raise self._unreadable(f"there is no function {identity}")
+            raise self._database.unreadable(f"there is no function {identity}")
         return found[0][0]
 
     def add(self, record: Record) -> None:
         """Write one record; it is durable when this returns. Its function must be there."""
-        with self._explained(), self._lock:
-            self._db.execute(rows.INSERT, rows.values(record))
+        values = rows.values(record)
+        with self._lock, self._counted():
+            try:
+                self._database.run(columns.INSERT, values)
+            except ConnectionRenewedError:
+                self._database.run(columns.INSERT_NEW, rows.values_if_new(record))
+            except UnknownFunctionError:  # somebody cleared away functions without records
+                if record.function not in self._functions:
+                    raise
+                self._database.run(_ADD_FUNCTION, self._functions[record.function])
+                self._database.run(columns.INSERT, values)
+            self._added += 1
+
+    def add_new(self, functions: Iterable[Function], records: Iterable[Record]) -> int:
+        """Write what is not there yet, all of it or none; return how many records that were."""
+        with self._lock, self._database.transaction():
+            self._database.run_for_each(_ADD_FUNCTION, list(functions))
+            return self._database.run_for_each(columns.INSERT_NEW, map(rows.values_if_new, records))
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Remove records by their numbers of `ranked`, and functions that none is of; all of them or none."""
+        with self._lock, self._database.transaction():
+            self._database.run_for_each("DELETE FROM records WHERE id=?", [(number,) for number in numbers])
+            self._database.run(
+                "DELETE FROM functions WHERE NOT EXISTS"
+                " (SELECT 1 FROM records WHERE records.function = functions.id)"
+            )
+
+    def compact(self) -> None:
+        """Give back the space of what was removed."""
+        with self._lock:
+            self._database.compact()
 
     def best(self, key: RecordKey, kinds: Sequence[str], usable: Usable = anything) -> Record | None:
         """Return the choice for exactly this key: the last confirmed record, else the fastest.
 
         What was measured stands before what a model said.
         """
-        query = f"{rows.SELECT} WHERE {_OF_KEY} {_CHOICE_FIRST}"
-        found = self._records(self._all(query, rows.key_values(key)))
+        query = f"{columns.SELECT} WHERE {columns.OF_KEY} {_CHOICE_FIRST}"
+        found = self._records(self._all(query, columns.key_values(key)))
         return next((record for record in found if record.kind in kinds and usable(record)), None)
 
     def bests(self, key: RecordKey, kinds: Sequence[str], usable: Usable = anything) -> list[Record]:
@@ -129,30 +180,54 @@ class RecordStore:
         usable
             Whether a record of them can be used; the next best of its key is asked where one cannot.
         """
-        query = f"{rows.SELECT} WHERE workload=? AND triple=? AND device=? {_CHOICE_FIRST}"
-        choices: dict[RecordKey, Record] = {}
-        for record in self._records(self._all(query, (key.workload, key.triple, key.device))):
-            if record.kind in kinds and record.key not in choices and usable(record):
-                choices[record.key] = record
+        query = f"{columns.SELECT} WHERE workload=? AND triple=? AND device=? {_CHOICE_FIRST}"
+        choices: dict[tuple[Any, ...], Record] = {}
+        for row in self._all(query, (key.workload, key.triple, key.device)):
+            row_key = row[: len(columns.KEY)]
+            if row_key in choices or row[_KIND] not in kinds:
+                continue  # most rows of a task that was tuned: nothing is made of them
+            (record,) = self._records([row])
+            if usable(record):
+                choices[row_key] = record
         return list(choices.values())
 
     def all(self, key: RecordKey | None = None) -> list[Record]:
         """Return every record (of one key), failures included, oldest first."""
-        query = f"{rows.SELECT} WHERE {rows.POSSIBLE}"
-        values: tuple[rows.Value, ...] = ()
+        query = f"{columns.SELECT} WHERE {columns.POSSIBLE}"
+        values: tuple[columns.Value, ...] = ()
         if key is not None:
-            query, values = f"{query} AND {_OF_KEY}", rows.key_values(key)
-        return self._records(self._all(f"{query} ORDER BY id", values))
+            query, values = f"{query} AND {columns.OF_KEY}", columns.key_values(key)
+        return list(self._records(self._all(f"{query} ORDER BY id", values)))
+
+    def ranked(self) -> list[tuple[int, Record]]:
+        """Return every record that has a time, with its number: of one key, in the order of preference."""
+        keys = ", ".join(columns.KEY)
+        query = (
+            f"SELECT id, {columns.ALL} FROM records"  # noqa: S608  # our own constants
+            f" WHERE {columns.MEASURED} ORDER BY {keys}, {columns.RANK}"
+        )
+        found = self._all(query)
+        return list(zip((row[0] for row in found), self._records([row[1:] for row in found]), strict=True))
+
+    def numbers(self, *, failures: bool) -> list[int]:
+        """Return the numbers of all records; without failures, of those that claim a time."""
+        query = "SELECT id FROM records" if failures else "SELECT id FROM records WHERE failure IS NULL"
+        return [row[0] for row in self._all(query)]
+
+    def functions(self) -> list[Function]:
+        """Return every function."""
+        return [Function(*row) for row in self._all("SELECT id, workload, name, definition FROM functions")]
 
     def measured(self, key: RecordKey) -> set[str]:
         """Return the digests of candidates that need no second measurement on this key."""
-        found = self._all(f"{_DIGESTS} WHERE {_OF_KEY} AND {rows.POSSIBLE}", rows.key_values(key))
+        query = f"{_DIGESTS} WHERE {columns.OF_KEY} AND {columns.POSSIBLE}"
+        found = self._all(query, columns.key_values(key))
         return {digest for digest, failure in found if failure not in PASSING_FAILURES}
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the database."""
         with self._lock:
-            self._db.close()
+            self._database.close()
 
     def __enter__(self) -> RecordStore:
         return self
@@ -162,42 +237,24 @@ class RecordStore:
     ) -> None:
         self.close()
 
-    def _records(self, found: Sequence[tuple[Any, ...]]) -> list[Record]:
+    def _records(self, found: Sequence[tuple[Any, ...]]) -> Iterator[Record]:
         try:
-            return [rows.record(row) for row in found]
+            for row in found:
+                yield rows.record(row)
         except ValueError as error:
             what = answers.problem(error) if isinstance(error, ValidationError) else str(error)
-            raise self._unreadable(what) from error
+            raise self._database.unreadable(what) from error
 
-    def _all(self, query: str, values: tuple[rows.Value, ...]) -> list[tuple[Any, ...]]:
-        with self._explained(), self._lock:
-            return self._db.execute(query, values).fetchall()
+    def _all(self, query: str, values: tuple[columns.Value, ...] = ()) -> list[tuple[Any, ...]]:
+        with self._lock, self._counted():
+            return self._database.rows(query, values)
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _counted(self) -> Iterator[None]:
+        """Say what is kept where the database goes away."""
         try:
             yield
-        except sqlite3.Error as error:
-            raise self._explain(error) from error
-        except UnicodeError as error:  # SQLite's message quotes a damaged table
-            raise self._unreadable("its tables are damaged") from error
-        except OSError as error:
-            raise cannot_write(self.path, error) from error
-
-    def _unreadable(self, why: str) -> UsageError:
-        return UsageError(
-            f"the records in {self.path} cannot be read: {why}",
-            f"move the file away, for instance to {self.path.name}.damaged, or put a copy back",
-        )
-
-    def _explain(self, error: sqlite3.Error) -> ToolchainError:
-        name = getattr(error, "sqlite_errorname", "")
-        if name.startswith(tuple(_DAMAGED)):
-            return self._unreadable(str(error))
-        if name.startswith(tuple(_LOCKED)):
-            return ToolchainError(
-                f"{self.path} has been locked by another process for {_BUSY_S:.0f} s",
-                "end the other program that writes to it (`fuser` names it), then try again",
-            )
-        number = next((n for code, n in _REFUSED.items() if name.startswith(code)), 0)
-        return cannot_write(self.path, OSError(number, str(error)))
+        except DatabaseGoneError as error:
+            kept = f"the {self._added} records that were added are kept, what was under way is not"
+            message = f"{error.message}; {kept}" if self._added else error.message
+            raise ToolchainError(message, error.hint) from error

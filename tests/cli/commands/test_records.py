@@ -38,3 +38,60 @@ def test_no_records_are_no_error(invoke: Toolchain, tmp_path: Path, monkeypatch:
     monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(tmp_path / "none"))
     configuration.cache_clear()
     assert invoke("records", "list", "--json").document == []
+
+
+@pytest.mark.usefixtures("records")
+def test_a_selection_is_listed(invoke: Toolchain) -> None:
+    assert len(invoke("records", "list", "--task", KEY.workload[:8], "--json").document) == 3
+    assert invoke("records", "best", "--class", "rk3399", "--json").document == []
+
+
+@pytest.mark.usefixtures("records")
+def test_exported_records_are_imported_by_another_user(
+    invoke: Toolchain, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = invoke("records", "list", "--json").document
+    document = invoke("records", "export", "mine.jsonl", "--json").document
+    assert document == {"file": str(folder / "mine.jsonl"), "functions": 1, "records": 3}
+    assert invoke("records", "export", "best.jsonl", "--best").out == "1 records of 1 functions: best.jsonl\n"
+
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(tmp_path / "another"))
+    configuration.cache_clear()
+    assert invoke("records", "import", "best.jsonl", "--json").document["new"] == 1
+    imported = invoke("records", "import", "mine.jsonl", "--json").document
+    assert (imported["records"], imported["new"]) == (3, 2)
+    again = invoke("records", "import", "mine.jsonl")
+    assert again.out.startswith("3 records, 0 of them new, are in ")
+    found = invoke("records", "list", "--json").document
+    assert sorted(found, key=str) == sorted(listed, key=str)
+
+
+@pytest.mark.usefixtures("records")
+def test_nothing_to_export_is_said_and_no_file_written(invoke: Toolchain, folder: Path) -> None:
+    ran = invoke("records", "export", "x.jsonl", "--task", "ffff")
+    assert ran.code == 2 and ran.says("none of the 3 records", "toolchain records list")
+    assert not (folder / "x.jsonl").exists()
+
+
+@pytest.mark.usefixtures("records")
+def test_a_file_that_cannot_be_imported_changes_nothing(invoke: Toolchain, folder: Path) -> None:
+    invoke("records", "export", "x.jsonl")
+    lines = (folder / "x.jsonl").read_text().splitlines(keepends=True)
+    (folder / "x.jsonl").write_text("".join(lines[:-1]).replace('"1.5"', '"fast"') + lines[-1][:50])
+    before = invoke("records", "list", "--json").document
+    ran = invoke("records", "import", "x.jsonl")
+    assert ran.code == 2 and ran.says("x.jsonl, line 5 is damaged: the file ends in the middle")
+    assert invoke("records", "list", "--json").document == before
+
+
+@pytest.mark.usefixtures("records")
+def test_distilled(invoke: Toolchain) -> None:
+    dry = invoke("records", "distill", "--dry-run", "--json").document
+    assert (dry["kept"], dry["removed"], dry["removed_failures"], dry["dry_run"]) == (1, 1, 1, True)
+    assert len(invoke("records", "list", "--json").document) == 3
+    best = invoke("records", "best", "--json").document
+    kept = invoke("records", "distill", "--keep-failures").out
+    assert kept.startswith("1 slower records and 0 failures were removed; 2 kept: ")
+    assert invoke("records", "distill").out.startswith("0 slower records and 1 failures were removed; 1 kept")
+    assert invoke("records", "list", "--json").document == best
+    assert invoke("records", "distill", "--keep", "0").code == 2

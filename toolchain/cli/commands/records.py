@@ -7,47 +7,52 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolchain.cli.commands import records_exchange
+from toolchain.cli.commands.records_exchange import builds, selection_options
 from toolchain.cli.output import emit, output_options, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolchain.records.record import Record
+    from toolchain.records.selection import Selection
 
 
 @click.group()
 @output_options
 def command() -> None:
-    """List what tuning has measured."""
+    """List, hand on and thin out what tuning has measured."""
 
 
 @command.command("list")
+@selection_options
 @output_options
-def list_records() -> None:
+def list_records(selection: Selection) -> None:
     """List every measured candidate, oldest first, failures included."""
     from toolchain.records.store import user_store
 
     with user_store() as store:
-        records = store.all()
-    _emit(records)
+        _emit([record for record in store.all() if record in selection])
 
 
 @command.command()
+@selection_options
 @output_options
-def best() -> None:
+def best(selection: Selection) -> None:
     """List what a build applies: one record for each task, cpu and board class.
 
     A task that was tuned in packed and in other layouts, or with and without winograd, has one of each.
     """
-    from toolchain.backends.table import BACKENDS
+    from toolchain.records.selection import taken
     from toolchain.records.store import user_store
 
-    builds = [build for offer in BACKENDS for build in offer.builds]
     with user_store() as store:
-        keys = dict.fromkeys(record.key for record in store.all())
-        found = [store.best(key, kinds, usable) for key in keys for kinds, usable in builds]
-    records = list(dict.fromkeys(record for record in found if record))
-    _emit(records)
+        chosen = [record for _number, record in taken(store.ranked(), builds())]
+    _emit([record for record in chosen if record in selection])
+
+
+for _each in records_exchange.COMMANDS:
+    command.add_command(_each)
 
 
 def _emit(records: Sequence[Record]) -> None:

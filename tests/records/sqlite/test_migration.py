@@ -20,7 +20,7 @@ from toolchain.records.lookup import lookup
 from toolchain.records.record import Record
 from toolchain.records.store import RecordStore
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 WRITTEN = ROOT / "tests" / "data" / "records" / "version-1.sqlite"
 OTHER = replace(KEY, workload="1234123412341234", cpu="cortex-a72", board_class="rk3399+emulated")
 
@@ -28,7 +28,7 @@ OTHER = replace(KEY, workload="1234123412341234", cpu="cortex-a72", board_class=
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from toolchain.records import migration
+from toolchain.records.sqlite import migration
 from toolchain.records.store import RecordStore
 digests = []
 def digest(payload):

@@ -1,4 +1,4 @@
-"""The tables of the store and their version."""
+"""The tables in an SQLite file, and their version."""
 
 from __future__ import annotations
 
@@ -7,51 +7,11 @@ import time
 from pathlib import Path
 
 from toolchain.errors import UsageError
-from toolchain.records.migration import migrate, migrated_copy
+from toolchain.records.sqlite.migration import migrate, migrated_copy
+from toolchain.records.tables import VERSION, tables
 
-VERSION = 2
 _MARKS = ("application_id", "user_version")
 _APPLICATION = 0x45444745  # "EDGE", so that another program's file is not taken for ours
-_TABLES = """
-CREATE TABLE functions (
-    id TEXT PRIMARY KEY,
-    workload TEXT NOT NULL,
-    name TEXT NOT NULL,
-    definition TEXT NOT NULL
-);
-CREATE TABLE records (
-    id INTEGER PRIMARY KEY,
-    function TEXT NOT NULL REFERENCES functions(id),
-    workload TEXT NOT NULL,
-    triple TEXT NOT NULL,
-    cpu TEXT NOT NULL,
-    level TEXT NOT NULL,
-    threads INTEGER NOT NULL,
-    board_class TEXT NOT NULL,
-    device TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    payload TEXT NOT NULL,
-    digest TEXT NOT NULL,
-    best_ms REAL,
-    run_ms TEXT NOT NULL,
-    failure TEXT,
-    confirmed INTEGER NOT NULL,
-    created TEXT NOT NULL,
-    run TEXT NOT NULL,
-    trial INTEGER,
-    board TEXT NOT NULL,
-    runtime TEXT NOT NULL,
-    tvm TEXT NOT NULL,
-    tvm_ffi TEXT NOT NULL,
-    tool TEXT NOT NULL,
-    governor TEXT,
-    temperature_c REAL,
-    excluded TEXT NOT NULL,
-    modelled INTEGER NOT NULL,
-    CHECK ((best_ms IS NULL) = (failure IS NOT NULL))
-);
-CREATE INDEX by_key ON records (workload, triple, cpu, level, threads, board_class, device, best_ms);
-"""
 
 
 def connect(path: Path, *, read_only: bool, wait_s: float) -> sqlite3.Connection:
@@ -83,6 +43,14 @@ def connect(path: Path, *, read_only: bool, wait_s: float) -> sqlite3.Connection
         raise
     db.close()
     return copy
+
+
+def connect_memory() -> sqlite3.Connection:
+    """Make a store in memory."""
+    db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    db.execute("PRAGMA foreign_keys=ON")
+    _create(db)
+    return db
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
@@ -123,7 +91,7 @@ def _create(db: sqlite3.Connection) -> None:
     db.execute("BEGIN IMMEDIATE")  # of several that start at once, one creates
     try:
         if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-            for statement in _TABLES.split(";"):
+            for statement in tables(identity="INTEGER PRIMARY KEY", integer="INTEGER", real="REAL"):
                 db.execute(statement)
             db.execute(f"PRAGMA application_id={_APPLICATION}")
             db.execute(f"PRAGMA user_version={VERSION}")

@@ -1,0 +1,259 @@
+"""The store on a PostgreSQL server."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from tests.records.postgres.server import PASSWORD, USER, Postgres, postgres
+from tests.records.samples import KEY, KINDS, PROVENANCE, put
+from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.records.distill import distill
+from toolchain.records.exchange import read_records, write_records
+from toolchain.records.lookup import lookup
+from toolchain.records.postgres import server as module
+from toolchain.records.postgres.server import connect
+from toolchain.records.store import RecordStore, anything
+
+ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.slow  # all of them wait for a server to start
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[RecordStore]:
+    with RecordStore(connect(postgres_url)) as opened:
+        yield opened
+
+
+def test_it_answers_as_the_file_does(store: RecordStore, tmp_path: Path) -> None:
+    with RecordStore(tmp_path / "records.sqlite") as file:
+        for each in (store, file):
+            at = {"created": "2026-01-01T00:00:00.000+00:00"}
+            put(each, 2.0, payload="ü 🦀", **at)
+            put(each, 3.0, confirmed=True, **at)
+            put(each, 4.0, confirmed=True, digest="later", **at)
+            put(
+                each, 1.0, provenance=replace(PROVENANCE, modelled=True, temperature_c=None, trial=None), **at
+            )
+            put(each, 0.0, run_ms=(), failure="timeout", digest="t", **at)
+            put(each, 0.0, run_ms=(), failure="upload", digest="u", **at)
+            put(each, 5.0, key=replace(KEY, threads=1), run_ms=(4.9999999999999, 5.1), **at)
+        assert store.all() == file.all()
+        assert store.all(KEY) == file.all(KEY) and len(store.all(KEY)) == 6
+        assert store.best(KEY, KINDS) == file.best(KEY, KINDS) == store.all()[2]
+        assert store.bests(KEY, KINDS) == file.bests(KEY, KINDS)
+        assert store.measured(KEY) == file.measured(KEY)
+        assert [record for _number, record in store.ranked()] == [record for _number, record in file.ranked()]
+        assert store.functions() == file.functions()
+        hit = lookup(store, replace(KEY, cpu="znver4"), KINDS, shipped=None)
+        assert hit == lookup(file, replace(KEY, cpu="znver4"), KINDS, shipped=None)
+        assert hit is not None and hit.how == "other-cpu-or-threads" and hit.definition == "{}"
+
+
+def test_records_go_there_and_back(store: RecordStore, tmp_path: Path) -> None:
+    with RecordStore(tmp_path / "records.sqlite") as file:
+        put(file, 2.0)
+        put(file, 0.0, run_ms=(), failure="build", provenance=replace(PROVENANCE, trial=None, governor=None))
+        path = tmp_path / "x.jsonl"
+        write_records(path, file.functions(), file.all())
+        assert [store.add_new(*read_records(path)) for _ in range(2)] == [2, 0]
+        assert store.all() == file.all()
+        write_records(path, store.functions(), store.all())
+        assert file.add_new(*read_records(path)) == 0
+
+
+def test_an_import_is_whole_or_nothing(store: RecordStore) -> None:
+    record = put(store, 1.0)
+    bad = replace(record, function="nowhere", digest="bad")
+    with pytest.raises(ToolchainError, match=r"refuses.*foreign key"):
+        store.add_new([], [replace(record, digest="good"), bad])
+    assert store.all() == [record]
+
+
+def test_it_is_distilled(store: RecordStore, postgres_url: str) -> None:
+    for ms in range(1, 20):
+        put(store, float(ms))
+    put(store, 0.0, run_ms=(), failure="build", digest="f")
+    best = store.best(KEY, KINDS)
+    done = distill(store, [(KINDS, anything)], 1, failures=False)
+    assert (done.kept, done.removed, done.removed_failures) == (1, 18, 1)
+    with RecordStore(connect(postgres_url)) as other:
+        assert other.all() == [best] and len(other.functions()) == 1
+
+
+def test_several_that_begin_at_once_make_the_tables_once(
+    postgres_server: Postgres, postgres_url: str
+) -> None:
+    program = [sys.executable, "-m", "tests.records.postgres.writer", postgres_url, "20"]
+    writers = [subprocess.Popen(program, cwd=ROOT, stdout=subprocess.DEVNULL) for _ in range(3)]
+    assert [writer.wait(timeout=300) for writer in writers] == [0, 0, 0]
+    assert postgres_server.sql("SELECT count(*) FROM records", postgres_url) == [(60,)]
+    assert postgres_server.sql("SELECT version FROM edge_toolchain", postgres_url) == [(2,)]
+
+
+def test_a_killed_writer_leaves_what_it_said(postgres_url: str) -> None:
+    program = [sys.executable, "-m", "tests.records.postgres.writer", postgres_url, "100000"]
+    with subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
+        said = [writer.stdout.readline() for _ in range(20)]
+        writer.send_signal(signal.SIGKILL)
+        said += writer.stdout.readlines()
+    with RecordStore(connect(postgres_url)) as store:
+        assert len(said) <= len(store.all()) <= len(said) + 1
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("UPDATE edge_toolchain SET version=99", "has schema version 99, this toolchain reads version 2"),
+        ("DELETE FROM edge_toolchain", "has schema version none"),
+        ("DROP TABLE edge_toolchain", "has a table records that is not ours"),
+    ],
+)
+def test_tables_of_another_version_or_of_others(
+    postgres_server: Postgres, postgres_url: str, change: str, says: str
+) -> None:
+    with RecordStore(connect(postgres_url)) as store:
+        put(store, 1.0)
+    postgres_server.sql(change, postgres_url)
+    with pytest.raises(UsageError, match=says) as caught:
+        connect(postgres_url)
+    assert PASSWORD not in str(caught.value) and caught.value.hint
+    assert postgres_server.sql("SELECT count(*) FROM records", postgres_url) == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE records DROP COLUMN kind",
+        "UPDATE records SET failure='hunger', best_ms=NULL",
+        "UPDATE records SET run_ms='x'",
+    ],
+)
+def test_tables_that_somebody_changed(postgres_server: Postgres, postgres_url: str, change: str) -> None:
+    with RecordStore(connect(postgres_url)) as store:
+        put(store, 1.0)
+        postgres_server.sql(change, postgres_url)
+        with pytest.raises(UsageError, match=r"records in the database .* cannot be read"):
+            store.all()
+
+
+def test_who_may_only_read_reads(postgres_server: Postgres, postgres_url: str) -> None:
+    with RecordStore(connect(postgres_url)) as store:
+        record = put(store, 1.0)
+    postgres_server.sql(f"CREATE ROLE reader LOGIN PASSWORD '{PASSWORD}'")
+    schema = postgres_url.rpartition("%3D")[2]
+    postgres_server.sql(f"GRANT USAGE ON SCHEMA {schema} TO reader")
+    reader = postgres_url.replace(USER, "reader", 1)
+    with pytest.raises(ToolchainError, match="refuses: permission denied") as caught:
+        connect(reader)
+    assert "GRANT SELECT" in caught.value.hint
+    postgres_server.sql("GRANT SELECT ON records, functions, edge_toolchain TO reader", postgres_url)
+    with RecordStore(connect(reader)) as store:
+        assert store.best(KEY, KINDS) == record
+        with pytest.raises(ToolchainError, match="permission denied for table records") as caught:
+            store.add(record)
+        assert "GRANT" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("change", "says", "hint"),
+    [
+        (
+            lambda url: url.replace(quote(PASSWORD, safe=""), "wrong"),
+            "password authentication failed",
+            ".pgpass",
+        ),
+        (lambda url: url.replace(":" + quote(PASSWORD, safe=""), ""), "no password supplied", ".pgpass"),
+        (lambda url: url.rpartition("/")[0] + "/nosuch", 'database "nosuch" does not exist', "records_url"),
+        (lambda url: url + "?sslmode=require", "does not support SSL", "records_url"),
+        (lambda url: url + "?colour=red", 'invalid connection option "colour"', "records_url"),
+        (lambda url: url.replace("127.0.0.1", "127.0.0.2"), "127.0.0.2", "start the server"),
+    ],
+)
+def test_addresses_where_nobody_answers(postgres_server: Postgres, change, says: str, hint: str) -> None:
+    url = postgres_server.url()
+    with pytest.raises(ToolchainError, match=says) as caught:
+        connect(change(url))
+    assert hint in caught.value.hint
+    assert PASSWORD not in str(caught.value) and quote(PASSWORD, safe="") not in str(caught.value)
+
+
+def test_the_driver_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingError) as caught:
+        connect(f"postgresql://u:{quote(PASSWORD, safe='')}@db/x")
+    assert "edge-toolchain[postgres]" in caught.value.hint and PASSWORD not in str(caught.value)
+
+
+def test_a_connection_that_breaks_is_made_again(postgres_server: Postgres, postgres_url: str) -> None:
+    others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name='edge-toolchain'"
+    with RecordStore(connect(postgres_url)) as store:
+        put(store, 1.0)
+        for ms in (2.0, 3.0):
+            postgres_server.sql(others)
+            put(store, ms)
+        postgres_server.sql(others)
+        assert [record.best_ms for record in store.all()] == [1.0, 2.0, 3.0]
+
+
+@pytest.fixture
+def own() -> Iterator[Postgres]:
+    """A server that may be hurt."""
+    with postgres() as running:
+        yield running
+
+
+def test_a_server_that_goes_away(own: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = own.new()
+    with RecordStore(connect(url)) as store:
+        put(store, 1.0)
+        put(store, 2.0)
+        # It is started anew in time: nothing is lost, nothing twice.
+        own.stop()
+        again = threading.Timer(1.0, own.start)
+        again.start()
+        put(store, 3.0)
+        again.join()
+        assert len(store.all()) == 3
+        # A server that is there and silent is given up.
+        monkeypatch.setattr(module, "_ANSWER_S", 1.0)
+        monkeypatch.setattr(module, "_AWAY_S", 1.0)
+        monkeypatch.setattr(module, "_CONNECT_S", 2)
+        silent = own.suspended()
+        for process in silent:
+            process.suspend()
+        try:
+            with pytest.raises(ToolchainError, match="went away and did not come back within 1 s"):
+                put(store, 4.0)
+        finally:
+            for process in silent:
+                process.resume()
+        # It is gone for good: the error says what is kept.
+        own.stop()
+        with pytest.raises(ToolchainError, match="the 3 records that were added are kept") as caught:
+            put(store, 5.0)
+        assert "it goes on from there" in caught.value.hint and PASSWORD not in str(caught.value)
+    own.start()
+    with RecordStore(connect(url)) as store:
+        assert {record.best_ms for record in store.all()} - {4.0} == {1.0, 2.0, 3.0}
+
+
+def test_the_socket_and_the_password_file(postgres_server: Postgres, tmp_path: Path, monkeypatch) -> None:
+    for address in (
+        f"postgresql:///postgres?host={postgres_server.folder}&user={USER}&port={postgres_server.port}",
+        f"postgresql://{USER}@{quote(str(postgres_server.folder), safe='')}:{postgres_server.port}/postgres",
+    ):
+        connect(address).close()
+    passwords = tmp_path / "pgpass"
+    passwords.write_text(f"127.0.0.1:{postgres_server.port}:postgres:{USER}:{PASSWORD}\n")
+    passwords.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(passwords))
+    connect(postgres_server.url(password=None)).close()

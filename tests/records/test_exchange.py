@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.records.samples import KEY, KINDS, PROVENANCE, put
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.records.exchange import read_records, write_records
+from toolchain.records.function import Function
+from toolchain.records.key import RecordKey
+from toolchain.records.record import Provenance, Record
+from toolchain.records.store import RecordStore
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with RecordStore(tmp_path / "own.sqlite") as store:
+        yield store
+
+
+@pytest.fixture
+def file(store: RecordStore, tmp_path: Path) -> Path:
+    """Return an exported file: a header, a function, four records."""
+    put(store, 3.0, payload='{"trace": ["ü", "\u2028"]}')
+    put(store, 1.5, confirmed=True, provenance=replace(PROVENANCE, modelled=True, trial=None))
+    put(store, 9.0, digest="failed", run_ms=(), failure="runtime")
+    put(store, 2.0, run_ms=(1.0, 3.0), key=replace(KEY, device="opencl:Mali", board_class="rk3399+emulated"))
+    path = tmp_path / "records.jsonl"
+    assert write_records(path, store.functions(), store.all()) == (1, 4)
+    return path
+
+
+def changed(file: Path, number: int, change: Callable[[dict], object]) -> None:
+    """Change the document on one line of a file."""
+    lines = file.read_text().splitlines()
+    document = json.loads(lines[number - 1])
+    change(document)
+    lines[number - 1] = json.dumps(document)
+    file.write_text("\n".join(lines) + "\n")
+
+
+def refused(file: Path) -> str:
+    with pytest.raises(UsageError) as caught:
+        read_records(file)
+    assert str(file) in caught.value.message and caught.value.hint
+    return caught.value.message
+
+
+def test_what_was_exported_is_imported_as_it_was(store: RecordStore, file: Path, tmp_path: Path) -> None:
+    assert file.read_text().isascii() and file.read_text().count("\n") == 6
+    with RecordStore(tmp_path / "other.sqlite") as other:
+        assert other.add_new(*read_records(file)) == 4
+        assert other.all() == store.all()
+        assert other.best(KEY, KINDS) == store.best(KEY, KINDS)
+        function = store.all()[0].function
+        assert other.definition(function) == store.definition(function) == "{}"
+
+
+def test_what_is_there_is_not_added_twice(store: RecordStore, file: Path) -> None:
+    assert store.add_new(*read_records(file)) == 0
+    new = put(store, 7.0)
+    with RecordStore(file.parent / "other.sqlite") as other:
+        assert [other.add_new(*read_records(file)) for _ in range(3)] == [4, 0, 0]
+        write_records(file, store.functions(), store.all())
+        assert other.add_new(*read_records(file)) == 1
+        assert other.all() == store.all() and other.all()[-1] == new
+
+
+def test_an_imported_choice_that_was_confirmed_earlier_does_not_replace_a_later_one(
+    store: RecordStore, tmp_path: Path
+) -> None:
+    earlier = put(store, 1.0, confirmed=True, created="2026-01-01T00:00:00.000+00:00")
+    path = tmp_path / "records.jsonl"
+    write_records(path, store.functions(), store.all())
+    with RecordStore(tmp_path / "other.sqlite") as other:
+        later = put(other, 2.0, confirmed=True, created="2026-02-01T00:00:00.000+00:00")
+        assert other.add_new(*read_records(path)) == 1
+        assert earlier in other.all() and other.best(KEY, KINDS) == later
+
+
+def test_a_record_that_cannot_be_kept_leaves_the_store_as_it_was(file: Path) -> None:
+    functions, records = read_records(file)
+    bad = replace(records[-1], function="nowhere")
+    with RecordStore(file.parent / "other.sqlite") as other:
+        with pytest.raises(ToolchainError, match="FOREIGN KEY"):
+            other.add_new(functions, [*records, bad])
+        assert other.all() == [] and other.functions() == []
+
+
+def test_functions_that_no_record_is_of_stay_behind(store: RecordStore, tmp_path: Path) -> None:
+    put(store, 1.0)
+    store.add_function(KEY.workload, "unused", "another")
+    assert len(store.functions()) == 2
+    assert write_records(tmp_path / "x", store.functions(), store.all()) == (1, 1)
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3, 5])
+def test_a_file_that_lost_its_last_lines(file: Path, lines: int) -> None:
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:lines]))
+    message = refused(file)
+    assert "line 1 promises 1 functions and 4 records" in message and "nothing was taken" in message
+
+
+@settings(max_examples=40)
+@given(at=st.integers(0, 2500))
+def test_a_file_that_was_cut_anywhere_is_refused(file: Path, at: int) -> None:
+    data = file.read_bytes()
+    assert len(data) > 2500
+    cut = file.with_name("cut")
+    cut.write_bytes(data[:at])
+    message = refused(cut)
+    number = data[:at].count(b"\n") + 1
+    whole = data[:at].endswith(b"\n")
+    assert whole or number == 1 or f"line {number} is damaged: the file ends in the middle" in message
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "these are no records\n", "[]\n", '{"format": "other"}\n', "\xff\n"]
+)
+def test_a_file_of_something_else(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "file"
+    path.write_text(text, encoding="latin-1")
+    assert "is not a file of records" in refused(path)
+
+
+def test_a_file_of_a_newer_version(file: Path) -> None:
+    changed(file, 1, lambda header: header.update(version=7))
+    assert "line 1: records of version 7; this toolchain reads version 1" in refused(file)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    assert "No such file" in refused(tmp_path / "nothing")
+    assert "it is a folder" in refused(tmp_path)
+
+
+DAMAGES = [
+    (2, lambda line: line["function"].update(definition="changed"), "the definition is not that of"),
+    (2, lambda line: line["function"].pop("name"), "name is missing"),
+    (2, lambda line: line["function"].update(name=5), "text"),
+    (2, lambda line: line.update(record={}), "neither a record nor a function"),
+    (3, lambda line: line["record"].update(speed=5), "speed is no field"),
+    (3, lambda line: line["record"].update(threads="4"), "key.threads"),
+    (3, lambda line: line["record"].update(threads=0), "threads is 0"),
+    (3, lambda line: line["record"].update(trial=10**30), "trial is too large"),
+    (3, lambda line: line["record"].update(run_ms=[-1.0]), "cannot be right"),
+    (3, lambda line: line["record"].update(run_ms=[]), "has times, or a failure"),
+    (3, lambda line: line["record"].update(run_ms=7), "run_ms is a list"),
+    (3, lambda line: line["record"].update(run_ms=[float("nan")]), "NaN is no number"),
+    (3, lambda line: line["record"].update(failure="hunger", run_ms=[]), "failure"),
+    (3, lambda line: line["record"].update(created="yesterday"), "yesterday"),
+    (3, lambda line: line["record"].update(payload="a\0b"), "payload holds a NUL"),
+    (3, lambda line: line["record"].update(payload="\ud800"), "surrogates not allowed"),
+    (3, lambda line: line["record"].update(confirmed=1), "confirmed"),
+    (5, lambda line: line["record"].update(function="0" * 64), "there is no function 000"),
+]
+
+
+@pytest.mark.parametrize(("number", "change", "says"), DAMAGES, ids=[row[2] for row in DAMAGES])
+def test_a_damaged_line_is_named(
+    file: Path, number: int, change: Callable[[dict], object], says: str
+) -> None:
+    changed(file, number, change)
+    message = refused(file)
+    assert f"line {number} is damaged: " in message and says in message, message
+
+
+def test_lines_that_are_no_json(file: Path) -> None:
+    lines = file.read_text().splitlines(keepends=True)
+    for bad in ("{", "[" * 100_000, "1" * 5000, '"text"', "\x1b[31m"):
+        file.write_text("".join([*lines[:3], bad + "\n", *lines[4:]]))
+        message = refused(file)
+        assert "line 4 is damaged" in message and message.isprintable()
+
+
+_TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+_MS = st.floats(min_value=1e-9, max_value=1e9)
+_COUNT = st.integers(0, 2**53)
+RECORDS = st.builds(
+    Record,
+    key=st.builds(RecordKey, *[_TEXT] * 4, st.integers(1, 4096), _TEXT, _TEXT),
+    function=st.just(sha256(b"f").hexdigest()),
+    kind=_TEXT,
+    payload=_TEXT,
+    digest=_TEXT,
+    provenance=st.builds(
+        Provenance,
+        *[_TEXT] * 6,
+        trial=st.none() | _COUNT,
+        governor=st.none() | _TEXT,
+        temperature_c=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        excluded=_TEXT,
+        modelled=st.booleans(),
+    ),
+    confirmed=st.booleans(),
+    created=st.datetimes().map(lambda time: time.isoformat()),
+)
+
+
+@settings(max_examples=20)
+@given(record=RECORDS, times=st.lists(_MS, min_size=1, max_size=4).map(tuple))
+def test_any_record_survives(tmp_path: Path, record: Record, times: tuple[float, ...]) -> None:
+    path = tmp_path / "any"
+    function = Function(record.function, record.key.workload, "f", "f")
+    both = [replace(record, run_ms=times), replace(record, failure="timeout", run_ms=())]
+    write_records(path, [function], both)
+    assert read_records(path) == ([function], both)

@@ -1,0 +1,127 @@
+"""`toolchain records export`, `import` and `distill`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from toolchain.cli.output import emit, output_options
+from toolchain.errors import UsageError
+
+if TYPE_CHECKING:
+    from toolchain.records.record import Record
+    from toolchain.records.selection import Build, Selection
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def selection_options(function: Function) -> Function:
+    """Add `--task`, `--class` and `--kind`; the command gets them as `selection`."""
+
+    @click.option("--task", "tasks", metavar="ID", multiple=True, help="Of this task; may be repeated.")
+    @click.option("--class", "classes", metavar="CLASS", multiple=True, help="Of this board class; likewise.")
+    @click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Of this kind; likewise.")
+    @functools.wraps(function)
+    def called(
+        *args: Any, tasks: tuple[str, ...], classes: tuple[str, ...], kinds: tuple[str, ...], **options: Any
+    ) -> Any:
+        from toolchain.records.selection import Selection
+
+        return function(*args, selection=Selection(tasks, classes, kinds), **options)
+
+    return cast(Function, called)
+
+
+def builds() -> list[Build]:
+    """Return the sorts of builds there are, with the records that they take."""
+    from toolchain.backends.table import BACKENDS
+
+    return [build for offer in BACKENDS for build in offer.builds]
+
+
+@click.command("export")
+@click.argument("file", type=click.Path(path_type=Path))
+@selection_options
+@click.option("--best", is_flag=True, help="Only what builds take.")
+@output_options
+def export_records(file: Path, selection: Selection, best: bool) -> None:
+    """Write records into FILE, a text of one record a line, for another user or machine."""
+    from toolchain.records.exchange import write_records
+    from toolchain.records.selection import taken
+    from toolchain.records.store import user_store
+
+    with user_store() as store:
+        found: list[Record] = (
+            [record for _number, record in taken(store.ranked(), builds())] if best else store.all()
+        )
+        chosen = [record for record in found if record in selection]
+        if not chosen:
+            raise UsageError(
+                f"none of the {len(found)} records in {store.name} fits; nothing was exported",
+                "`toolchain records list` shows them",
+            )
+        functions, records = write_records(file, store.functions(), chosen)
+    emit(
+        {"file": str(file.absolute()), "functions": functions, "records": records},
+        lambda: click.echo(f"{records} records of {functions} functions: {file}"),
+    )
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@output_options
+def import_records(file: Path) -> None:
+    """Take in the records of FILE, all of them or none; those that are there already stay once."""
+    from toolchain.records.exchange import read_records
+    from toolchain.records.store import user_store
+
+    functions, records = read_records(file)
+    with user_store() as store:
+        new = store.add_new(functions, records)
+        where = store.name
+    emit(
+        {"file": str(file.absolute()), "store": where, "records": len(records), "new": new},
+        lambda: click.echo(f"{len(records)} records, {new} of them new, are in {where}"),
+    )
+
+
+@click.command("distill")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="K",
+    help="Different candidates of a task, for each cpu, board class and sort of build.",
+)
+@click.option(
+    "--keep-failures", is_flag=True, help="Remember what failed: the next run does not try it again."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@output_options
+def distill_records(keep: int, keep_failures: bool, dry_run: bool) -> None:
+    """Remove all records but the best, and make the file as small as they are.
+
+    Builds take what they took before; the next run of `tune` may measure again what was removed.
+    """
+    from toolchain.records.distill import distill
+    from toolchain.records.store import user_store
+
+    with user_store() as store:
+        done = distill(store, builds(), keep, failures=keep_failures, dry_run=dry_run)
+        where = store.name
+    verb = "would be removed" if dry_run else "were removed"
+
+    def tell() -> None:
+        slower, failed = done.removed, done.removed_failures
+        click.echo(f"{slower} slower records and {failed} failures {verb}; {done.kept} kept: {where}")
+
+    emit({"store": where, "dry_run": dry_run, **asdict(done)}, tell)
+
+
+COMMANDS = [export_records, import_records, distill_records]

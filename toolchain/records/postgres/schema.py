@@ -1,0 +1,66 @@
+"""The tables on a PostgreSQL server, and their version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolchain.errors import UsageError
+from toolchain.records.tables import VERSION, tables
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+_LOCK = 0x45444745  # "EDGE"
+_MARK = "edge_toolchain"
+"""The table that says that the others are ours, and of which version."""
+
+
+def prepare(db: Connection[Any], name: str) -> None:
+    """Check the tables; create them where there are none.
+
+    Raises
+    ------
+    UsageError
+        There are tables of others, or of another version.
+    """
+    if _exists(db, _MARK):
+        _check_version(db, name)
+        return
+    with db.transaction():
+        db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))  # of several that start at once, one creates
+        if not _exists(db, _MARK):
+            _create(db, name)
+            return
+    _check_version(db, name)
+
+
+def _create(db: Connection[Any], name: str) -> None:
+    for table in ("records", "functions"):
+        if _exists(db, table):
+            raise UsageError(
+                f"the database {name} has a table {table} that is not ours",
+                "name a database of its own in records_url",
+            )
+    own_number = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+    for statement in tables(identity=own_number, integer="BIGINT", real="DOUBLE PRECISION"):
+        db.execute(statement.encode())
+    db.execute(f"CREATE TABLE {_MARK} (version BIGINT NOT NULL)".encode())
+    db.execute(f"INSERT INTO {_MARK} VALUES (%s)".encode(), (VERSION,))  # noqa: S608  # our own constant
+
+
+def _check_version(db: Connection[Any], name: str) -> None:
+    found = db.execute(f"SELECT version FROM {_MARK}".encode()).fetchall()  # noqa: S608
+    versions = [row[0] for row in found]
+    if versions == [VERSION]:
+        return
+    said = ", ".join(map(str, versions)) or "none"
+    newer = versions and versions[0] > VERSION
+    raise UsageError(
+        f"the database {name} has schema version {said}, this toolchain reads version {VERSION}",
+        "use the newer toolchain that made it" if newer else "name another database, or put a copy back",
+    )
+
+
+def _exists(db: Connection[Any], table: str) -> bool:
+    row = db.execute("SELECT to_regclass(%s) IS NOT NULL", (table,)).fetchone()
+    return bool(row and row[0])

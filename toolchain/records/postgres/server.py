@@ -1,0 +1,203 @@
+"""Records on a PostgreSQL server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.records.columns import Value
+from toolchain.records.database import ConnectionRenewedError, DatabaseGoneError
+from toolchain.records.postgres.address import Address, parse_address
+from toolchain.records.postgres.refusals import explain, is_broken, one_line
+from toolchain.records.postgres.schema import prepare
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+_CONNECT_S = 10
+_ANSWER_S = 300.0  # for all rows of a large store over a slow network
+_LOCK_S = 30  # another one's import has the tables for itself
+_AWAY_S = 60.0  # a server that is started anew ends no run
+_AGAIN_S = 0.5
+# Of TCP: a peer that is silent is noticed within half a minute.
+_SILENCE = {
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "4",
+    "tcp_user_timeout": "30000",
+}
+
+
+def connect(url: str) -> PostgresServer:
+    """Connect to the database at a URL; make the tables where it has none.
+
+    Raises
+    ------
+    UsageError
+        The URL is none, or what is there is not ours or of another version.
+    MissingError
+        The driver is not installed.
+    ToolchainError
+        The server does not answer, or refuses.
+    """
+    address = parse_address(url)
+    try:
+        import psycopg
+    except ImportError as error:
+        raise MissingError(
+            f"the records at {address.name} need the driver psycopg, which is not installed: {error}",
+            "pip install 'edge-toolchain[postgres]'",
+        ) from error
+    del psycopg
+    return PostgresServer(address)
+
+
+class PostgresServer:
+    """See `database.Database`. A connection that breaks is made again."""
+
+    def __init__(self, address: Address) -> None:
+        self.name = address.name
+        self._address = address
+        self._db = self._connect()
+        try:
+            with self._explained():
+                prepare(self._db, self.name)
+        except BaseException:
+            self.close()
+            raise
+
+    def rows(self, query: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
+        """Return what a query finds."""
+        try:
+            with self._explained():
+                return self._db.execute(_adapted(query), values).fetchall()
+        except ConnectionRenewedError:
+            with self._explained():
+                return self._db.execute(_adapted(query), values).fetchall()
+
+    def run(self, statement: str, values: Sequence[Value] = ()) -> int:
+        """Change something; return how many rows were."""
+        with self._explained():
+            return self._db.execute(_adapted(statement), values).rowcount
+
+    def run_for_each(self, statement: str, rows: Iterable[Sequence[Value]]) -> int:
+        """Change something for each of many rows of values; return how many rows were."""
+        with self._explained(), self._db.cursor() as cursor:
+            cursor.executemany(_adapted(statement), rows)
+            return max(cursor.rowcount, 0)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Do what is done within as a whole, or not at all; nobody else writes meanwhile."""
+        with self._explained(), self._db.transaction():
+            self._db.execute("LOCK TABLE records IN SHARE ROW EXCLUSIVE MODE")
+            yield
+
+    def compact(self) -> None:
+        """Let the server use the space of what was deleted."""
+        self.run("VACUUM records")
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._db.close()
+
+    def unreadable(self, why: str) -> UsageError:
+        """Return what to say of tables that hold something else than we write."""
+        return UsageError(
+            f"the records in the database {self.name} cannot be read: {why}",
+            "put a copy of it back, or name another database in records_url",
+        )
+
+    def _connect(self) -> Connection[Any]:
+        import psycopg
+
+        try:
+            db = psycopg.connect(
+                **{**_SILENCE, **self._address.parameters},  # type: ignore[arg-type]  # libpq's own are texts
+                password=self._address.password,
+                autocommit=True,
+                connect_timeout=_CONNECT_S,
+                application_name="edge-toolchain",
+                client_encoding="utf8",
+                prepare_threshold=None,  # a pool in between would mix up prepared statements
+            )
+        except psycopg.Error as error:
+            raise self._unreachable(error) from error
+        try:
+            db.execute(f"SET lock_timeout = '{_LOCK_S}s'".encode())
+        except psycopg.Error as error:
+            db.close()
+            raise self._unreachable(error) from error
+        return db
+
+    def _unreachable(self, error: Exception) -> ToolchainError:
+        said = one_line(error, self._address.password)
+        hint = (
+            "start the server, or correct records_url (TOOLCHAIN_RECORDS_URL; set to nothing: the own file)"
+        )
+        if "password" in said:
+            hint = "put HOST:PORT:DATABASE:USER:PASSWORD into ~/.pgpass, a file that only you may read"
+        elif "invalid" in said and "option" in said:
+            return UsageError(f"records_url: {said}", "leave that parameter out of records_url")
+        return ToolchainError(f"the database of records {self.name} cannot be reached: {said}", hint)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        import psycopg
+
+        try:
+            with _answer_within(self._db, _ANSWER_S):
+                yield
+        except psycopg.Error as error:
+            if is_broken(error, self._db):
+                self._renew(error)
+            raise explain(error, self.name, self.unreadable, self._address.password) from error
+
+    def _renew(self, error: Exception) -> None:
+        """Connect again; raise what has become of it."""
+        self._db.close()
+        said = one_line(error, self._address.password)
+        deadline = time.monotonic() + _AWAY_S
+        while True:
+            try:
+                self._db = self._connect()
+            except ToolchainError:
+                if time.monotonic() > deadline:
+                    raise DatabaseGoneError(
+                        f"the database of records {self.name} went away and did not come back within "
+                        f"{_AWAY_S:.0f} s: {said}",
+                        "start the server, then run the same command again: it goes on from there",
+                    ) from error
+                time.sleep(_AGAIN_S)
+            else:
+                raise ConnectionRenewedError(
+                    f"the connection to the database of records {self.name} broke: {said}",
+                    "run the same command again",
+                ) from error
+
+
+def _adapted(statement: str) -> bytes:
+    return statement.replace("?", "%s").encode()
+
+
+@contextmanager
+def _answer_within(db: Connection[Any], seconds: float) -> Iterator[None]:
+    """End the connection where the server stays silent: libpq itself waits for ever."""
+    timer = threading.Timer(seconds, _hang_up, (db,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _hang_up(db: Connection[Any]) -> None:
+    with suppress(Exception), socket.socket(fileno=os.dup(db.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
