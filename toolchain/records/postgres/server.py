@@ -75,22 +75,20 @@ class PostgresServer:
     def rows(self, query: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """Return what a query finds."""
         try:
-            with self._explained():
-                return self._db.execute(_adapted(query), values).fetchall()
+            return self._fetched(query, values)
         except ConnectionRenewedError:
-            with self._explained():
-                return self._db.execute(_adapted(query), values).fetchall()
+            return self._fetched(query, values)
 
     def run(self, statement: str, values: Sequence[Value] = ()) -> int:
         """Change something; return how many rows were."""
         with self._explained():
-            return self._db.execute(_adapted(statement), values).rowcount
+            return int(self._db.execute(_adapted(statement), values).rowcount)
 
     def run_for_each(self, statement: str, rows: Iterable[Sequence[Value]]) -> int:
         """Change something for each of many rows of values; return how many rows were."""
         with self._explained(), self._db.cursor() as cursor:
             cursor.executemany(_adapted(statement), rows)
-            return max(cursor.rowcount, 0)
+            return max(int(cursor.rowcount), 0)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -114,12 +112,16 @@ class PostgresServer:
             "put a copy of it back, or name another database in records_url",
         )
 
+    def _fetched(self, query: str, values: Sequence[Value]) -> list[tuple[Any, ...]]:
+        with self._explained():
+            return list(self._db.execute(_adapted(query), values).fetchall())
+
     def _connect(self) -> Connection[Any]:
         import psycopg
 
         try:
             db = psycopg.connect(
-                **{**_SILENCE, **self._address.parameters},  # type: ignore[arg-type]  # libpq's own are texts
+                **{**_SILENCE, **self._address.parameters},  # libpq's own are texts
                 password=self._address.password,
                 autocommit=True,
                 connect_timeout=_CONNECT_S,
