@@ -30,8 +30,11 @@ from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.finite import FiniteSpace
 from toolchain.tasks.options import CodeOptions
+from toolchain.tasks.parameter import Parameter
+from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
+from toolchain.tuning.correctness import wrong
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,16 @@ class ToySpace(FiniteSpace[Tiles]):
 
 
 @dataclass(frozen=True)
+class NumpyProduct:
+    """What a product of matrices is, in one operation; see `tasks.reference.Reference`."""
+
+    parameters: tuple[Parameter, ...]
+
+    def outputs(self, draws: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
+        return [[a @ b] for a, b in draws]
+
+
+@dataclass(frozen=True)
 class NumpyCode:
     """What a candidate computes."""
 
@@ -120,24 +133,38 @@ class InProcess:
     def build(self, candidates: Sequence[Candidate]) -> list[Built]:
         return [Built(candidate) for candidate in candidates]
 
+    def __init__(self) -> None:
+        self.cases: dict[str, Sequence[Case]] = {}
+
+    def expect(self, task: Task, cases: Sequence[Case]) -> None:
+        self.cases[task.workload] = cases
+
     def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
-        a, b = (np.ones(shape, np.float32) for shape in task.shapes[:2])
-        return [self._run(each.candidate.code, a, b) for each in built]
+        return [self._run(each.candidate.code, self.cases[task.workload][:1]) for each in built]
+
+    def check(self, task: Task, built: Sequence[Built]) -> list[Result]:
+        return [self._run(each.candidate.code, self.cases[task.workload]) for each in built]
 
     def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
         return [self.run(task, built) for _ in range(rounds)]
 
-    def _run(self, code: object, a: np.ndarray, b: np.ndarray) -> Result:
+    def _run(self, code: object, cases: Sequence[Case]) -> Result:
         assert isinstance(code, NumpyCode)
-        begin = time.perf_counter()
-        wrong = not np.allclose(code(a, b), a @ b)
-        took = (time.perf_counter() - begin) * 1e3
-        return Result(failure="wrong result") if wrong else Result((took,))
+        took = []
+        for case in cases:
+            arguments = case.arguments()
+            begin = time.perf_counter()
+            output = code(arguments[0], arguments[1])
+            took.append((time.perf_counter() - begin) * 1e3)
+            if problem := wrong([output], case.expected() or []):
+                return Result(failure="wrong result", message=problem)
+        return Result((took[0],))
 
 
 @contextmanager
 def in_process(_target: BoardTarget) -> Iterator[Bench]:
-    yield Bench(InProcess(), InProcess())
+    bench = InProcess()
+    yield Bench(bench, bench)
 
 
 class ToyNetwork(FusedNetwork):
@@ -158,6 +185,9 @@ class ToyNetwork(FusedNetwork):
 
     def space(self, task: Task) -> ToySpace:
         return ToySpace(task)
+
+    def reference(self, task: Task) -> NumpyProduct:
+        return NumpyProduct(tuple(Parameter(shape, "float32") for shape in task.shapes[:2]))
 
     def compile(self, points: Mapping[str, Tiles], folder: Path, progress: Progress) -> Objects:
         scheduled = {

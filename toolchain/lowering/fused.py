@@ -14,10 +14,12 @@ from toolchain.lowering.kernels.compilers import Compilers
 from toolchain.lowering.kernels.kernels import Kernels
 from toolchain.lowering.kernels.store import ObjectStore
 from toolchain.lowering.pipeline import fuse, lower_fused
+from toolchain.lowering.plain import plain_function
 from toolchain.lowering.tasks import FusedTask, extract_tasks
 from toolchain.models.load import Model
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Progress
+from toolchain.tasks.reference import Reference
 from toolchain.tasks.task import Task
 
 LARGE = 50
@@ -73,6 +75,10 @@ class FusedNetwork:
     def fused_task(self, task: Task) -> FusedTask:
         """Return one of the network's tasks with its function."""
         return next(each for each in self.tasks if each.workload == task.workload)
+
+    def reference(self, task: Task) -> Reference:
+        """Return a task's function as it is defined."""
+        return plain_function(self.fused_task(task))
 
     def listing(self, task: Task) -> str:
         """Return a task's function as TVM prints it."""

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import tvm
 from tvm import relax, tirx
+from tvm.ir.expr import GenericConst
 from tvm.s_tir.analysis import estimate_tir_flops
 
 from toolchain.errors import UsageError
@@ -42,10 +43,15 @@ class FusedTask(Task):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What the function takes, as the network has it."""
+        """What the function takes, as the network has it; constants have the values of `call`."""
+        constants = {
+            place: argument.value.numpy()
+            for place, argument in enumerate(self.call.args[1].fields)
+            if isinstance(argument, GenericConst)
+        }
         return tuple(
-            Parameter(shape, str(parameter.dtype))
-            for shape, parameter in zip(self.shapes, self.func.params, strict=True)
+            Parameter(shape, str(parameter.dtype), value=constants.get(place))
+            for place, (shape, parameter) in enumerate(zip(self.shapes, self.func.params, strict=True))
         )
 
 

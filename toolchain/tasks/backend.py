@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from toolchain.bundles.manifest import RuntimeNeeds
 from toolchain.tasks.bench import Bench
+from toolchain.tasks.reference import Reference
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Tuner
@@ -66,6 +67,9 @@ class Network(Protocol):
 
     def space(self, task: Task) -> Space:
         """Return the ways to compute one of the tasks."""
+
+    def reference(self, task: Task) -> Reference:
+        """Return what computes a task by its definition alone, on this host."""
 
     def compile(self, points: Mapping[str, Point], folder: Path, progress: Progress) -> Objects:
         """Write the objects of the whole network into `folder`.

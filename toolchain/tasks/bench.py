@@ -9,6 +9,7 @@ from typing import Protocol
 
 from toolchain.records.record import Failure
 from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 
@@ -50,8 +51,20 @@ class Runner(Protocol):
     lanes: int
     names: tuple[str, ...]
 
+    def expect(self, task: Task, cases: Sequence[Case]) -> None:
+        """Take note of a task's cases, before anything of it is run.
+
+        A candidate that computes something else is a failure, "wrong result".
+        """
+
     def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
-        """Measure candidates of one task, in their order; what was not built stays failed."""
+        """Measure candidates of one task, in their order; what was not built stays failed.
+
+        The first case alone is computed.
+        """
+
+    def check(self, task: Task, built: Sequence[Built]) -> list[Result]:
+        """Do as `run` does, with every case of the task."""
 
     def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
         """Measure candidates in turn, all in one place, `rounds` times; return what each round gave.

@@ -40,13 +40,15 @@ class Parameter:
     layout: Layout | None = None
     value: Array | None = None
 
-    def sample(self, random: np.random.Generator) -> Array:
-        """Return the constant, or random numbers (zeros for integers), as they lie in memory."""
+    def filled(self, logical: Array | None) -> Array:
+        """Return the constant, else a value of the network's shape as it lies in memory.
+
+        For None it is filled with what no code may rely on, NaN in floats: an output before it is written.
+        """
         if self.value is not None:
             return self.value
-        if not self.dtype.startswith("float"):
-            return np.zeros(self.shape, self.dtype)
-        logical: np.ndarray[Any, Any] = random.standard_normal(self.shape).astype(self.dtype)
+        if logical is None:
+            logical = np.full(self.shape, np.nan if self.dtype.startswith("float") else 0, self.dtype)
         return logical if self.layout is None else self.layout.pack(logical)
 
     def logical(self, value: Array) -> Array:

@@ -16,12 +16,18 @@ _ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Finalist:
-    """A candidate that may become the task's choice."""
+class Measured:
+    """A candidate that ran."""
 
     point: Point
     record: Record
     result: Result
+
+
+@dataclass(frozen=True)
+class Finalist(Measured):
+    """A candidate that may become the task's choice."""
+
     built: Built
 
 

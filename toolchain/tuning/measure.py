@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import tvm
 
 from toolchain.answers import lie, shown, understood
@@ -17,11 +16,9 @@ from toolchain.records.record import Failure
 from toolchain.rpc.client import Grant
 from toolchain.rpc.session import connect
 from toolchain.tasks.parameter import Array, Parameter
+from toolchain.tasks.reference import Case
 from toolchain.tasks.tuner import Result
-
-_SEED = 0
-# Same tolerance as for a whole float32 network: a kernel beyond it is wrong, not inexact.
-_TOLERANCE = 1e-3
+from toolchain.tuning.correctness import wrong
 
 
 @dataclass(frozen=True)
@@ -34,9 +31,8 @@ class Request:
         Of the function; the last `outputs` are written by it.
     memory
         Kind of the device in whose memory they lie.
-    reference
-        `.npz` with the outputs that the default gave for the same inputs; written where
-        it is not there yet.
+    cases
+        What it is run with, and what must come of it; with the first it is timed.
     timeout_s
         The server's deadline for the whole session.
     """
@@ -53,7 +49,7 @@ class Request:
     repeat: int
     min_repeat_ms: int
     timeout_s: float
-    reference: Path
+    cases: tuple[Case, ...]
 
 
 def ready() -> None:
@@ -84,14 +80,15 @@ def measure(request: Request) -> Result:
         session.upload(str(request.library))
         library = session.load_module(request.library.name)
         device = session.device(request.memory)
-        tensors = [tvm.runtime.tensor(array, device) for array in _arrays(request.parameters)]
-        stage = "runtime"
-        library["main"](*tensors)
-        written = list(zip(request.parameters, tensors, strict=True))[-request.outputs :]
-        outputs = [parameter.logical(tensor.numpy()) for parameter, tensor in written]
-        wrong = _compare(outputs, request.reference)
-        if wrong:
-            return Result(failure="wrong result", message=wrong)
+        for case in reversed(request.cases):
+            stage = "upload"
+            tensors = [tvm.runtime.tensor(array, device) for array in _arrays(request.parameters, case)]
+            stage = "runtime"
+            library["main"](*tensors)
+            written = list(zip(request.parameters, tensors, strict=True))[-request.outputs :]
+            outputs = [parameter.logical(tensor.numpy()) for parameter, tensor in written]
+            if problem := _compare(outputs, case):
+                return Result(failure="wrong result", message=problem)
         timed = library.time_evaluator(
             "main",
             device,
@@ -128,26 +125,16 @@ def _milliseconds(board: str, results: Sequence[float], longest_s: float) -> tup
     return tuple(seconds * 1e3 for seconds in results)
 
 
-def _arrays(parameters: tuple[Parameter, ...]) -> list[Array]:
-    # Each has a seed of its own: all candidates of a task are given the same numbers.
-    return [
-        parameter.sample(np.random.default_rng((_SEED, place))) for place, parameter in enumerate(parameters)
-    ]
+def _arrays(parameters: tuple[Parameter, ...], case: Case) -> list[Array]:
+    """Return what a candidate is called with, as it lies in memory."""
+    arguments = case.arguments()
+    return [parameter.filled(arguments.get(place)) for place, parameter in enumerate(parameters)]
 
 
-def _compare(outputs: list[Array], reference: Path) -> str:
-    """Return what is wrong with the outputs; the first to come are the reference."""
-    if not reference.exists():
-        with reference.open("wb") as file:
-            np.savez(file, *outputs)
+def _compare(outputs: list[Array], case: Case) -> str:
+    """Return what is wrong with the outputs; where nothing is known of them, the first to come are right."""
+    expected = case.expected()
+    if expected is None:
+        case.expect(outputs)
         return ""
-    with np.load(reference) as stored:
-        for output, name in zip(outputs, stored.files, strict=True):
-            expected = stored[name].astype(np.float64)
-            difference = np.abs(output.astype(np.float64) - expected)
-            difference[np.isnan(output) & np.isnan(expected)] = 0.0  # random inputs may leave a domain
-            error = difference.max(initial=0.0)
-            scale = np.nanmax(np.abs(expected), initial=0.0)
-            if not error <= _TOLERANCE * scale:
-                return f"differs from the default by {error:.3g} where values reach {scale:.3g}"
-    return ""
+    return wrong(outputs, expected)

@@ -22,7 +22,8 @@ from toolchain.tasks.backend import Backend, Network
 from toolchain.tasks.bench import Bench
 from toolchain.tasks.key import record_key
 from toolchain.tasks.task import Task, tasks_named
-from toolchain.tuning.events import Listener, Step
+from toolchain.tuning.cases import run_cases
+from toolchain.tuning.events import Listener, Notice, Step
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
 from toolchain.tuning.runner import board_bench
@@ -82,10 +83,14 @@ def tune(
         ]
         for tuner in tuners:
             stack.callback(tuner.close)
+        cases = stack.enter_context(run_cases(lambda text: listener(Notice(text))))
+        for task in tasks:
+            cases.begin(task, network.reference(task))
         bench = stack.enter_context(_bench(backend, boards, target, options, listener))
         listener(Step("measuring the defaults"))
         context = RunContext(
             bench=bench,
+            cases=cases,
             store=store,
             provenance=_provenance(board),
             listener=listener,

@@ -21,6 +21,7 @@ from toolchain.rpc.session import wait_for_server
 from toolchain.rpc.silence import who_is_silent
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.bench import Bench, Built
+from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.board_pool import BoardLostError, BoardPool, PooledBoard
@@ -48,14 +49,18 @@ class BoardRunner:
         lab: Lab,
         target: BoardTarget,
         options: TuneOptions,
-        folder: Path,
         listener: Listener,
     ) -> None:
-        self._lab, self._target, self._options, self._folder = lab, target, options, folder
+        self._lab, self._target, self._options = lab, target, options
         self.lanes = len(boards)
         self.names = tuple(board.name for board in boards)
         self.pool = BoardPool(boards, lab, lambda text: listener(Notice(text)))
         self._threads = ThreadPoolExecutor(max_workers=len(boards))
+        self._cases: dict[str, tuple[Case, ...]] = {}
+
+    def expect(self, task: Task, cases: Sequence[Case]) -> None:
+        """Compare from now on what candidates of a task compute."""
+        self._cases[task.workload] = tuple(cases)
 
     def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
         """Measure libraries of one task, in their order.
@@ -64,6 +69,11 @@ class BoardRunner:
         """
         let_signals_end_waits()
         return list(self._threads.map(lambda item: self._measure_anywhere(task, item), built))
+
+    def check(self, task: Task, built: Sequence[Built]) -> list[Result]:
+        """Measure libraries of one task, in their order, once they have computed every case."""
+        let_signals_end_waits()
+        return list(self._threads.map(lambda item: self._measure_anywhere(task, item, every=True), built))
 
     def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
         """Measure libraries in turn, all on one board; return what each round gave."""
@@ -86,27 +96,28 @@ class BoardRunner:
         self.pool.close()
         self._threads.shutdown(wait=True)
 
-    def _measure_anywhere(self, task: Task, built: Built) -> Result:
+    def _measure_anywhere(self, task: Task, built: Built, *, every: bool = False) -> Result:
         lost = Result()
         for _ in range(_ATTEMPTS):
             with suppress(BoardLostError), self.pool.take() as pooled:
                 try:
-                    return self._measure(pooled, task, built)
+                    return self._measure(pooled, task, built, every=every)
                 except BoardLostError as error:
                     message = f"{_ATTEMPTS} times a board went away; at last {pooled.board.name}: {error}"
                     lost = Result(failure="upload", message=message, board=pooled.board.name)
                     raise
         return lost
 
-    def _measure(self, pooled: PooledBoard, task: Task, built: Built) -> Result:
+    def _measure(self, pooled: PooledBoard, task: Task, built: Built, *, every: bool = False) -> Result:
         if built.library is None:
             return Result(failure=built.failure, message=built.message)
-        limit_s = self._limit_s(pooled.board, task)
+        cases = self._cases[task.workload][: None if every else 1]
+        limit_s = self._limit_s(pooled.board, task, len(cases))
         try:
             pooled.worker.call(_START_S, ready)
             with self.pool.tracker() as tracker:
                 grant = wait_for_server(tracker, pooled.key, limit_s + _WAIT_S, limit_s)
-            request = self._request(pooled, grant, task, built, built.library, limit_s)
+            request = self._request(pooled, grant, built, built.library, limit_s, cases)
             result = pooled.worker.call(limit_s + _GRACE_S, measure, request)
         except TimeoutError as error:
             silent = who_is_silent(self._lab.host, self._lab.port, pooled.board.name)
@@ -119,19 +130,25 @@ class BoardRunner:
             raise BoardLostError(result.message)
         return replace(result, board=pooled.board.name)
 
-    def _limit_s(self, board: Board, task: Task) -> float:
+    def _limit_s(self, board: Board, task: Task, cases: int) -> float:
         return deadline(
             task.flops,
             board.profile,
             emulated=board.emulated,
-            # the comparison, the evaluator's own warm-up, and what it times
-            runs=2 + self._options.number * self._options.repeat,
+            # the comparisons, the evaluator's own warm-up, and what it times
+            runs=cases + 1 + self._options.number * self._options.repeat,
             extra_s=self._options.repeat * self._options.min_repeat_ms / 1e3,
             timeout=self._options.timeout_s,
         ).seconds
 
     def _request(
-        self, pooled: PooledBoard, grant: Grant, task: Task, built: Built, library: Path, limit_s: float
+        self,
+        pooled: PooledBoard,
+        grant: Grant,
+        built: Built,
+        library: Path,
+        limit_s: float,
+        cases: tuple[Case, ...],
     ) -> Request:
         return Request(
             grant=grant,
@@ -146,7 +163,7 @@ class BoardRunner:
             repeat=self._options.repeat,
             min_repeat_ms=self._options.min_repeat_ms,
             timeout_s=limit_s,
-            reference=self._folder / f"{task.id}.npz",
+            cases=cases,
         )
 
 
@@ -167,7 +184,7 @@ def board_bench(
         scratch_folder() as folder,
         host_builder(settings().jobs, boards[0].profile, folder) as builder,
     ):
-        runner = BoardRunner(boards, lab, target, options, folder, listener)
+        runner = BoardRunner(boards, lab, target, options, listener)
         try:
             yield Bench(builder, runner)
         finally:

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from toolchain.errors import ToolchainError
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance, Record
-from toolchain.records.store import RecordStore
+from toolchain.records.store import RecordStore, Usable
 from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.key import entry_of
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result, Tuner
-from toolchain.tuning.confirm import Finalist, confirm
+from toolchain.tuning.cases import Cases
+from toolchain.tuning.confirm import Finalist, Measured, confirm
 from toolchain.tuning.events import Listener, Trial
 from toolchain.tuning.result import TunedTask
 
@@ -35,6 +36,7 @@ class RunContext:
     """
 
     bench: Bench
+    cases: Cases
     store: RecordStore
     provenance: Provenance
     listener: Listener
@@ -70,7 +72,8 @@ class TaskRun:
         self.boards: Counter[str] = Counter()
         self.first_failure = ""
         self.modelled = False
-        self.best: Finalist | None = None
+        self.measured: list[Measured] = []
+        context.bench.runner.expect(task, context.cases.of(task))
         self.default, result = self._measure_default()
         earlier = [] if context.fresh else self._earlier()
         self.left = self._left([point for point, _result in earlier])
@@ -84,7 +87,7 @@ class TaskRun:
     @property
     def best_ms(self) -> float:
         """Of the default and everything searched so far."""
-        return min(self.default_ms, self.best.result.mean_ms) if self.best else self.default_ms
+        return min([self.default_ms, *(each.result.mean_ms for each in self.measured)])
 
     def search(self, batch: int) -> int:
         """Measure the next points that the tuner proposes; return how many: 0, it has no more.
@@ -116,22 +119,57 @@ class TaskRun:
         )
 
     def finalists(self) -> list[Finalist]:
-        """Return the default, the best of this run, and the choices of earlier runs."""
-        found = [self.default, *([self.best] if self.best else [])]
-        if self.context.fresh:
-            return found
-        for usable in (self.space.usable, self.space.allowed):
-            earlier = self.context.store.best(self.key, self.space.kinds, usable)
-            if earlier is None or earlier.digest in {finalist.record.digest for finalist in found}:
-                continue
-            try:
-                point = self._point(earlier)
-                candidate = self.space.candidate(point)
-            except ToolchainError:  # it no longer applies: a build would not take it either
-                continue
-            (built,) = self.context.bench.builder.build([candidate])
-            found.append(Finalist(point, earlier, _result(earlier), built))
+        """Return the default, the best of this run, and the choices of earlier runs, each of them checked.
+
+        What computes something else than the task's definition is kept as a failure, and the next best is
+        taken in its place.
+        """
+        found = [self.default]
+        refused: set[str] = set()
+
+        def take(candidate: Measured) -> bool:
+            checked = self._checked(candidate)
+            if checked is None:
+                refused.add(candidate.record.digest)
+            else:
+                found.append(checked)
+            return checked is not None
+
+        for measured in sorted(self.measured, key=lambda each: each.result.mean_ms):
+            if take(measured):
+                break
+        for usable in () if self.context.fresh else (self.space.usable, self.space.allowed):
+            while (earlier := self._best_of_store(usable, refused)) is not None:
+                if earlier.record.digest in {one.record.digest for one in found} or take(earlier):
+                    break
         return found
+
+    def _best_of_store(self, usable: Usable, refused: set[str]) -> Measured | None:
+        """Return the choice of earlier runs, but for those that were refused now."""
+        while True:
+            record = self.context.store.best(
+                self.key, self.space.kinds, lambda one: usable(one) and one.digest not in refused
+            )
+            if record is None:
+                return None
+            try:
+                return Measured(self._point(record), record, _result(record))
+            except ToolchainError:  # it no longer applies: a build would not take it either
+                refused.add(record.digest)
+
+    def _checked(self, measured: Measured) -> Finalist | None:
+        """Return a candidate that computes every case of the task; None for one that does not run now."""
+        bench = self.context.bench
+        try:
+            (built,) = bench.builder.build([self.space.candidate(measured.point)])
+        except ToolchainError:  # it no longer applies
+            return None
+        (result,) = bench.runner.check(self.task, [built])
+        if result.failure is None:
+            return Finalist(measured.point, measured.record, measured.result, built)
+        self.context.store.add(self._record(built, result))
+        self._fail(result)
+        return None
 
     def _earlier(self) -> list[tuple[Point, Result]]:
         """Return what earlier runs measured and need not be measured again."""
@@ -163,7 +201,9 @@ class TaskRun:
 
     def _measure_default(self) -> tuple[Finalist, Result]:
         point = self.space.default()
-        built, result = self._measure([point])[0]
+        bench = self.context.bench
+        (built,) = bench.builder.build([self.space.candidate(point)])
+        (result,) = bench.runner.check(self.task, [built])
         if result.failure:
             where = result.board or ", ".join(self.context.bench.runner.names)
             raise ToolchainError(
@@ -187,7 +227,7 @@ class TaskRun:
             answers[place] = result
             record = self._record(built, result)
             self.context.store.add(record)
-            self._count(Finalist(points[place], record, result, built))
+            self._count(Measured(points[place], record, result))
         return [answers[place] for place in range(len(points))]
 
     def _measure(self, points: list[Point]) -> list[tuple[Built, Result]]:
@@ -195,22 +235,25 @@ class TaskRun:
         built = bench.builder.build([self.space.candidate(point) for point in points])
         return list(zip(built, bench.runner.run(self.task, built), strict=True))
 
-    def _count(self, measured: Finalist) -> None:
+    def _count(self, measured: Measured) -> None:
         result = measured.result
         self.trials += 1
         if result.board:
             self.boards[result.board] += 1
         if result.failure:
-            self.failures[result.failure] += 1
-            self.first_failure = self.first_failure or f"{result.failure}: {result.message}"
-        elif self.best is None or result.mean_ms < self.best.result.mean_ms:
-            self.best = measured
+            self._fail(result)
+        else:
+            self.measured.append(measured)
         taken = None if result.failure else result.mean_ms
         self.context.listener(
             Trial(
                 self.task, "search", taken, self.best_ms, result.failure, result.message, board=result.board
             )
         )
+
+    def _fail(self, result: Result) -> None:
+        self.failures[result.failure or ""] += 1
+        self.first_failure = self.first_failure or f"{result.failure}: {result.message}"
 
     def _record(self, built: Built, result: Result) -> Record:
         entry = built.candidate.entry

@@ -1,0 +1,117 @@
+"""What candidates are run with, and what must come of it: computed on this host while boards measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from toolchain.errors import ToolchainError
+from toolchain.files.scratch import scratch_folder
+from toolchain.processes.interrupts import let_signals_end_waits
+from toolchain.processes.worker import Worker, WorkerDiedError
+from toolchain.tasks.parameter import Array, Parameter
+from toolchain.tasks.reference import Case, Reference, write_case
+from toolchain.tasks.task import Task
+
+_DRAWS = 2
+# The largest convolution of VGG-16, 3.7 GFLOP, takes 2 s for each draw on a busy machine.
+_REFERENCE_S = 120.0
+_ZEROS, _LARGE = 1 / 4, 1 / 64  # shares of such values in draws after the first
+_FACTOR = {"float16": 8.0}  # of large values; float16 ends at 65504, and a sum has thousands of them
+_ANY_FACTOR = 64.0
+
+
+class Cases:
+    """The cases of a run's tasks, each computed once, in a process that may hang or crash."""
+
+    def __init__(self, folder: Path, notice: Callable[[str], None]) -> None:
+        self._folder, self._notice = folder, notice
+        self._worker = Worker()
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._cases: dict[str, Future[tuple[Case, ...]]] = {}
+
+    def begin(self, task: Task, reference: Reference) -> None:
+        """Have a task's cases computed, after those that were begun before."""
+        self._cases[task.workload] = self._thread.submit(self._compute, task, reference)
+
+    def of(self, task: Task) -> tuple[Case, ...]:
+        """Return the cases of a task that was begun; the first is of ordinary numbers."""
+        let_signals_end_waits()
+        return self._cases[task.workload].result()
+
+    def close(self) -> None:
+        """End the process."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._worker.end()
+        self._thread.shutdown(wait=True)
+
+    def _compute(self, task: Task, reference: Reference) -> tuple[Case, ...]:
+        cases = tuple(
+            write_case(self._folder, f"{task.workload}-{number}", drawn(reference.parameters, number))
+            for number in range(_DRAWS)
+        )
+        try:
+            self._worker.call(_REFERENCE_S, compute, reference, cases)
+        except (TimeoutError, WorkerDiedError, ToolchainError) as error:
+            self._notice(
+                f"task {task.id} ({task.name}) is compared with its own default alone: its definition could "
+                f"not be computed on this host: {error}"
+            )
+        return cases
+
+
+@contextmanager
+def run_cases(notice: Callable[[str], None]) -> Iterator[Cases]:
+    """Yield the cases of a run; neither their files nor their process are there afterwards."""
+    with scratch_folder() as folder:
+        cases = Cases(folder, notice)
+        try:
+            yield cases
+        finally:
+            cases.close()
+
+
+def compute(reference: Reference, cases: Sequence[Case]) -> None:
+    """Write down what must come of each case; runs in a worker process."""
+    draws = []
+    for case in cases:
+        arguments = case.arguments()
+        draws.append(
+            [
+                arguments[place] if parameter.value is None else parameter.value
+                for place, parameter in enumerate(reference.parameters)
+            ]
+        )
+    for case, outputs in zip(cases, reference.outputs(draws), strict=True):
+        case.expect(outputs)
+
+
+def drawn(parameters: Sequence[Parameter], draw: int) -> dict[int, Array]:
+    """Return numbers for what is no constant, by the places of the parameters; the same in every process.
+
+    The first draw is normally distributed. In the others a quarter of the values are zeros, as behind a ReLU
+    or in a padded image, and one of 64 is as much larger: what is lost in a sum, and what overflows.
+    Integers stay 0, since they may be indices.
+    """
+    return {
+        place: _values(parameter, np.random.default_rng((draw, place)), draw > 0)
+        for place, parameter in enumerate(parameters)
+        if parameter.value is None
+    }
+
+
+def _values(parameter: Parameter, random: np.random.Generator, edges: bool) -> Array:
+    if parameter.dtype == "bool" and edges:
+        return random.random(parameter.shape) < 1 / 2
+    if not parameter.dtype.startswith("float"):
+        return np.zeros(parameter.shape, parameter.dtype)
+    values = np.asarray(random.standard_normal(parameter.shape))
+    if edges:
+        chance = random.random(parameter.shape)
+        values = np.where(chance < _ZEROS, 0.0, values)
+        values = np.where(chance > 1 - _LARGE, values * _FACTOR.get(parameter.dtype, _ANY_FACTOR), values)
+    return values.astype(parameter.dtype)
