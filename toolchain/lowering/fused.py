@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -71,6 +72,17 @@ class FusedNetwork:
         if self._store.refused:
             progress(f"warning: what was compiled cannot be kept for the next build: {self._store.refused}")
         return files
+
+    def workloads(self, named: Mapping[str, str]) -> dict[str, str]:
+        """Return the task's workload for each function of the compiled network that computes one.
+
+        Parameters
+        ----------
+        named
+            What it is called there -> what the fused function is called.
+        """
+        own = {name: task.workload for task in self.tasks for name in task.functions}
+        return {now: own[fused] for now, fused in named.items() if fused in own}
 
     def fused_task(self, task: Task) -> FusedTask:
         """Return one of the network's tasks with its function."""

@@ -36,12 +36,15 @@ class Objects:
         Object files, in the order to link them.
     rules
         Task's name -> what its code was made by.
+    workloads
+        What a profile on the board calls a function -> workload of the task that it computes.
     needs
         What the runtime on the board must offer.
     """
 
     files: tuple[Path, ...]
     rules: Mapping[str, str]
+    workloads: Mapping[str, str] = field(default_factory=dict)
     needs: RuntimeNeeds = field(default_factory=RuntimeNeeds)
 
 

@@ -80,7 +80,9 @@ class PackedNetwork(FusedNetwork):
         }
         kernels = self.kernels(progress)
         made = rewrite(self.fused, replace(self.choices, decided=decided), kernels.stand_in)
-        return Objects(self.export(made.module, kernels, folder, progress), made.rules)
+        return Objects(
+            self.export(made.module, kernels, folder, progress), made.rules, self.workloads(made.named)
+        )
 
 
 def _said(parameter: Parameter) -> str:

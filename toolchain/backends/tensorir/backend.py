@@ -79,7 +79,10 @@ class TensorIRNetwork(FusedNetwork):
             for name in task.functions:
                 functions[self.fused.get_global_var(name)] = space.scheduled(point, self.fused[name])
         module = tvm.IRModule(functions, attrs=self.fused.attrs)
-        return Objects(self.export(module, self.kernels(progress), folder, progress), rules)
+        files = self.export(module, self.kernels(progress), folder, progress)
+        return Objects(
+            files, rules, self.workloads({name: name for task in self.tasks for name in task.functions})
+        )
 
     @cached_property
     def _cost_model(self) -> ms.CostModel:

@@ -60,11 +60,14 @@ class Rewritten:
     ----------
     made
         The last, where calls of one function differ in their layouts.
+    named
+        What a function is called now -> what the fused one is called that it computes.
     """
 
     module: tvm.IRModule
     rules: dict[str, str]
     made: dict[str, Made]
+    named: dict[str, str]
 
 
 def rewrite(fused: tvm.IRModule, choices: Choices, render: Render = generated) -> Rewritten:
@@ -90,6 +93,7 @@ class _Rewriter:
         self.rules: dict[str, str] = {}
         self.placed: set[relax.Var] = set()  # operands that lie in their concatenation
         self.made: dict[str, Made] = {}
+        self.named: dict[str, str] = {}
 
     def run(self) -> Rewritten:
         main = self.fused["main"]
@@ -100,7 +104,7 @@ class _Rewriter:
                     self._step(step)
                 result = self.builder.emit_output(self._plain_expr(main.body.body))
             self.builder.emit_func_output(result)
-        return Rewritten(self.builder.finalize(), self.rules, self.made)
+        return Rewritten(self.builder.finalize(), self.rules, self.made, self.named)
 
     def _step(self, step: Step) -> None:
         if isinstance(step, Generated):
@@ -116,7 +120,7 @@ class _Rewriter:
         self.rules[step.function] = ROWS
         if step.function not in self.functions:
             func = default_schedule(self.fused[step.function]).without_attr("global_symbol")
-            self.functions[step.function] = self.builder.add_func(func, step.function)
+            self.functions[step.function] = self._add(func, step.function, step.function)
             plain = [(None, argument) for argument in step.arguments]
             self.made[step.function] = Made(func, _parameters(step, plain))
         self._as_it_is(step, self.functions[step.function], step.arguments)
@@ -263,8 +267,13 @@ class _Rewriter:
             # TVM would number a second `conv2d` into `conv2d1`, which is another task's name.
             count = self.names[name]
             self.names[name] += 1
-            self.functions[key] = self.builder.add_func(opaque, f"{name}_{count}" if count else name)
+            self.functions[key] = self._add(opaque, f"{name}_{count}" if count else name, name)
         return self.functions[key]
+
+    def _add(self, func: tirx.PrimFunc, name: str, computes: str) -> tvm.ir.GlobalVar:
+        variable: tvm.ir.GlobalVar = self.builder.add_func(func, name)
+        self.named[variable.name_hint] = computes
+        return variable
 
     def _call(
         self, function: tvm.ir.GlobalVar, arguments: list[relax.Expr], shape: tuple[int, ...], dtype: str

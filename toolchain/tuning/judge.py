@@ -1,0 +1,211 @@
+"""The last word on what was found: the whole network, on a board.
+
+A candidate that is measured alone finds its operands in the cache, where the function before it would have
+left others. So the network is compiled with one candidate for each task, for all tasks at once, and every
+function's time is read within it. What wins there by more than the noise is put together, and that network,
+timed in turn with the untuned one, must win too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Generic, Protocol, TypeVar
+
+from toolchain.errors import ToolchainError
+from toolchain.tasks.space import Point
+from toolchain.tuning.gain import Gain, gain
+
+_ROUNDS = 5  # of profiles
+_LAST_ROUNDS = 9  # of whole networks: what tuning brings is a few percent, like the noise
+_LEAST_ROUNDS = 3  # however little time there is
+
+Variant = TypeVar("Variant")
+
+
+class NetworkBench(Protocol[Variant]):
+    """Builds a network with certain points, and times it on one board."""
+
+    def variant(self, points: Mapping[str, Point]) -> Variant:
+        """Return the network with a point for each workload; all others as they are without tuning.
+
+        Raises
+        ------
+        ToolchainError
+            It cannot be built.
+        """
+
+    def profile(self, variant: Variant) -> tuple[float, Mapping[str, float]]:
+        """Return milliseconds of the network, and by workload those of all calls of a task.
+
+        Raises
+        ------
+        ToolchainError
+            The network does not run.
+        """
+
+    def time(self, variant: Variant) -> float:
+        """Return milliseconds of the network; errors are those of `profile`."""
+
+    def check(self, variant: Variant) -> str:
+        """Return what is wrong with the network's outputs; empty: nothing."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the network said.
+
+    Attributes
+    ----------
+    winners
+        Workload -> place of the point that won, 0 for the default.
+    task_ms
+        Workload -> milliseconds of all its calls in the network, by round; of the winner, and of the default.
+    before_ms, after_ms
+        Of the network, without tuning and with the winners; the same where none won.
+    gain
+        What the winners bring, be it taken or not; None where there were none.
+    reason
+        Why the defaults stay although some candidates won; empty where they do not.
+    """
+
+    winners: Mapping[str, int]
+    task_ms: Mapping[str, tuple[list[float], list[float]]]
+    before_ms: float
+    after_ms: float
+    gain: Gain | None = None
+    reason: str = ""
+
+
+def judge(
+    candidates: Mapping[str, Sequence[Point]],
+    bench: NetworkBench[Variant],
+    until: float,
+    notice: Callable[[str], None],
+) -> Judgement:
+    """Return what wins in the network.
+
+    Parameters
+    ----------
+    candidates
+        Workload -> points to choose from, the default first.
+    until
+        No round begins after this time of `time.monotonic`, but for the least number of rounds.
+
+    Raises
+    ------
+    ToolchainError
+        The untuned network cannot be built, or does not run.
+    """
+    return _Judge(candidates, bench, until, notice).judge()
+
+
+@dataclass
+class _Judge(Generic[Variant]):
+    candidates: Mapping[str, Sequence[Point]]
+    bench: NetworkBench[Variant]
+    until: float
+    notice: Callable[[str], None]
+    times: dict[str, dict[int, list[float]]] = field(default_factory=dict)
+    whole: list[float] = field(default_factory=list)
+
+    def judge(self) -> Judgement:
+        untuned = self.bench.variant({})
+        self._profile(self._variants(untuned))
+        winners = {workload: _winner(times) for workload, times in self.times.items()}
+        before = median(self.whole)
+        if not any(winners.values()):
+            return self._judgement(winners, before, before)
+        points = {workload: self.candidates[workload][place] for workload, place in winners.items() if place}
+        try:
+            tuned = self.bench.variant(points)
+            reason = self.bench.check(tuned)
+            old, new = self._in_turn(untuned, tuned)
+        except ToolchainError as error:
+            return self._defaults(before, None, f"the network with the winners does not run: {error.message}")
+        brought, before = gain(old, new), median(old)
+        if not reason and not brought.sure:
+            reason = f"with the winners the network is {brought}, which is no more than noise"
+        if reason:
+            return self._defaults(before, brought, reason)
+        return self._judgement(winners, before, median(new), brought)
+
+    def _variants(self, untuned: Variant) -> dict[int, Variant]:
+        """Return the network once for each place among the candidates; of a shorter list, the default."""
+        variants = {0: untuned}
+        for place in range(1, max(len(points) for points in self.candidates.values())):
+            points = {
+                workload: points[place] for workload, points in self.candidates.items() if place < len(points)
+            }
+            try:
+                variants[place] = self.bench.variant(points)
+            except ToolchainError as error:
+                self.notice(f"a network of candidates cannot be built, and they are out: {error.message}")
+        return variants
+
+    def _profile(self, variants: dict[int, Variant]) -> None:
+        """Take profiles in turn; who is first in one round is last in the next."""
+        order = list(variants)
+        for number in range(_ROUNDS):
+            if number >= _LEAST_ROUNDS and time.monotonic() > self.until:
+                return
+            for place in order if number % 2 == 0 else order[::-1]:
+                if place not in variants:
+                    continue
+                try:
+                    whole, by_task = self.bench.profile(variants[place])
+                except ToolchainError as error:
+                    if place == 0:
+                        raise
+                    self.notice(f"a network of candidates does not run, and they are out: {error.message}")
+                    del variants[place]
+                    self._forget(place)
+                    continue
+                if place == 0:
+                    self.whole.append(whole)
+                self._note(place, by_task)
+
+    def _note(self, place: int, by_task: Mapping[str, float]) -> None:
+        for workload, points in self.candidates.items():
+            if place < len(points) and workload in by_task:
+                self.times.setdefault(workload, {}).setdefault(place, []).append(by_task[workload])
+
+    def _forget(self, place: int) -> None:
+        for times in self.times.values():
+            times.pop(place, None)
+
+    def _in_turn(self, untuned: Variant, tuned: Variant) -> tuple[list[float], list[float]]:
+        old: list[float] = []
+        new: list[float] = []
+        for number in range(_LAST_ROUNDS):
+            if number >= _LEAST_ROUNDS and time.monotonic() > self.until:
+                break
+            pair = [(untuned, old), (tuned, new)]
+            for variant, times in pair if number % 2 == 0 else pair[::-1]:
+                times.append(self.bench.time(variant))
+        return old, new
+
+    def _defaults(self, before_ms: float, brought: Gain | None, reason: str) -> Judgement:
+        return self._judgement(dict.fromkeys(self.times, 0), before_ms, before_ms, brought, reason)
+
+    def _judgement(
+        self,
+        winners: Mapping[str, int],
+        before_ms: float,
+        after_ms: float,
+        brought: Gain | None = None,
+        reason: str = "",
+    ) -> Judgement:
+        task_ms = {
+            workload: (self.times[workload][place], self.times[workload][0])
+            for workload, place in winners.items()
+        }
+        return Judgement(winners, task_ms, before_ms, after_ms, brought, reason)
+
+
+def _winner(times: Mapping[int, Sequence[float]]) -> int:
+    """Return the place of the fastest candidate that beats the default, 0, by more than the noise; else 0."""
+    better = [place for place, taken in times.items() if place and gain(times[0], taken).sure]
+    return min(better, key=lambda place: median(times[place]), default=0)

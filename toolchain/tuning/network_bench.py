@@ -1,0 +1,128 @@
+"""A network with certain points, built here and timed on a board by edge-rt, without the lab."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from statistics import median
+
+from toolchain.boards.board import Board
+from toolchain.boards.inventory.lookup import BuildFor
+from toolchain.building.build import SAMPLE_SEED
+from toolchain.building.decide import Decision, decide_task, points
+from toolchain.building.manifest import manifest_of
+from toolchain.bundles.read import Bundle
+from toolchain.errors import CheckError
+from toolchain.linking.choice import linker_named
+from toolchain.linking.gate import check_library
+from toolchain.measuring.bench import BenchResult, bench_bundle
+from toolchain.measuring.verify import verify_bundle
+from toolchain.models.judging.reference import reference_outputs, sample_inputs
+from toolchain.models.load import Model
+from toolchain.records.store import RecordStore
+from toolchain.targets.target import BoardTarget
+from toolchain.tasks.backend import Backend, Network
+from toolchain.tasks.space import Point
+from toolchain.tasks.task import Task
+
+_SAMPLE_S = 0.5  # of inferences for one time, and at least one
+_WAIT_S = 60.0  # for a board that somebody else measures on
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A network, built.
+
+    Attributes
+    ----------
+    workloads
+        What a profile calls a function -> workload of its task.
+    """
+
+    bundle: Bundle
+    workloads: Mapping[str, str]
+
+
+class BoardNetworkBench:
+    """Builds networks, and times them on one board; see `judge.NetworkBench`.
+
+    Parameters
+    ----------
+    tasks
+        Those that are tuned; all others are computed as a build would do it with the records there are.
+    folder
+        For files of its own.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        backend: Backend,
+        network: Network,
+        target: BoardTarget,
+        board: Board,
+        store: RecordStore,
+        tasks: list[Task],
+        folder: Path,
+    ) -> None:
+        self._model, self._backend, self._network = model, backend, network
+        self._target, self._board, self._folder = target, board, folder
+        self._numbers = count()
+        self._sample = sample_inputs(model, SAMPLE_SEED)
+        self._expected = reference_outputs(model, self._sample)
+        tuned = {task.workload for task in tasks}
+        others = [task for task in network.tasks if task.workload not in tuned]
+        self._others = points(
+            [decide_task(network, task, store, target, board.record_class) for task in others]
+        )
+
+    def variant(self, points: Mapping[str, Point]) -> Variant:
+        """Compile and link the network, and check what came out."""
+        folder = self._folder / str(next(self._numbers))
+        folder.mkdir()
+        objects = self._network.compile({**self._others, **points}, folder, lambda _step: None)
+        library, profile = folder / "library.so", self._board.profile
+        linker_named("zig").link(objects.files, library, profile)
+        check_library(library, profile, objects.files)
+        built_for = BuildFor(profile, self._board.name, self._board.emulated, self._board.record_class)
+        decisions = [Decision(task) for task in self._network.tasks]
+        manifest = manifest_of(self._model, self._backend, built_for, self._target, "so", objects, decisions)
+        bundle = Bundle(library, manifest, library.read_bytes(), dict(self._sample), self._expected, "")
+        return Variant(bundle, objects.workloads)
+
+    def profile(self, variant: Variant) -> tuple[float, Mapping[str, float]]:
+        """Time the network, then its functions."""
+        timed = self._bench(variant, profile=True)
+        by_task: dict[str, float] = {}
+        for operator in timed.operators or []:
+            workload = variant.workloads.get(operator["name"])
+            if workload is not None:
+                by_task[workload] = by_task.get(workload, 0.0) + operator["ms"]
+        return median(timed.times_ms), by_task
+
+    def time(self, variant: Variant) -> float:
+        """Time the network: the median of its inferences."""
+        return median(self._bench(variant, profile=False).times_ms)
+
+    def check(self, variant: Variant) -> str:
+        """Compare the network's outputs with those of onnxruntime."""
+        try:
+            verify_bundle(
+                variant.bundle, self._board, self._target.threads, self._target.cpu, wait=_WAIT_S
+            ).check()
+        except CheckError as error:
+            return error.message
+        return ""
+
+    def _bench(self, variant: Variant, *, profile: bool) -> BenchResult:
+        return bench_bundle(
+            variant.bundle,
+            self._board,
+            time_s=_SAMPLE_S,
+            threads=self._target.threads,
+            cluster=self._target.cpu,
+            profile=profile,
+            wait=_WAIT_S,
+        )
