@@ -11,6 +11,15 @@ from tests.building.network import written
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.tuning import judge, network_bench
+
+
+@pytest.fixture(autouse=True)
+def short_judgement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the network judge in seconds: what it says of times is no matter of these tests."""
+    monkeypatch.setattr(judge, "_ROUNDS", 2)
+    monkeypatch.setattr(judge, "_LAST_ROUNDS", 2)
+    monkeypatch.setattr(network_bench, "_SAMPLE_S", 0.02)
 
 
 @pytest.fixture

@@ -11,8 +11,10 @@ import pytest
 
 from toolchain.errors import ToolchainError
 from toolchain.tasks.space import Point
+from toolchain.tuning import judge as rules
 from toolchain.tuning.judge import judge
 
+ROUNDS = 5
 CANDIDATES = {"conv": ["default", "a", "b"], "dense": ["default", "c"], "pool": ["default"]}
 NEVER = float("inf")
 Points = Mapping[str, Point]
@@ -64,6 +66,14 @@ class Told:
         return "output 0 is wrong" if self.lies in variant.values() else ""
 
 
+@pytest.fixture(autouse=True)
+def full_judgement(short_judgement: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge as a user's run does: nothing takes long here."""
+    del short_judgement
+    monkeypatch.setattr(rules, "_ROUNDS", ROUNDS)
+    monkeypatch.setattr(rules, "_LAST_ROUNDS", 9)
+
+
 def said(_text: str) -> None:
     pass
 
@@ -77,7 +87,9 @@ def test_what_wins_in_the_network_is_taken() -> None:
     )
     assert judged.before_ms == pytest.approx(30, rel=0.01) and judged.after_ms == pytest.approx(28, rel=0.01)
     winner, default = judged.task_ms["conv"]
-    assert winner == pytest.approx([8.0] * 5, rel=0.01) and default == pytest.approx([10.0] * 5, rel=0.01)
+    assert winner == pytest.approx([8.0] * ROUNDS, rel=0.01) and default == pytest.approx(
+        [10.0] * ROUNDS, rel=0.01
+    )
     assert bench.checked == [{"conv": "b"}]
 
 

@@ -39,6 +39,11 @@ class Confirmed:
     default_ms: float
 
 
+def result_of(record: Record) -> Result:
+    """Return what a record says of a candidate."""
+    return Result(record.run_ms, record.failure, modelled=record.provenance.modelled)
+
+
 def confirm(task: Task, finalists: Sequence[Finalist], runner: Runner) -> Confirmed:
     """Compare the finalists once more; the first is the default.
 

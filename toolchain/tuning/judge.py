@@ -78,6 +78,25 @@ class Judgement:
     gain: Gain | None = None
     reason: str = ""
 
+    def __str__(self) -> str:
+        if self.reason:
+            return f"the defaults stay: {self.reason}"
+        if self.gain is None:
+            return "the defaults stay: nothing beats them in the network by more than noise"
+        return f"{self.gain}, {self.before_ms:.2f} ms -> {self.after_ms:.2f} ms"
+
+    def to_json(self) -> dict[str, object]:
+        """Return what `toolchain tune --json` prints of it."""
+        brought = self.gain
+        return {
+            "before_ms": self.before_ms,
+            "after_ms": self.after_ms,
+            "gain": brought.share if brought else None,
+            "uncertainty": brought.uncertainty if brought else None,
+            "kept": [workload for workload, place in self.winners.items() if place],
+            "reason": self.reason,
+        }
+
 
 def judge(
     candidates: Mapping[str, Sequence[Point]],

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from toolchain.records.record import Record
 from toolchain.tasks.task import Task
+from toolchain.tuning.judge import Judgement
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,14 @@ class TunedTask:
 class TuneResult:
     """What came of a run; the milliseconds are sums over its tasks, each times its weight.
 
-    `boards` says how many trials each board measured.
+    `boards` says how many trials each board measured; `network` what the network said of the winners, None
+    where it was not asked.
     """
 
     tasks: list[TunedTask]
     seconds: float
     boards: dict[str, int] = field(default_factory=dict)
+    network: Judgement | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain tune --json` prints it."""
@@ -67,6 +70,7 @@ class TuneResult:
             "estimated_ms_before": sum(tuned.task.weight * tuned.default_ms for tuned in self.tasks),
             "estimated_ms_after": sum(tuned.task.weight * tuned.best_ms for tuned in self.tasks),
             "boards": self.boards,
+            "network": self.network.to_json() if self.network else None,
             "tasks": [
                 {
                     "id": tuned.task.id,

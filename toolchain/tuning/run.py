@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from importlib.metadata import version
 
 from toolchain import __version__
 from toolchain.boards.board import Board
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model
-from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.records.record import Provenance
 from toolchain.records.store import RecordStore
 from toolchain.runtime import expected_fingerprint
@@ -23,6 +22,13 @@ from toolchain.tasks.bench import Bench
 from toolchain.tasks.key import record_key
 from toolchain.tasks.task import Task, tasks_named
 from toolchain.tuning.cases import run_cases
+from toolchain.tuning.conclude import (
+    SEARCH_SHARE,
+    NetworkJudge,
+    conclude,
+    judge_until,
+    obstacle_to_network,
+)
 from toolchain.tuning.events import Listener, Notice, Step
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
@@ -101,14 +107,14 @@ def tune(
         listener(Step("searching"))
         prospects = [Prospect(run.task.weight, run.default_ms, run.left) for run in runs]
         scheduler = SCHEDULERS[options.scheduler](options.trials, prospects, options.early_stopping)
-        _search(runs, scheduler, options, begun)
-        listener(Step("measuring the finalists again"))
-        finalists = [run.finalists() for run in runs]
-        let_signals_end_waits()
-        with ThreadPoolExecutor(bench.runner.lanes) as threads:
-            tuned = list(threads.map(TaskRun.confirm, runs, finalists))
+        obstacle = obstacle_to_network(options.runner or backend.runner, boards)
+        share = 1.0 if obstacle or options.time_s is None else SEARCH_SHARE
+        time_s = None if options.time_s is None else share * options.time_s
+        _search(runs, scheduler, replace(options, time_s=time_s), begun)
+        judge = NetworkJudge(model, backend, network, target, boards, store, listener)
+        tuned, in_network = conclude(runs, judge, obstacle, judge_until(begun, options.time_s))
     measured = {name: sum(run.boards[name] for run in runs) for name in bench.runner.names}
-    return TuneResult(tuned, time.monotonic() - begun, measured)
+    return TuneResult(tuned, time.monotonic() - begun, measured, in_network)
 
 
 def _bench(

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from toolchain.errors import ToolchainError
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance, Record
-from toolchain.records.store import RecordStore, Usable
+from toolchain.records.store import RecordStore
 from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.key import entry_of
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result, Tuner
 from toolchain.tuning.cases import Cases
-from toolchain.tuning.confirm import Finalist, Measured, confirm
+from toolchain.tuning.confirm import Confirmed, Finalist, Measured, result_of
 from toolchain.tuning.events import Listener, Trial
 from toolchain.tuning.result import TunedTask
 
@@ -99,9 +99,8 @@ class TaskRun:
             self.tuner.learn(list(zip(points, self._results(points), strict=True)))
         return len(points)
 
-    def confirm(self, finalists: Sequence[Finalist]) -> TunedTask:
-        """Measure the finalists once more, and keep the winner."""
-        confirmed = confirm(self.task, finalists, self.context.bench.runner)
+    def keep(self, finalists: Sequence[Finalist], confirmed: Confirmed) -> TunedTask:
+        """Keep what the last comparison said."""
         # It may be of a run that left out something else: now it was compared with what this one has.
         provenance = replace(confirmed.choice.provenance, excluded=self.space.excluded)
         choice = replace(confirmed.choice, provenance=provenance)
@@ -118,58 +117,20 @@ class TaskRun:
             self.modelled,
         )
 
-    def finalists(self) -> list[Finalist]:
-        """Return the default, the best of this run, and the choices of earlier runs, each of them checked.
-
-        What computes something else than the task's definition is kept as a failure, and the next best is
-        taken in its place.
-        """
-        found = [self.default]
-        refused: set[str] = set()
-
-        def take(candidate: Measured) -> bool:
-            checked = self._checked(candidate)
-            if checked is None:
-                refused.add(candidate.record.digest)
-            else:
-                found.append(checked)
-            return checked is not None
-
-        for measured in sorted(self.measured, key=lambda each: each.result.mean_ms):
-            if take(measured):
-                break
-        for usable in () if self.context.fresh else (self.space.usable, self.space.allowed):
-            while (earlier := self._best_of_store(usable, refused)) is not None:
-                if earlier.record.digest in {one.record.digest for one in found} or take(earlier):
-                    break
-        return found
-
-    def _best_of_store(self, usable: Usable, refused: set[str]) -> Measured | None:
-        """Return the choice of earlier runs, but for those that were refused now."""
-        while True:
-            record = self.context.store.best(
-                self.key, self.space.kinds, lambda one: usable(one) and one.digest not in refused
-            )
-            if record is None:
-                return None
-            try:
-                return Measured(self._point(record), record, _result(record))
-            except ToolchainError:  # it no longer applies: a build would not take it either
-                refused.add(record.digest)
-
-    def _checked(self, measured: Measured) -> Finalist | None:
-        """Return a candidate that computes every case of the task; None for one that does not run now."""
-        bench = self.context.bench
-        try:
-            (built,) = bench.builder.build([self.space.candidate(measured.point)])
-        except ToolchainError:  # it no longer applies
-            return None
-        (result,) = bench.runner.check(self.task, [built])
-        if result.failure is None:
-            return Finalist(measured.point, measured.record, measured.result, built)
+    def refuse(self, built: Built, result: Result) -> None:
+        """Keep that a candidate failed that had run before."""
         self.context.store.add(self._record(built, result))
         self._fail(result)
-        return None
+
+    def point(self, record: Record) -> Point:
+        """Return the point of a record.
+
+        Raises
+        ------
+        ToolchainError
+            It is none of this space.
+        """
+        return self.space.read(entry_of(record), self.context.store.definition(record.function))
 
     def _earlier(self) -> list[tuple[Point, Result]]:
         """Return what earlier runs measured and need not be measured again."""
@@ -184,7 +145,7 @@ class TaskRun:
         found = []
         for row in self.known.values():
             try:
-                found.append((self._point(row), _result(row)))
+                found.append((self.point(row), result_of(row)))
             except ToolchainError:
                 continue  # it no longer applies: nothing to learn from
         return found
@@ -195,9 +156,6 @@ class TaskRun:
             return None
         known = {self.space.default(), *earlier}  # some of them, maybe, of another version's space
         return sum(self.space.point(index) not in known for index in range(size))
-
-    def _point(self, record: Record) -> Point:
-        return self.space.read(entry_of(record), self.context.store.definition(record.function))
 
     def _measure_default(self) -> tuple[Finalist, Result]:
         point = self.space.default()
@@ -219,7 +177,9 @@ class TaskRun:
     def _results(self, points: list[Point]) -> list[Result]:
         digests = [self.space.entry(point).digest for point in points]
         answers = {
-            place: _result(self.known[digest]) for place, digest in enumerate(digests) if digest in self.known
+            place: result_of(self.known[digest])
+            for place, digest in enumerate(digests)
+            if digest in self.known
         }
         new = [place for place in range(len(points)) if place not in answers]
         measured = self._measure([points[place] for place in new])
@@ -274,8 +234,3 @@ class TaskRun:
             run_ms=result.run_ms,
             failure=result.failure,
         )
-
-
-def _result(record: Record) -> Result:
-    """Return what a record says of a candidate."""
-    return Result(record.run_ms, record.failure, modelled=record.provenance.modelled)

@@ -205,3 +205,5 @@ def show(result: TuneResult) -> None:
         f"{document['trials']} trials, {document['failed']} failed, in {document['seconds']} s; these tasks: "
         f"{document['estimated_ms_before']:.2f} ms -> {document['estimated_ms_after']:.2f} ms per inference"
     )
+    if result.network is not None:
+        click.echo(f"network: {result.network}")

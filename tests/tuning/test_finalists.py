@@ -1,4 +1,4 @@
-"""A task in a run: what is wrong becomes no choice, and the next best is taken."""
+"""What is wrong becomes no choice, and the next best is taken."""
 
 from __future__ import annotations
 
@@ -8,18 +8,27 @@ from tests.toy.backend import POINTS
 from tests.tuning.toy_run import KEY, Told, toy_run
 from toolchain.errors import ToolchainError
 from toolchain.records.store import RecordStore
+from toolchain.tuning.confirm import Finalist, confirm
+from toolchain.tuning.finalists import finalists
+from toolchain.tuning.result import TunedTask
+from toolchain.tuning.task_run import TaskRun
 
 FASTEST, SECOND = POINTS[3], POINTS[9]
 TIMES = {FASTEST: 0.1, SECOND: 0.2}
+
+
+def chosen(run: TaskRun, standing: list[Finalist]) -> TunedTask:
+    return run.keep(standing, confirm(run.task, standing, run.context.bench.runner))
 
 
 def test_what_is_wrong_for_some_inputs_is_refused_and_kept(store: RecordStore) -> None:
     with toy_run(store, Told(TIMES, frozenset({FASTEST}))) as run:
         assert run.search(len(POINTS)) == len(POINTS) - 1
         assert run.best_ms == 0.1, "with ordinary numbers nothing is wrong with it"
-        finalists = run.finalists()
-        assert [finalist.point for finalist in finalists] == [POINTS[0], SECOND]
-        tuned = run.confirm(finalists)
+        standing = finalists(run)
+        assert [finalist.point for finalist in standing][:2] == [POINTS[0], SECOND]
+        assert FASTEST not in [finalist.point for finalist in standing]
+        tuned = chosen(run, standing)
     assert tuned.won == run.space.rule(SECOND) and tuned.failed == 1
     failed = [record for record in store.all(KEY) if record.failure]
     assert [(record.failure, record.digest) for record in failed] == [
@@ -32,11 +41,22 @@ def test_what_is_wrong_for_some_inputs_is_refused_and_kept(store: RecordStore) -
 def test_a_choice_of_an_earlier_run_is_checked_too(store: RecordStore) -> None:
     with toy_run(store, Told(TIMES)) as run:
         run.search(len(POINTS))
-        assert run.confirm(run.finalists()).won == run.space.rule(FASTEST)
+        assert chosen(run, finalists(run)).won == run.space.rule(FASTEST)
     with toy_run(store, Told(TIMES, frozenset({FASTEST}))) as run:
-        finalists = run.finalists()
-        assert [finalist.point for finalist in finalists] == [POINTS[0], SECOND]
-        assert run.confirm(finalists).won == run.space.rule(SECOND)
+        standing = finalists(run)
+        assert [finalist.point for finalist in standing] == [POINTS[0], SECOND]
+        assert chosen(run, standing).won == run.space.rule(SECOND)
+
+
+def test_two_of_a_run_stand_and_none_that_is_clearly_slower(store: RecordStore) -> None:
+    third = POINTS[7]
+    with toy_run(store, Told({**TIMES, third: 0.3}), fresh=True) as run:
+        run.search(len(POINTS))
+        assert [finalist.point for finalist in finalists(run)] == [POINTS[0], FASTEST, SECOND]
+    slower = {point: 2.0 for point in POINTS[1:]}
+    with toy_run(store, Told(slower), fresh=True) as run:
+        run.search(len(POINTS))
+        assert [finalist.point for finalist in finalists(run)] == [POINTS[0]]
 
 
 def test_a_default_that_is_wrong_ends_the_run(store: RecordStore) -> None:
