@@ -72,8 +72,9 @@ class Record:
     run_ms
         Mean milliseconds of one call, per repeat.
     confirmed
-        The choice among finalists that were measured again beside the default: it stands
-        before faster records that were not, whose single reading may flatter them.
+        The choice among finalists that were compared with the default, in the whole network where a board
+        runs it (`run_ms` is that of a call there): it stands before faster records that were not, whose
+        single reading may flatter them.
     """
 
     key: RecordKey
