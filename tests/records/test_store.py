@@ -71,6 +71,17 @@ def test_failures_keep_their_class_and_are_never_best(store: RecordStore) -> Non
     assert store.measured(KEY) == {"a", "b", "c"}  # an upload that failed says nothing about d
 
 
+def test_what_was_found_to_be_wrong_is_never_best_again(store: RecordStore) -> None:
+    put(store, 1.0, digest="fast")
+    right = put(store, 2.0, digest="slow")
+    put(store, 1.0, digest="fast", run_ms=(), failure="wrong result")
+    best = store.best(KEY, KINDS)
+    assert best is not None and best.digest == right.digest
+    assert [record.digest for record in store.bests(KEY, KINDS)] == [right.digest]
+    again = put(store, 1.5, digest="fast")
+    assert store.best(KEY, KINDS) == again, "another version may compute it rightly"
+
+
 @pytest.mark.parametrize("ms", [-1.0, 0.0, float("nan"), float("inf"), 1e300])
 def test_a_time_that_cannot_be_is_no_record(store: RecordStore, ms: float) -> None:
     put(store, 2.0)

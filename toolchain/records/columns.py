@@ -25,7 +25,13 @@ ALL = ", ".join(NAMES)
 OF_KEY = " AND ".join(f"{name}=?" for name in KEY)
 # Earlier versions kept whatever a board said; such times are left alone.
 POSSIBLE = f"(best_ms IS NULL OR (best_ms > 0 AND best_ms < {_LONGEST_MS}))"
-MEASURED = f"{POSSIBLE} AND best_ms IS NOT NULL"
+_SAME = " AND ".join(f"refuted.{name} = records.{name}" for name in (*KEY, "digest"))
+# A candidate that ran, and was found later to compute something else.
+_REFUTED = (
+    f"EXISTS (SELECT 1 FROM records AS refuted WHERE {_SAME} AND refuted.id > records.id"  # noqa: S608
+    " AND refuted.best_ms IS NULL AND refuted.failure = 'wrong result')"
+)
+MEASURED = f"{POSSIBLE} AND best_ms IS NOT NULL AND NOT {_REFUTED}"
 RANK = (
     "modelled, confirmed DESC, CASE WHEN confirmed = 1 THEN created END DESC,"
     " CASE WHEN confirmed = 1 THEN -id ELSE best_ms END, id"
