@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
@@ -97,6 +98,18 @@ def test_several_that_begin_at_once_make_the_tables_once(
     assert [writer.wait(timeout=300) for writer in writers] == [0, 0, 0]
     assert postgres_server.sql("SELECT count(*) FROM records", postgres_url) == [(60,)]
     assert postgres_server.sql("SELECT version FROM edge_toolchain", postgres_url) == [(2,)]
+
+
+def test_many_that_begin_at_once_in_one_process(postgres_url: str) -> None:
+    begin = threading.Barrier(8)
+
+    def begun(_number: int) -> int:
+        begin.wait()
+        with RecordStore(connect(postgres_url)) as store:
+            return len(store.all())
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(begun, range(8))) == [0] * 8
 
 
 def test_a_killed_writer_leaves_what_it_said(postgres_url: str) -> None:

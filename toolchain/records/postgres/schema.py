@@ -62,5 +62,10 @@ def _check_version(db: Connection[Any], name: str) -> None:
 
 
 def _exists(db: Connection[Any], table: str) -> bool:
-    row = db.execute("SELECT to_regclass(%s) IS NOT NULL", (table,)).fetchone()
-    return bool(row and row[0])
+    # Not to_regclass: behind our lock it may still say what it said before.
+    found = db.execute(
+        "SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+        " WHERE relname = %s AND nspname = ANY (current_schemas(false))",
+        (table,),
+    )
+    return found.fetchone() is not None
