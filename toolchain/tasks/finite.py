@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
 from random import Random
 from typing import Generic, TypeVar
 
 from toolchain.errors import ToolchainError
 
 P = TypeVar("P")
+Decisions = Mapping[str, Hashable]
 
 
 class FiniteSpace(ABC, Generic[P]):
@@ -21,8 +23,8 @@ class FiniteSpace(ABC, Generic[P]):
         """All points: the default, then in the order of their promise."""
 
     @abstractmethod
-    def decisions(self, point: P) -> Mapping[str, object]:
-        """Return what makes up a point, by name; each has the same names."""
+    def decisions(self, point: P) -> Decisions:
+        """Return what makes up a point, by name: the names are the same for all points."""
 
     @abstractmethod
     def legal(self, point: P) -> bool:
@@ -50,7 +52,7 @@ class FiniteSpace(ABC, Generic[P]):
 
     def index(self, point: P) -> int:
         """Return the place of a point."""
-        return self.points.index(point)
+        return self._places[self._decided(self.decisions(point))]
 
     def sample(self, random: Random) -> P:
         """Draw a point."""
@@ -59,10 +61,34 @@ class FiniteSpace(ABC, Generic[P]):
     def neighbours(self, point: P, random: Random) -> list[P]:
         """Return the points that differ from one in a single decision, in any order."""
         own = self.decisions(point)
-        near = [
-            other
-            for other in self.points
-            if sum(own[name] != value for name, value in self.decisions(other).items()) == 1
+        changed = [
+            self.decided({**own, name: other})
+            for name, others in self.domains.items()
+            for other in others
+            if other != own[name]
         ]
+        near = [other for other in changed if other is not None]
         random.shuffle(near)
         return near
+
+    def decided(self, decisions: Decisions) -> P | None:
+        """Return the point that is made up of these decisions; None: there is none."""
+        place = self._places.get(self._decided(decisions))
+        return None if place is None else self.points[place]
+
+    @cached_property
+    def domains(self) -> Mapping[str, Sequence[Hashable]]:
+        """What is decided, by name: all that some point has, in the order of the points."""
+        columns: dict[str, dict[Hashable, None]] = {}
+        for point in self.points:
+            for name, decision in self.decisions(point).items():
+                columns.setdefault(name, {})[decision] = None
+        return {name: list(column) for name, column in columns.items()}
+
+    @cached_property
+    def _places(self) -> Mapping[tuple[Hashable, ...], int]:
+        """Place of a point by its decisions: spaces of 10^5 points are not gone through each time."""
+        return {self._decided(self.decisions(point)): place for place, point in enumerate(self.points)}
+
+    def _decided(self, decisions: Decisions) -> tuple[Hashable, ...]:
+        return tuple(decisions[name] for name in self.domains)

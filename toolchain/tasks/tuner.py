@@ -40,7 +40,10 @@ class Result:
 
 
 class Tuner(Protocol):
-    """Searches one space. It proposes no point twice, and none that it was told the result of."""
+    """Searches one space. It proposes no point twice, and none that it was told the result of.
+
+    It may be asked for more while what it proposed is still being measured.
+    """
 
     def propose(self, count: int) -> list[Point]:
         """Return at most `count` points to measure next; none: the space is exhausted.
@@ -52,7 +55,10 @@ class Tuner(Protocol):
         """
 
     def learn(self, measured: Sequence[tuple[Point, Result]]) -> None:
-        """Take note of results: of what was proposed last, or, before that, of what earlier runs measured."""
+        """Take note of results, in any order: of what was proposed, or, before that, of what others measured.
+
+        What failed is as good to know as what ran.
+        """
 
     def close(self) -> None:
         """Let go of what the search holds."""

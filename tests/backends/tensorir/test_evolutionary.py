@@ -12,6 +12,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from tests.building.network import written
 from toolchain.backends.table import backend_for
+from toolchain.backends.tensorir import rules
 from toolchain.backends.tensorir.evolutionary import Evolutionary
 from toolchain.backends.tensorir.space import TraceSpace
 from toolchain.boards.inventory.lookup import find_target
@@ -19,6 +20,7 @@ from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.processes.interrupts import uninterrupted
 from toolchain.tasks.options import CodeOptions
+from toolchain.tasks.tuner import Result
 
 
 @derived_object
@@ -50,3 +52,37 @@ def test_signals_are_put_off_not_lost() -> None:
         signal.raise_signal(signal.SIGINT)
         reached = True
     assert reached and signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.slow
+def test_results_may_come_late_and_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More is proposed while others are in flight; nothing comes twice, nor what an earlier run measured."""
+    monkeypatch.setattr(rules, "_POPULATION", 16)
+    backend = backend_for(find_target("local").profile, CodeOptions(layout="NCHW"))
+    model = load_model(str(written(tmp_path)), ModelOptions())
+    with backend.lower(model, backend.target()) as network:
+        task = network.tasks[0]
+        space = network.space(task)
+        assert isinstance(space, TraceSpace)
+
+        def search(seed: int) -> Evolutionary:
+            return Evolutionary(space, ms.cost_model.RandomModel(), seed)
+
+        first = search(1)
+        flying = [first.propose(4) for _ in range(3)]
+        points = [point for batch in flying for point in batch]
+        assert len(points) == len(set(points)) == 12
+        for batch in reversed(flying):
+            first.learn([(point, Result((1.0 + place,))) for place, point in enumerate(reversed(batch))])
+        assert not first.flying
+        assert len(first.database.get_all_tuning_records()) == len(points)
+        later = first.propose(4)
+        assert later and not set(later) & set(points)
+        first.learn([(later[0], Result(failure="runtime")), (points[0], Result((1.0,)))])
+        first.close()
+
+        again = search(1)  # proposes the same but for what was learned
+        again.learn([(space.default(), Result((1.0,))), *((point, Result((1.0,))) for point in points)])
+        resumed = again.propose(8)
+        assert resumed and not set(resumed) & {space.default(), *points}
+        again.close()

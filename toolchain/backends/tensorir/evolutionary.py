@@ -18,6 +18,7 @@ from toolchain.processes.interrupts import uninterrupted
 from toolchain.tasks.tuner import Result
 
 _EARLIER = 64  # results of earlier runs that a search begins from
+_BARREN = 5  # generations without a new schedule, until the space is taken for exhausted
 _MOST = 1 << 30  # trials: who asks says when it is enough
 
 
@@ -45,33 +46,44 @@ class Evolutionary:
         self.database = ms.database.MemoryDatabase()
         self.workload = self.database.commit_workload(space.module)
         self.context: ms.TuneContext | None = None  # of the search, once it has begun
-        self.proposed: dict[Schedules, ms.MeasureCandidate] = {}
-        self.waiting: list[ms.MeasureCandidate] = []
+        self.seen: set[Schedules] = set()
+        self.waiting: dict[Schedules, ms.MeasureCandidate] = {}  # bred, and not proposed
+        self.flying: dict[Schedules, ms.MeasureCandidate] = {}  # proposed, and not learned
 
     def propose(self, count: int) -> list[Schedules]:
         """Return the next schedules, the most promising and some for luck."""
-        with uninterrupted():
-            if not self.waiting:
-                self.waiting = list(self._begun(count).generate_measure_candidates() or ())
-        batch, self.waiting = self.waiting[:count], self.waiting[count:]
-        self.proposed = {Schedules(trace_entry(each.sch.trace, each.args_info)): each for each in batch}
-        return list(self.proposed)
+        generations = 0
+        while not self.waiting and generations < _BARREN:
+            with uninterrupted():
+                bred = self._begun(count).generate_measure_candidates()
+            if bred is None:
+                break
+            points = {Schedules(trace_entry(each.sch.trace, each.args_info)): each for each in bred}
+            self.waiting = {point: each for point, each in points.items() if point not in self.seen}
+            generations += 1
+        batch = list(self.waiting)[:count]
+        self.flying.update((point, self.waiting.pop(point)) for point in batch)
+        self.seen.update(batch)
+        return batch
 
     def learn(self, measured: Sequence[tuple[Schedules, Result]]) -> None:
         """Tell strategy, cost model and database what schedules took."""
+        self.seen.update(point for point, _result in measured)
         if self.context is None:
             self._learn_earlier(measured)
             return
         candidates, results = [], []
         for point, result in measured:
-            if point not in self.proposed:
+            candidate = self.flying.pop(point, None)
+            if candidate is None:
                 continue
-            candidate = self.proposed[point]
             seconds = _seconds(result)
             candidates.append(candidate)
             results.append(ms.runner.RunnerResult(seconds, result.message or None))
             if seconds:
                 self._commit(candidate.sch.trace, seconds, candidate.args_info)
+        if not candidates:
+            return
         with uninterrupted():
             self.context.notify_runner_results(candidates, results)
             self.model.update(self.context, candidates, results)

@@ -1,22 +1,39 @@
-"""Points that need no second measurement."""
+"""What a search knows: which points need no second measurement, and how long they took."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
+from toolchain.records.record import PASSING_FAILURES
 from toolchain.tasks.space import Point
 from toolchain.tasks.tuner import Result
 
 
 class Seen:
-    """Base of tuners that learn nothing but what was measured."""
+    """Base of tuners: a point that was proposed or learned is not proposed again.
+
+    Results may come in any order, and while others are still being measured.
+
+    Attributes
+    ----------
+    seen
+        Points that were proposed or learned.
+    times
+        Milliseconds of the points that were learned; infinite where the candidate failed. What failed by the
+        machines' fault says nothing of the candidate, and is left out.
+    """
 
     def __init__(self) -> None:
         self.seen: set[Point] = set()
+        self.times: dict[Point, float] = {}
 
     def learn(self, measured: Sequence[tuple[Point, Result]]) -> None:
-        """Leave these points out from now on."""
-        self.seen.update(point for point, _result in measured)
+        """Take note of how long points took."""
+        for point, result in measured:
+            self.seen.add(point)
+            if result.failure not in PASSING_FAILURES:
+                self.times[point] = inf if result.failure else result.mean_ms
 
     def close(self) -> None:
         """Do nothing: nothing is held."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from toolchain.errors import UsageError
 from toolchain.tasks.backend import MakeTuner, Network
 from toolchain.tasks.space import Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Tuner
+from toolchain.tuning.tuners.ga import Genetic
 from toolchain.tuning.tuners.gridsearch import GridSearch
 from toolchain.tuning.tuners.random import RandomSearch
+from toolchain.tuning.tuners.xgb import boosted
 
-TUNERS: dict[str, MakeTuner] = {"gridsearch": GridSearch, "random": RandomSearch}
+TUNERS: dict[str, MakeTuner] = {
+    "xgb": boosted("xgb"),
+    "xgb-rank": boosted("xgb-rank"),
+    "xgb-knob": boosted("xgb-knob"),
+    "ga": Genetic,
+    "random": RandomSearch,
+    "gridsearch": GridSearch,
+}
 """Those that know any space; a backend may have others of its own."""
 
 
@@ -30,7 +41,9 @@ def tuner_for(network: Network, task: Task, space: Space, name: str | None, seed
     known = {**TUNERS, **network.tuners}
     wanted = name or network.tuner
     if wanted not in known:
+        close = get_close_matches(wanted, known, n=1)
+        names = ", ".join([*close, *(other for other in known if other not in close)])
         raise UsageError(
-            f"--tuner {wanted}: no tuner of this name searches such code", f"use one of: {', '.join(known)}"
+            f"--tuner {wanted}: no tuner of this name searches such code", f"use one of: {names}"
         )
     return known[wanted](task, space, seed)

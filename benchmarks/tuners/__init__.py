@@ -1,0 +1,1 @@
+"""Tuners against each other, on spaces that are enumerated once and replayed."""

@@ -1,0 +1,34 @@
+"""Decisions as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.tuning.tuners.grid import Cell, Grid
+from toolchain.tuning.tuners.knobs import Knobs
+
+
+def test_numbers_are_themselves_and_names_have_places() -> None:
+    knobs = Knobs(Grid())
+    assert knobs.features(Cell(2, 3, "rows", True))[:5] == [2.0, 3.0, 1.0, 0.0, 1.0]
+    assert knobs.features(Cell(2, 3, "columns", False))[:5] == [2.0, 3.0, 0.0, 1.0, 0.0]
+
+
+def test_points_of_one_area_have_one_product() -> None:
+    """Tiles of 2x4 and 4x2: only the two sizes are multiplied, neither names nor truth values."""
+    knobs = Knobs(Grid())
+    one, other = (knobs.features(cell)[5:] for cell in (Cell(2, 4, "rows", True), Cell(4, 2, "rows", False)))
+    assert one == other == [pytest.approx(3.0)]
+
+
+def test_tuples_of_numbers_are_as_many_features() -> None:
+    class Tiled(Grid):
+        def decisions(self, point: Cell) -> Mapping[str, Any]:
+            return {"tile": (point.tile, point.other) if point.unrolled else (), "order": point.order}
+
+    knobs = Knobs(Tiled())
+    assert knobs.features(Cell(2, 3, "rows", True)) == [2.0, 3.0, 1.0, 0.0]
+    assert knobs.features(Cell(2, 3, "rows", False)) == [0.0, 0.0, 1.0, 0.0]

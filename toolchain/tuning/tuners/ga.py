@@ -1,0 +1,59 @@
+"""Genetic: points are bred from pairs of good ones.
+
+For spaces of some thousand points and more whose decisions hardly depend on one another, and where nothing is
+to be imported or trained. A child takes each decision from one of two parents, and then perhaps changes one.
+"""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+
+from toolchain.tasks.space import Point, Space
+from toolchain.tasks.task import Task
+from toolchain.tuning.tuners.draw import chance, drawn
+from toolchain.tuning.tuners.fitting import with_decisions
+from toolchain.tuning.tuners.seen import Seen
+
+_POPULATION = 16  # the best points: parents of what is proposed next
+_FIRST = 16  # results before anything is bred
+_MUTATION = 0.3
+_IN_VAIN = 64  # children that are no points or were seen, until chance must help
+
+
+class Genetic(Seen):
+    """Breeds points; see `tasks.tuner.Tuner`. Parents are whatever was learned so far, in whatever order."""
+
+    def __init__(self, task: Task, space: Space, seed: int) -> None:
+        super().__init__()
+        self._space = with_decisions("ga", task, space)
+        self._all = space
+        self._random = chance(seed, task.workload)
+
+    def propose(self, count: int) -> list[Point]:
+        """Return children of the best points; points by chance while there are too few."""
+        points: list[Point] = []
+        if len(self.times) >= _FIRST:
+            population = nsmallest(_POPULATION, self.times, key=lambda point: self.times[point])
+            in_vain = 0
+            while len(points) < count and in_vain < _IN_VAIN:
+                child = self._child(population)
+                if child is None or child in self.seen:
+                    in_vain += 1
+                    continue
+                points.append(child)
+                self.seen.add(child)
+        points += drawn(self._all, self.seen, count - len(points), self._random)
+        self.seen.update(points)
+        return points
+
+    def _child(self, population: list[Point]) -> Point | None:
+        one, other = (self._space.decisions(self._parent(population)) for _ in range(2))
+        child = self._space.decided({name: self._random.choice((one[name], other[name])) for name in one})
+        if child is not None and (child in self.seen or self._random.random() < _MUTATION):
+            near = self._space.neighbours(child, self._random)
+            return near[0] if near else None
+        return child
+
+    def _parent(self, population: list[Point]) -> Point:
+        """Return the better of two by chance; the population is sorted."""
+        return population[min(self._random.randrange(len(population)) for _ in range(2))]

@@ -1,0 +1,56 @@
+"""Decisions as numbers, for models that know nothing else of a point."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from itertools import combinations
+from math import log2
+from typing import Any
+
+from toolchain.tasks.finite import FiniteSpace
+from toolchain.tasks.space import Point
+
+_PAIRED = 12  # positive numbers of a space that are paired: 66 products
+
+
+class Knobs:
+    """Decisions as features: a number is itself, a tuple of numbers as many, of all else each has a place.
+
+    Products of two positive numbers (their logarithms) come on top: a buffer is filled by products of tile
+    sizes, and trees as shallow as the model's do not multiply.
+    """
+
+    def __init__(self, space: FiniteSpace[Any]) -> None:
+        self._space = space
+        positive = [name for name, domain in space.domains.items() if _positive(domain)]
+        self._pairs = list(combinations(positive[:_PAIRED], 2))
+
+    def features(self, point: Point) -> list[float]:
+        """Return a point's decisions as numbers, as many for each point of the space."""
+        decisions = self._space.decisions(point)
+        numbers = [
+            number
+            for name, domain in self._space.domains.items()
+            for number in _numbers(decisions[name], domain)
+        ]
+        products: list[Any] = [(decisions[one], decisions[other]) for one, other in self._pairs]
+        return [*numbers, *(log2(one) + log2(other) for one, other in products)]
+
+
+def _positive(domain: Sequence[Hashable]) -> bool:
+    numbers = [other for other in domain if isinstance(other, int | float) and not isinstance(other, bool)]
+    return len(numbers) == len(domain) > 1 and min(numbers) > 0
+
+
+def _numbers(decision: Hashable, domain: Sequence[Hashable]) -> list[float]:
+    if isinstance(decision, int | float) and all(isinstance(other, int | float) for other in domain):
+        return [float(decision)]
+    tuples = [other for other in domain if isinstance(other, tuple)]
+    if isinstance(decision, tuple) and len(tuples) == len(domain) and all(map(_of_numbers, tuples)):
+        longest = max(map(len, tuples))
+        return [*map(float, decision), *[0.0] * (longest - len(decision))]
+    return [float(decision == other) for other in domain]
+
+
+def _of_numbers(decision: tuple[Hashable, ...]) -> bool:
+    return all(isinstance(each, int | float) for each in decision)

@@ -1,0 +1,114 @@
+"""Boosted trees guess how good points are, and the most promising are measured next.
+
+`xgb`
+    Trees over the space's own features; they guess a point's share of the best speed. For any space whose
+    features say what the code does: the first to try where gridsearch takes too long.
+`xgb-rank`
+    The same, but trained to tell which of two points is the faster. Where times lie far apart or many
+    candidates fail, so that shares of the best speed say little.
+`xgb-knob`
+    Trees over the space's decisions, which need names. Where the features say little of a point, or are slow
+    to get: tile sizes and threads, say.
+
+A batch is chosen epsilon-greedy: nearly all by the models, one in twenty by chance. They rank a space that
+can be gone through as a whole; in others simulated annealing starts from the best points and samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import nsmallest
+from typing import Literal
+
+import numpy as np
+
+from toolchain.tasks.backend import MakeTuner
+from toolchain.tasks.space import Point, Space
+from toolchain.tasks.task import Task
+from toolchain.tuning.tuners.annealing import anneal
+from toolchain.tuning.tuners.boosted import Committee, Floats, Lesson, Objective, favourites, scores
+from toolchain.tuning.tuners.draw import chance, drawn
+from toolchain.tuning.tuners.fitting import with_decisions
+from toolchain.tuning.tuners.knobs import Knobs
+from toolchain.tuning.tuners.seen import Seen
+
+Features = Callable[[Point], Sequence[float]]
+
+_BY_CHANCE = 0.05  # AutoTVM's epsilon
+_WHOLE = 1 << 16  # points of a space that is ranked as a whole
+_CHAINS = 64
+# Neighbours and features of TensorIR's schedules take 0.1 s each, those of listed points microseconds.
+_UNCOUNTED_CHAINS = 16
+_STEPS = 32
+_UNCOUNTED_STEPS = 2
+_ENOUGH = 4  # results before a model is trained
+
+
+class BoostedSearch(Seen):
+    """Proposes what boosted trees promise most of; see `tasks.tuner.Tuner`."""
+
+    def __init__(self, task: Task, space: Space, seed: int, features: Features, objective: Objective) -> None:
+        super().__init__()
+        self._space = space
+        self._random = chance(seed, task.workload)
+        self._features = features
+        self._models = Committee(objective, seed)
+        self._rows: dict[Point, Floats] = {}
+        self._taught = 0
+
+    def propose(self, count: int) -> list[Point]:
+        """Return the points that the models promise most of, and some by chance."""
+        points: list[Point] = []
+        if self._train():
+            by_model = sum(self._random.random() >= _BY_CHANCE for _ in range(count))
+            pool = self._pool()
+            if pool:
+                points = [pool[place] for place in favourites(self._guess(pool), by_model)]
+            self.seen.update(points)
+        points += drawn(self._space, self.seen, count - len(points), self._random)
+        self.seen.update(points)
+        return points
+
+    def _train(self) -> bool:
+        """Teach the models what is new; return whether there are any."""
+        if len(self.times) >= _ENOUGH and len(self.times) != self._taught:
+            self._taught = len(self.times)
+            self._models.train([Lesson(self._matrix(list(self.times)), scores(list(self.times.values())))])
+        return self._models.trained
+
+    def _pool(self) -> list[Point]:
+        """Return the points that the models choose from."""
+        size = self._space.size
+        if size is not None and size <= _WHOLE:
+            return [point for point in map(self._space.point, range(size)) if point not in self.seen]
+        chains, steps = (_CHAINS, _STEPS) if size is not None else (_UNCOUNTED_CHAINS, _UNCOUNTED_STEPS)
+        best = nsmallest(chains // 2, self.times, key=lambda point: self.times[point])
+        starts = [*best, *drawn(self._space, self.seen, chains - len(best), self._random)]
+        met = anneal(self._space, self._mean, starts, steps, self._random)
+        return [point for point in met if point not in self.seen]
+
+    def _mean(self, points: Sequence[Point]) -> list[float]:
+        return [float(guess) for guess in self._guess(points).mean(axis=0)]
+
+    def _guess(self, points: Sequence[Point]) -> Floats:
+        return self._models.guess(self._matrix(points))
+
+    def _matrix(self, points: Sequence[Point]) -> Floats:
+        for point in points:
+            if point not in self._rows:
+                self._rows[point] = np.asarray(self._features(point), np.float32)
+        return np.stack([self._rows[point] for point in points])
+
+
+def boosted(name: Literal["xgb", "xgb-rank", "xgb-knob"]) -> MakeTuner:
+    """Return what makes the search of a name."""
+    return partial(_made, name)
+
+
+def _made(name: str, task: Task, space: Space, seed: int) -> BoostedSearch:
+    features: Features = space.features
+    if name == "xgb-knob":
+        features = Knobs(with_decisions(name, task, space)).features
+    objective: Objective = "rank:pairwise" if name == "xgb-rank" else "reg:squarederror"
+    return BoostedSearch(task, space, seed, features, objective)
