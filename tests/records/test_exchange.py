@@ -85,6 +85,20 @@ def test_an_imported_choice_that_was_confirmed_earlier_does_not_replace_a_later_
         assert earlier in other.all() and other.best(KEY, KINDS) == later
 
 
+def test_what_was_found_to_be_wrong_stays_so_where_the_record_comes_later(
+    store: RecordStore, tmp_path: Path
+) -> None:
+    put(store, 1.0, digest="d", created="2026-01-01T00:00:00.000+00:00")
+    path = tmp_path / "records.jsonl"
+    write_records(path, store.functions(), store.all())
+    with RecordStore(tmp_path / "other.sqlite") as other:
+        put(
+            other, 0.0, digest="d", run_ms=(), failure="wrong result", created="2026-02-01T00:00:00.000+00:00"
+        )
+        assert other.add_new(*read_records(path)) == 1
+        assert other.best(KEY, KINDS) is None
+
+
 def test_a_record_that_cannot_be_kept_leaves_the_store_as_it_was(file: Path) -> None:
     functions, records = read_records(file)
     bad = replace(records[-1], function="nowhere")

@@ -113,33 +113,12 @@ def test_where_the_best_cannot_be_used_the_next_best_is_asked(store: RecordStore
     assert lookup(store, KEY, KINDS, usable=direct).record == again
 
 
-def test_what_cannot_be_used_does_not_hide_the_shipped_one(store: RecordStore, tmp_path: Path) -> None:
-    path = tmp_path / "shipped" / "records.sqlite"
-    put(store, 1.0, payload="winograd")
-    with RecordStore(path) as shipped:
-        ours = put(shipped, 2.0, payload="direct")
-    hit = lookup(store, KEY, KINDS, shipped=path, usable=lambda record: record.payload == "direct")
-    assert (hit.record, hit.shipped) == (ours, True)
-
-
 def test_other_kinds_are_not_read(store: RecordStore) -> None:
     put(store, 1.0, kind="cpu", payload="not for us")
     record = put(store, 2.0)
     seen = []
     assert lookup(store, KEY, KINDS, usable=lambda found: not seen.append(found)).record == record
     assert seen == [record]
-
-
-def test_the_shipped_store_is_asked_last(store: RecordStore, tmp_path: Path) -> None:
-    path = tmp_path / "shipped" / "records.sqlite"
-    assert lookup(store, KEY, KINDS, shipped=path) is None  # not there: no error
-    with RecordStore(path) as shipped:
-        ours = put(shipped, 1.0)
-    hit = lookup(store, KEY, KINDS, shipped=path)
-    assert (hit.record, hit.how, hit.shipped) == (ours, "exact", True)
-    assert lookup(store, KEY, KINDS, shipped=None) is None
-    users = put(store, 9.0, key=LOWER)
-    assert lookup(store, KEY, KINDS, shipped=path).record == users
 
 
 @given(st.sampled_from(LEVELS), st.sampled_from(LEVELS), st.sampled_from(LEVELS))

@@ -26,6 +26,7 @@ from toolchain.lowering.export import write_object_tar
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
 from toolchain.models.spec import check_inputs
+from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Objects
@@ -49,6 +50,8 @@ class BuildOptions:
         Threads whose records are wanted; None: the cores of the cluster.
     sample
         The inputs that verify runs, by name; None: seeded ones.
+    shipped
+        The file of records that the project ships; None: leave it out.
     """
 
     code: CodeOptions = field(default_factory=CodeOptions)
@@ -58,6 +61,7 @@ class BuildOptions:
     linker: str = "zig"
     format: Literal["so", "tar"] = "so"
     sample: Arrays | None = None
+    shipped: Path | None = SHIPPED
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class BuildResult:
             "target": self.target.triple,
             "cpu": self.target.cpu,
             "tasks": count(self.decisions),
+            "records": [decision.to_json() for decision in self.decisions],
             "rules": {decision.task.id: decision.rule for decision in self.decisions},
             "warnings": [decision.warning for decision in self.decisions if decision.warning],
         }
@@ -181,7 +186,8 @@ def compile_network(
     progress("lowering the network")
     with backend.lower(model, made_for, compiles=True) as network:
         decisions = [
-            decide_task(network, task, store, made_for, target.record_class) for task in network.tasks
+            decide_task(network, task, store, made_for, target.record_class, options.shipped)
+            for task in network.tasks
         ]
         if not decisions:
             raise UsageError(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from toolchain.errors import ToolchainError
 from toolchain.records.lookup import Hit, lookup
+from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Network
@@ -49,6 +51,22 @@ class Decision:
         """A matching record decided, be it for the default."""
         return self.hit is not None
 
+    def to_json(self) -> dict[str, object]:
+        """Return which record decided, as `toolchain build --json` prints it; null where none did."""
+        record = self.hit.record if self.hit else None
+        return {
+            "task": self.task.id,
+            "name": self.task.name,
+            "source": ("shipped" if self.hit.shipped else "own") if self.hit else None,
+            "how": self.hit.how if self.hit else None,
+            "board": record.provenance.board if record else None,
+            "class": record.key.board_class if record else None,
+            "cpu": record.key.cpu if record else None,
+            "level": record.key.level if record else None,
+            "threads": record.key.threads if record else None,
+            "ms": record.best_ms if record else None,
+        }
+
     @property
     def source(self) -> str:
         """How near the record is, `shipped` where the project brought it; empty without one."""
@@ -58,7 +76,12 @@ class Decision:
 
 
 def decide_task(
-    network: Network, task: Task, store: RecordStore | None, target: BoardTarget, record_class: str
+    network: Network,
+    task: Task,
+    store: RecordStore | None,
+    target: BoardTarget,
+    record_class: str,
+    shipped: Path | None = SHIPPED,
 ) -> Decision:
     """Return what decides for a task of a network.
 
@@ -68,12 +91,14 @@ def decide_task(
         The user's records; None: none, nor those that the project ships.
     record_class
         The board class under which records are looked up.
+    shipped
+        The file of records that the project ships; None: leave it out.
     """
     if store is None:
         return Decision(task)
     space = network.space(task)
     key = record_key(task.workload, target, record_class)
-    hit = lookup(store, key, space.kinds, usable=space.usable)
+    hit = lookup(store, key, space.kinds, shipped=shipped, usable=space.usable)
     if hit is None:
         return Decision(task)
     try:

@@ -26,9 +26,13 @@ OF_KEY = " AND ".join(f"{name}=?" for name in KEY)
 # Earlier versions kept whatever a board said; such times are left alone.
 POSSIBLE = f"(best_ms IS NULL OR (best_ms > 0 AND best_ms < {_LONGEST_MS}))"
 _SAME = " AND ".join(f"refuted.{name} = records.{name}" for name in (*KEY, "digest"))
-# A candidate that ran, and was found later to compute something else.
+# A candidate that ran, and was found later to compute something else. Numbers alone do not say what is later:
+# imported records are older than theirs.
+_LATER = (
+    "(refuted.created > records.created OR (refuted.created = records.created AND refuted.id > records.id))"
+)
 _REFUTED = (
-    f"EXISTS (SELECT 1 FROM records AS refuted WHERE {_SAME} AND refuted.id > records.id"  # noqa: S608
+    f"EXISTS (SELECT 1 FROM records AS refuted WHERE {_SAME} AND {_LATER}"  # noqa: S608
     " AND refuted.best_ms IS NULL AND refuted.failure = 'wrong result')"
 )
 MEASURED = f"{POSSIBLE} AND best_ms IS NOT NULL AND NOT {_REFUTED}"

@@ -62,20 +62,14 @@ def read_records(path: Path) -> tuple[list[Function], list[Record]]:
     lines = _lines(path)
     header = _header(path, next(lines, b""))
     for number, line in enumerate(lines, 2):
-        try:
-            document = _parsed(line)
-            if document.keys() == {"function"}:
-                function = _function(document["function"])
-                functions[function.id] = function
-            elif document.keys() == {"record"}:
-                record = _record(document["record"])
-                if record.function not in functions:
-                    raise ValueError(f"there is no function {record.function} on a line before")
-                records.append(record)
-            else:
-                raise ValueError("it is neither a record nor a function")
-        except ValueError as error:
-            raise _damaged(path, number, line, error) from error
+        found = read_line(path, number, line)
+        if isinstance(found, Function):
+            functions[found.id] = found
+        elif found.function in functions:
+            records.append(found)
+        else:
+            lost = ValueError(f"there is no function {found.function} on a line before")
+            raise _damaged(path, number, line, lost)
     promised, there = (header["functions"], header["records"]), (len(functions), len(records))
     if promised != there:
         raise UsageError(
@@ -84,6 +78,25 @@ def read_records(path: Path) -> tuple[list[Function], list[Record]]:
             f"export it again, or correct line 1 of {path} if lines were left out on purpose",
         )
     return list(functions.values()), records
+
+
+def read_line(path: Path, number: int, line: bytes) -> Function | Record:
+    """Return what stands on a line of a file.
+
+    Raises
+    ------
+    UsageError
+        It is damaged.
+    """
+    try:
+        document = _parsed(line)
+        if document.keys() == {"function"}:
+            return _function(document["function"])
+        if document.keys() == {"record"}:
+            return _record(document["record"])
+        raise ValueError("it is neither a record nor a function")
+    except ValueError as error:
+        raise _damaged(path, number, line, error) from error
 
 
 def _lines(path: Path) -> Iterator[bytes]:

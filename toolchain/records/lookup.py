@@ -9,10 +9,9 @@ from typing import Literal
 
 from toolchain.records.key import RecordKey, level_rank
 from toolchain.records.record import Record
-from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.shipped.file import SHIPPED, shipped_file
 from toolchain.records.store import RecordStore, Usable, anything
 
-SHIPPED = Path(__file__).parent / "shipped" / FILE_NAME
 How = Literal["exact", "other-cpu-or-threads", "lower-level"]
 
 
@@ -47,13 +46,16 @@ def lookup(
         Whether the build can take a record of these kinds; where it cannot take the best one of a
         key, the next best is asked.
     shipped
-        The read-only store to ask last; None to leave it out. It need not exist.
+        The file of records to ask last; None to leave it out. It need not exist.
     """
     hit = _nearest(store, key, kinds, usable, shipped=False)
-    if hit is None and shipped is not None and shipped.is_file():
-        with RecordStore(shipped, read_only=True) as read_only:
-            hit = _nearest(read_only, key, kinds, usable, shipped=True)
-    return hit
+    if hit is not None or shipped is None or (file := shipped_file(shipped)) is None:
+        return hit
+    brought = file.store(key.workload)
+    if brought is None:
+        return None
+    with brought:
+        return _nearest(brought, key, kinds, usable, shipped=True)
 
 
 def _nearest(

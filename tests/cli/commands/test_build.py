@@ -21,8 +21,51 @@ def test_library_and_bundle_are_there_and_the_tasks_counted(invoke: Toolchain, f
     assert Path(document["library"]).parent == Path(document["bundle"]).parent == files / "out"
     assert read_bundle(Path(document["bundle"])).manifest.board_class == "rk3399"
     assert document["tasks"]["total"] == 4 and document["tasks"]["tuned"] == 0
+    assert [row["source"] for row in document["records"]] == [None] * 4
     ran = invoke("build", "good.onnx", "--board", "rk3399", "-o", "out", "--require-tuned")
-    assert ran.code == 1 and ran.says("toolchain tune")
+    assert ran.code == 1 and ran.says("toolchain tune", "4 of 4 tasks")
+    assert all(row["task"] in ran.err for row in document["records"])
+
+
+@pytest.mark.usefixtures("state")
+def test_a_build_tells_hits_and_misses_task_by_task(
+    invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.building.measured import PROVENANCE
+    from toolchain.backends.packed.backend import Packed
+    from toolchain.boards.inventory.lookup import find_target
+    from toolchain.configuration.settings import configuration
+    from toolchain.models.load import load_model
+    from toolchain.models.options import ModelOptions
+    from toolchain.records.record import Record
+    from toolchain.records.store import user_store
+    from toolchain.tasks.key import record_key
+    from toolchain.tasks.options import CodeOptions
+
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(files / "data"))
+    configuration.cache_clear()
+    target = find_target("rk3399")
+    backend = Packed(target.profile, CodeOptions())
+    one_thread = backend.target(threads=1)
+    with backend.lower(load_model("good.onnx", ModelOptions()), one_thread) as network, user_store() as store:
+        task = next(task for task in network.tasks if network.space(task).size > 1)
+        entry = network.space(task).entry(network.space(task).point(1))
+        function = store.add_function(task.workload, task.name, task.definition)
+        key = record_key(task.workload, one_thread, target.record_class)
+        store.add(Record(key, function, entry.kind, entry.payload, entry.digest, PROVENANCE, (1.25,)))
+    arguments = ("build", "good.onnx", "--board", "rk3399", "-o", "out")
+    rows = {row["task"]: row for row in invoke(*arguments, "--json").document["records"]}
+    hit = rows.pop(task.id)
+    assert (hit["source"], hit["how"], hit["board"], hit["ms"], hit["threads"]) == (
+        *("own", "other-cpu-or-threads", "local", 1.25, 1),
+    )
+    assert len(rows) == 3 and not any(row["source"] for row in rows.values())
+    told = invoke(*arguments, "-v").out.splitlines()
+    assert [line.split()[1] for line in told if line.startswith(task.id)] == ["other-cpu-or-threads"]
+    assert sum(line.split()[1] == "none" for line in told[1:5]) == 3
+    assert "records: 1 other-cpu-or-threads; 3 tasks without one" in told
+    ran = invoke(*arguments, "--require-tuned")
+    assert ran.code == 1 and ran.says("3 of 4 tasks") and task.id not in ran.err
 
 
 @pytest.mark.parametrize(("model", "code", "says"), MODELS, ids=[row[0] for row in MODELS])

@@ -115,13 +115,6 @@ def test_a_file_that_is_only_read_stays_as_it_is(old: Path) -> None:
     assert [path.name for path in old.parent.iterdir()] == [old.name]
 
 
-def test_a_shipped_store_of_the_version_before_answers(old: Path, tmp_path: Path) -> None:
-    with RecordStore(tmp_path / "own.sqlite") as store:
-        hit = lookup(store, KEY, PACKED, shipped=old, usable=usable(winograd=False))
-    assert hit is not None
-    assert (hit.shipped, hit.record.best_ms, hit.definition) == (True, 2.0, '{"function":"ü"}')
-
-
 @pytest.mark.slow
 def test_several_processes_that_open_it_at_once_migrate_it_once(old: Path) -> None:
     program = [sys.executable, "-c", OPENED, str(old)]

@@ -18,12 +18,15 @@ from toolchain.cli.options import (
     engine_option,
     named_inputs,
 )
-from toolchain.cli.output import emit, note, output_options
+from toolchain.cli.output import emit, note, output_options, table, wants_detail
 from toolchain.cli.progress import step_progress
 from toolchain.imports.tvm_import import import_tvm
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from toolchain.building.build import BuildResult
+    from toolchain.building.decide import Decision
     from toolchain.models.options import ModelOptions
     from toolchain.tasks.options import CodeOptions
 
@@ -76,7 +79,8 @@ def command(
 ) -> int | None:
     """Compile a network into a bundle for a board.
 
-    Records of earlier tuning decide how tasks are computed where they match; the output says for how many.
+    Records of earlier tuning decide how tasks are computed where they match; the output says for how many,
+    and with -v for which, and where those records come from.
     """
     from toolchain.boards.inventory.lookup import find_target
 
@@ -116,6 +120,8 @@ def show(result: BuildResult) -> None:
     for decision in result.decisions:
         if decision.warning:
             note(f"warning: task {decision.task.id} ({decision.task.name}): {decision.warning}")
+    if wants_detail():
+        _show_decisions(result.decisions)
     tasks = count(result.decisions)
     hits = Counter(decision.source for decision in result.decisions if decision.tuned)
     how = ", ".join(f"{number} {source}" for source, number in hits.items()) or "none"
@@ -125,3 +131,16 @@ def show(result: BuildResult) -> None:
     click.echo("code: " + ", ".join(f"{number} {rule}" for rule, number in rules.most_common()))
     click.echo(f"target: {result.target.triple}, {result.target.cpu}")
     click.echo(f"library: {result.library}\nbundle: {result.bundle}")
+
+
+def _show_decisions(decisions: Sequence[Decision]) -> None:
+    """Print which record decided for each task."""
+    rows = []
+    for decision in decisions:
+        said = decision.to_json()
+        ms = "" if said["ms"] is None else f"{said['ms']:.3f}"
+        where = (said["board"], said["cpu"], said["level"], said["threads"])
+        rows.append(
+            (decision.task.id, decision.source or "none", *where, ms, decision.rule, decision.task.name)
+        )
+    table(["TASK", "RECORD", "BOARD", "CPU", "LEVEL", "THREADS", "MS", "CODE", "NAME"], rows)
