@@ -23,8 +23,9 @@ from tests.models.graphs import graph_of, tensor_info
 from tests.records.samples import KEY, put
 from toolchain.bundles import Manifest, ModelFacts, TargetFacts, Tensor, write_bundle
 from toolchain.cli import output, terminal
-from toolchain.cli.progress import step_progress, trial_progress
+from toolchain.cli.progress import step_progress
 from toolchain.cli.root import root
+from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.configuration.file import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
@@ -226,7 +227,7 @@ def test_a_bar() -> None:
     from toolchain.tuning.events import Notice, Step
 
     with screen() as shown:
-        with trial_progress(3) as listener:
+        with tuning_progress() as listener:
             listener(Step(EVIL))
             listener(Notice(EVIL))
         check_screen(shown.shows())

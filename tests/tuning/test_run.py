@@ -186,7 +186,7 @@ def test_interrupted_run_keeps_its_trials_and_leaves_no_process(
     monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(tmp_path / "data"))
     model = written(tmp_path)
     child = subprocess.Popen(
-        _command(model, "--trials", "400", "--repeat", "1"),
+        _command(model, "--trials", "400", "--repeat", "1", "-v"),
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,

@@ -54,6 +54,12 @@ def _set_verbose(context: click.Context, _: click.Parameter, value: int) -> None
         logging.getLogger().setLevel(logging.INFO if level == 1 else logging.DEBUG)
 
 
+def is_verbose() -> bool:
+    """Return whether the running command was asked to tell more."""
+    context = click.get_current_context(silent=True)
+    return bool(context and context.meta.get(_VERBOSE))
+
+
 def wants_json() -> bool:
     """Return whether the running command was asked for JSON."""
     return bool(click.get_current_context().meta.get(_JSON))

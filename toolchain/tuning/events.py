@@ -11,6 +11,14 @@ from toolchain.tasks.task import Task
 
 
 @dataclass(frozen=True)
+class Began:
+    """A run begins: these tasks, and so many trials at most."""
+
+    tasks: tuple[Task, ...]
+    trials: int
+
+
+@dataclass(frozen=True)
 class Trial:
     """One candidate was measured, or failed.
 
@@ -34,6 +42,31 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class TurnBegan:
+    """A task is given trials."""
+
+    task: Task
+    trials: int
+
+
+@dataclass(frozen=True)
+class TurnEnded:
+    """A task has used the trials of a turn, or as many as it had use for.
+
+    Attributes
+    ----------
+    used
+        How many candidates were measured.
+    best_ms
+        Of the task so far.
+    """
+
+    task: Task
+    used: int
+    best_ms: float
+
+
+@dataclass(frozen=True)
 class Step:
     """Something that takes a while begins."""
 
@@ -47,5 +80,5 @@ class Notice:
     text: str
 
 
-Event = Trial | Step | Notice
+Event = Began | Trial | TurnBegan | TurnEnded | Step | Notice
 Listener = Callable[[Event], None]

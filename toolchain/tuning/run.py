@@ -29,11 +29,12 @@ from toolchain.tuning.conclude import (
     judge_until,
     obstacle_to_network,
 )
-from toolchain.tuning.events import Listener, Notice, Step
+from toolchain.tuning.events import Began, Listener, Notice, Step
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
 from toolchain.tuning.runner import board_bench
 from toolchain.tuning.scheduler import Prospect, Scheduler
+from toolchain.tuning.schedulers.announced import Announced
 from toolchain.tuning.schedulers.table import SCHEDULERS
 from toolchain.tuning.task_run import RunContext, TaskRun
 from toolchain.tuning.tuners.table import tuner_for
@@ -82,6 +83,7 @@ def tune(
     with ExitStack() as stack:
         network = stack.enter_context(backend.lower(model, target))
         tasks = planned(network, options)
+        listener(Began(tuple(tasks), options.trials))
         spaces = [network.space(task) for task in tasks]
         tuners = [
             tuner_for(network, task, space, options.tuner, options.search_seed + place)
@@ -110,7 +112,7 @@ def tune(
         obstacle = obstacle_to_network(options.runner or backend.runner, boards)
         share = 1.0 if obstacle or options.time_s is None else SEARCH_SHARE
         time_s = None if options.time_s is None else share * options.time_s
-        _search(runs, scheduler, replace(options, time_s=time_s), begun)
+        _search(runs, Announced(scheduler, tasks, listener), replace(options, time_s=time_s), begun)
         judge = NetworkJudge(model, backend, network, target, boards, store, listener)
         tuned, in_network = conclude(runs, judge, obstacle, judge_until(begun, options.time_s))
     measured = {name: sum(run.boards[name] for run in runs) for name in bench.runner.names}

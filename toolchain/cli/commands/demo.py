@@ -11,7 +11,7 @@ from toolchain.cli import complete
 from toolchain.cli.model_options import model_options
 from toolchain.cli.options import named_inputs
 from toolchain.cli.output import emit, note, output_options
-from toolchain.cli.progress import trial_progress
+from toolchain.cli.tuning.progress import tuning_progress
 
 if TYPE_CHECKING:
     from toolchain.demo import DemoResult
@@ -62,7 +62,7 @@ def command(
     from toolchain.demo import demo_options, run_demo
 
     how = demo_options(trials)
-    with trial_progress(trials) as listener:
+    with tuning_progress() as listener:
         result = run_demo(model, options, code, inputs, board, output, how, note, listener)
     emit(result.to_json(), lambda: show(result))
 

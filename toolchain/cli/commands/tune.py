@@ -17,7 +17,7 @@ from toolchain.cli.options import (
     engine_option,
 )
 from toolchain.cli.output import emit, output_options, table
-from toolchain.cli.progress import trial_progress
+from toolchain.cli.tuning.progress import tuning_progress
 
 if TYPE_CHECKING:
     from toolchain.models.options import ModelOptions
@@ -165,7 +165,7 @@ def command(
         names = ", ".join(each.name for each in boards)
         emit([task.to_json() for task in chosen], lambda: show_plan(chosen, how.trials, names))
         return None
-    with user_store() as store, trial_progress(how.trials) as listener:
+    with user_store() as store, tuning_progress() as listener:
         result = tune(loaded, backend, boards, store, how, listener)
     emit(result.to_json(), lambda: show(result))
     return None

@@ -1,0 +1,55 @@
+"""The table of a run's tasks, drawn by rich and kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from toolchain.cli import terminal
+from toolchain.cli.tuning import text
+from toolchain.cli.tuning.standing import Row, Standing
+from toolchain.foreign import printable
+
+_AROUND = 6  # lines of the terminal that are not rows: header, totals, the shell's prompt
+
+
+@contextmanager
+def live_table(standing: Standing) -> Iterator[None]:
+    """Draw how far a run is until the block ends."""
+    console = terminal.console(stderr=True)
+    live = Live(
+        console=console,
+        get_renderable=lambda: draw(standing, console.size.height),
+        transient=True,
+        refresh_per_second=4,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    with terminal.drawing(live):
+        yield
+
+
+def draw(standing: Standing, height: int) -> Group:
+    """Return what is shown on a terminal of so many lines: not all tasks, but those whose turn it is."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in text.HEADERS:
+        numeric = header in ("MS", "GFLOPS", "TRIALS")
+        table.add_column(header, justify="right" if numeric else "left", no_wrap=True, overflow="ellipsis")
+    room = max(1, height - _AROUND)
+    shown = sorted(sorted(standing.rows, key=lambda row: not row.out)[:room], key=standing.rows.index)
+    for row in shown:
+        table.add_row(*(Text(printable(cell)) for cell in text.cells(row)), style=_style(row))
+    lines = [text.total(standing), standing.step]
+    if hidden := len(standing.rows) - len(shown):
+        lines.insert(0, f"… {hidden} more tasks")
+    below = [Text(printable(line)) for line in lines]
+    return Group(table, *below) if standing.rows else Group(below[-1])
+
+
+def _style(row: Row) -> str:
+    return "bold" if row.out else ""

@@ -1,0 +1,72 @@
+"""A tuning run while it lasts, on stderr: a table that changes on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from toolchain.cli.output import is_verbose, note
+from toolchain.cli.tuning import text
+from toolchain.cli.tuning.standing import Standing
+from toolchain.tuning.events import Event, Notice, Step, Trial, TurnEnded
+
+if TYPE_CHECKING:
+    from toolchain.tuning.events import Listener
+
+
+@contextmanager
+def tuning_progress() -> Iterator[Listener]:
+    """Yield a listener that shows a run; where that is interrupted, it says what was found."""
+    standing = Standing()
+    try:
+        if sys.stderr.isatty():
+            from toolchain.cli.tuning.live import live_table
+
+            with live_table(standing):
+                yield _listener(standing, lines=False)
+        else:
+            yield _listener(standing, lines=True)
+    except KeyboardInterrupt:
+        _tell_so_far(standing)
+        raise
+
+
+def _listener(standing: Standing, *, lines: bool) -> Listener:
+    """Return a listener that keeps `standing` up to date and prints what does not show in a table.
+
+    Parameters
+    ----------
+    lines
+        There is no table: every batch gets a line.
+    """
+    every = is_verbose()
+    known: set[str] = set()  # failures of which one was told
+
+    def listen(event: Event) -> None:
+        standing.take(event)
+        match event:
+            case Notice():
+                note(event.text)
+            case Step() if lines:
+                note(event.text)
+            case Trial() if every or (lines and event.stage == "default"):
+                note(text.trial(standing, event))
+            case Trial(failure=str(failure)) if failure not in known:
+                known.add(failure)
+                note(f"{event.task.id} {text.outcome(event)}")
+            case TurnEnded() if lines and event.used:
+                note(text.batch(standing, standing.row(event.task)))
+
+    return listen
+
+
+def _tell_so_far(standing: Standing) -> None:
+    if not standing.trials:
+        return
+    for row in standing.rows:
+        identity, name, ms, gflops, trials = text.cells(row)
+        note(f"  {identity}  {ms:>9} ms  {gflops:>7} GFLOPS  {trials} trials  {name}")
+    note(text.total(standing))
+    note("what was measured is kept: the same command goes on from here; `toolchain build` takes the best")

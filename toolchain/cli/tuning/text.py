@@ -1,0 +1,60 @@
+"""The numbers of a run as people read them."""
+
+from __future__ import annotations
+
+from toolchain.cli.tuning.standing import Row, Standing
+from toolchain.tuning.events import Trial
+
+HEADERS = ("ID", "NAME", "MS", "GFLOPS", "TRIALS")
+"""Of `cells`."""
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """Return a row of the table of tasks."""
+    failed = f" ({row.failed} failed)" if row.failed else ""
+    return (row.task.id, row.task.name, number(row.best_ms), number(row.gflops, 1), f"{row.trials}{failed}")
+
+
+def total(standing: Standing) -> str:
+    """Return the line below the table."""
+    parts = [f"Estimated total latency: {number(standing.estimated_ms)} ms"]
+    if standing.untuned_ms is not None:
+        parts[0] += f" (untuned {number(standing.untuned_ms)})"
+    parts.append(f"Trials: {standing.trials}/{standing.limit}")
+    parts.append(f"Used time: {standing.seconds:.0f} s")
+    if standing.next:
+        parts.append(f"Next task: {', '.join(standing.next)}")
+    return "  ".join(parts)
+
+
+def batch(standing: Standing, row: Row) -> str:
+    """Return a line for a batch that has been measured."""
+    failed = f", {row.failed} failed" if row.failed else ""
+    return (
+        f"{_count(standing)}  {row.task.id}  {number(row.best_ms):>9} ms  {number(row.gflops, 1):>7} GFLOPS"
+        f"  {row.trials} trials{failed}  network {number(standing.estimated_ms)} ms"
+        f"  {standing.seconds:.0f} s  {row.task.name}"
+    )
+
+
+def trial(standing: Standing, event: Trial) -> str:
+    """Return a line for one candidate."""
+    place = "default".rjust(9) if event.stage == "default" else _count(standing)
+    board = f"  on {event.board}" if event.board else ""
+    return f"{place}  {event.task.id}  {outcome(event)}{board}  {event.task.name}"
+
+
+def outcome(event: Trial) -> str:
+    """Return what came of one candidate."""
+    if event.ms is None:
+        return f"failed, {event.failure}: {event.message}"
+    return f"{number(event.ms):>9} ms  best {number(event.best_ms):>9} ms"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a number, or a dash where there is none."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _count(standing: Standing) -> str:
+    return f"{standing.trials}/{standing.limit}".rjust(9)
