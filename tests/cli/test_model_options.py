@@ -22,7 +22,7 @@ def test_workloads_agree(invoke: Toolchain, folder: Path, options: list[str]) ->
     network(folder / "small.onnx")
     common = ["small.onnx", "--board", "local", "--json", *options]
     listed = [task["id"] for task in invoke("tasks", *common).document]
-    planned = [task["id"] for task in invoke("tune", *common, "--dry-run").document]
+    planned = [task["id"] for task in invoke("tune", *common, "--dry-run").document["tasks"]]
     built = read_bundle(Path(invoke("build", *common, "-o", "out").document["bundle"]))
     assert listed == planned == [task.id for task in built.manifest.tasks] != []
 
@@ -60,7 +60,9 @@ def test_every_command_takes_the_parts_of_a_network(invoke: Toolchain, folder: P
     chosen = ["--shape", "x=1,3,8,8", "--input-value", "times=times.npy", "--outputs", "y,c"]
     common = ["small.onnx", "--json", *chosen]
     listed = [task["id"] for task in invoke("tasks", *common, "--board", "local").document]
-    planned = [task["id"] for task in invoke("tune", *common, "--board", "local", "--dry-run").document]
+    planned = [
+        task["id"] for task in invoke("tune", *common, "--board", "local", "--dry-run").document["tasks"]
+    ]
     built = read_bundle(Path(invoke("build", *common, "--board", "local", "-o", "out").document["bundle"]))
     assert listed == planned == [task.id for task in built.manifest.tasks] != []
     assert [each.name for each in built.manifest.inputs] == ["x"]

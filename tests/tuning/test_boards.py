@@ -52,7 +52,8 @@ def test_both_work_and_each_record_says_where_it_was_measured(
     assert result.boards.keys() == {"a", "b"}
     assert sum(result.boards.values()) == result.to_json()["trials"] == 8
     assert all(result.boards.values())
-    measured = [record.provenance.board for record in store.all() if not record.confirmed]
+    trials = [r for r in store.all() if r.provenance.trial is not None and not r.confirmed]
+    measured = [record.provenance.board for record in trials]
     assert {name: measured.count(name) for name in ("a", "b")} == result.boards
     assert [
         event.board for event in events if isinstance(event, Trial) and event.stage == "search"

@@ -22,6 +22,7 @@ from toolchain.building.build import BuildOptions, build
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
+from toolchain.records.record import Record
 from toolchain.records.store import FILE_NAME, RecordStore
 from toolchain.rpc import lab
 from toolchain.tasks.bench import Built
@@ -30,8 +31,9 @@ from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.builder import HostBuilder
 from toolchain.tuning.events import Event, Trial
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.plan import planned_tasks
 from toolchain.tuning.result import TuneResult
-from toolchain.tuning.run import planned, tune
+from toolchain.tuning.run import tune
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 QUICK = {"repeat": 2, "min_repeat_ms": 1}
@@ -56,6 +58,11 @@ class Here:
     def trials(self) -> list[Trial]:
         return [event for event in self.events if isinstance(event, Trial) and event.stage == "search"]
 
+    @property
+    def searched(self) -> list[Record]:
+        """The records of trials: no defaults, no choices."""
+        return [r for r in self.store.all() if r.provenance.trial is not None and not r.confirmed]
+
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Here]:
@@ -68,18 +75,20 @@ def here(tmp_path: Path) -> Iterator[Here]:
 def test_every_trial_is_in_the_store_and_the_next_run_goes_on(here: Here, tmp_path: Path) -> None:
     first = here.tune()
     assert first.to_json()["trials"] == len(here.trials) == 4
-    kinds = [record.kind for record in here.store.all() if not record.confirmed]
-    assert kinds == ["metaschedule"] * 4
+    assert [record.kind for record in here.searched] == ["metaschedule"] * 4
+    assert [record.provenance.trial for record in here.searched] == [0, 1, 2, 3]
+    defaults = [record for record in here.store.all() if record.provenance.trial is None]
+    assert {(record.kind, record.key.workload) for record in defaults if not record.confirmed} == {
+        ("default", tuned.task.workload) for tuned in first.tasks
+    }
     confirmed = [record for record in here.store.all() if record.confirmed]
     assert len(confirmed) == 2
     assert all(record.provenance.board == "local" for record in confirmed)
 
     again = here.tune()
-    measured = [record.digest for record in here.store.all() if record.kind == "metaschedule"]
-    unconfirmed = [r.digest for r in here.store.all() if r.kind == "metaschedule" and not r.confirmed]
     assert again.to_json()["trials"] > 0
-    assert len(unconfirmed) == len(set(unconfirmed)), "no candidate is measured twice"
-    assert measured
+    digests = [record.digest for record in here.searched]
+    assert len(digests) == len(set(digests)) > 4, "no candidate is measured twice"
 
     built = build(
         here.model, find_target("local"), here.store, tmp_path / "out", BuildOptions(code=here.code)
@@ -94,11 +103,11 @@ def test_packed_code_is_tuned_over_its_choices(here: Here, tmp_path: Path) -> No
     assert first.to_json()["trials"] == len(here.trials) == 1
     records = here.store.all()
     assert {record.kind for record in records} == {"cpu"}
-    assert len({record.digest for record in records if not record.confirmed}) == 1
+    assert len({record.digest for record in here.searched}) == 1
     assert not any(record.failure for record in records), "every choice computes what the default does"
 
     again = here.tune(trials=400, heaviest=1)  # all there are
-    found = [record.digest for record in here.store.all() if not record.confirmed]
+    found = [record.digest for record in here.searched]
     assert len(found) == len(set(found)) == 1 + again.to_json()["trials"] > 1
     assert here.tune(trials=400, heaviest=1).to_json()["trials"] == 0, "nothing is left to try"
 
@@ -109,7 +118,7 @@ def test_packed_code_is_tuned_over_its_choices(here: Here, tmp_path: Path) -> No
 def test_named_tasks_alone_are_tuned(here: Here) -> None:
     backend = backend_for(find_board("local").profile, here.code)
     with backend.lower(here.model, backend.target()) as network:
-        tasks = planned(network, TuneOptions())
+        tasks = planned_tasks(network, TuneOptions())
     result = here.tune(trials=2, heaviest=None, tasks=(tasks[1].id,))
     assert [tuned.task.id for tuned in result.tasks] == [tasks[1].id]
 
@@ -137,7 +146,7 @@ def test_candidates_that_all_fail_end_the_run_with_the_first_reason(
         ToolchainError, match=r"all 2 candidates of the first round failed.*no such instruction"
     ):
         here.tune()
-    assert {record.failure for record in here.store.all()} == {"build"}
+    assert {record.failure for record in here.searched} == {"build"}
 
 
 def test_server_killed_in_mid_run_costs_one_trial_at_most(here: Here) -> None:

@@ -17,10 +17,9 @@ from toolchain.records.record import Provenance
 from toolchain.records.store import RecordStore
 from toolchain.runtime import expected_fingerprint
 from toolchain.targets.target import BoardTarget
-from toolchain.tasks.backend import Backend, Network
+from toolchain.tasks.backend import Backend
 from toolchain.tasks.bench import Bench
 from toolchain.tasks.key import record_key
-from toolchain.tasks.task import Task, tasks_named
 from toolchain.tuning.cases import run_cases
 from toolchain.tuning.conclude import (
     SEARCH_SHARE,
@@ -31,6 +30,7 @@ from toolchain.tuning.conclude import (
 )
 from toolchain.tuning.events import Began, Listener, Notice, Step
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.plan import planned_tasks
 from toolchain.tuning.result import TuneResult
 from toolchain.tuning.runner import board_bench
 from toolchain.tuning.scheduler import Prospect, Scheduler
@@ -43,17 +43,6 @@ BOARDS = "boards"
 """Name of the runner that measures on boards, over RPC."""
 
 _BATCH = 8  # as many as a tuner proposes before it learns from them
-
-
-def planned(network: Network, options: TuneOptions) -> list[Task]:
-    """Return the tasks that `tune` would tune.
-
-    Raises
-    ------
-    UsageError
-        A task id is unknown, or means several.
-    """
-    return tasks_named(network.tasks, options.tasks, "--tasks")[: options.heaviest]
 
 
 def tune(
@@ -82,7 +71,7 @@ def tune(
     target = backend.target(options.cluster, options.threads)
     with ExitStack() as stack:
         network = stack.enter_context(backend.lower(model, target))
-        tasks = planned(network, options)
+        tasks = planned_tasks(network, options)
         listener(Began(tuple(tasks), options.trials))
         spaces = [network.space(task) for task in tasks]
         tuners = [

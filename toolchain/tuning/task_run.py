@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 
 from toolchain.errors import ToolchainError
 from toolchain.records.key import RecordKey
@@ -33,6 +34,8 @@ class RunContext:
         Nothing of earlier runs is used.
     key_of
         Workload hash -> key of its records.
+    numbers
+        Of the run's trials, from 0.
     """
 
     bench: Bench
@@ -42,6 +45,7 @@ class RunContext:
     listener: Listener
     fresh: bool
     key_of: Callable[[str], RecordKey]
+    numbers: Iterator[int] = field(default_factory=count)
 
 
 class TaskRun:
@@ -171,6 +175,8 @@ class TaskRun:
             )
         self.modelled = result.modelled
         default = Finalist(point, self._record(built, result), result, built)
+        # Kept, so that a build after a run that was cut short takes nothing that is slower.
+        self.context.store.add(default.record)
         self.context.listener(Trial(self.task, "default", result.mean_ms, result.mean_ms, board=result.board))
         return default, result
 
@@ -185,7 +191,7 @@ class TaskRun:
         measured = self._measure([points[place] for place in new])
         for place, (built, result) in zip(new, measured, strict=True):
             answers[place] = result
-            record = self._record(built, result)
+            record = self._record(built, result, next(self.context.numbers))
             self.context.store.add(record)
             self._count(Measured(points[place], record, result))
         return [answers[place] for place in range(len(points))]
@@ -215,7 +221,7 @@ class TaskRun:
         self.failures[result.failure or ""] += 1
         self.first_failure = self.first_failure or f"{result.failure}: {result.message}"
 
-    def _record(self, built: Built, result: Result) -> Record:
+    def _record(self, built: Built, result: Result, trial: int | None = None) -> Record:
         entry = built.candidate.entry
         return Record(
             key=self.key,
@@ -226,6 +232,7 @@ class TaskRun:
             provenance=replace(
                 self.context.provenance,
                 board=result.board or self.context.provenance.board,
+                trial=trial,
                 governor=result.governor,
                 temperature_c=result.temperature_c,
                 excluded=self.space.excluded,

@@ -16,9 +16,11 @@ def test_a_dry_run_says_what_would_be_tuned_and_measures_nothing(invoke: Toolcha
     tasks = invoke("tasks", "good.onnx", "--board", "local", "--json").document
     common = ["tune", "good.onnx", "--board", "local", "--dry-run"]
     planned = invoke(*common, "--json")
-    assert planned.code == 0 and {t["id"] for t in planned.document} == {t["id"] for t in tasks}
+    assert all(task["size"] >= 1 and task["measured"] == 0 for task in planned.document["tasks"])
+    assert planned.document["at_most"] and planned.document["estimated_s"] > 0
+    assert planned.code == 0 and {t["id"] for t in planned.document["tasks"]} == {t["id"] for t in tasks}
     one = invoke(*common, "--tasks", tasks[-1]["id"], "--trials", 9)
-    assert "9 trials of 1 tasks on local; nothing was measured" in one.out
+    assert "9 trials of 1 tasks on local: at most" in one.out and "nothing was measured" in one.out
     assert invoke("lab", "status", "--json").document["tracker"] is None
     assert invoke("records", "list", "--json").document == []
 

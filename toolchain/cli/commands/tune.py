@@ -16,14 +16,13 @@ from toolchain.cli.options import (
     device_option,
     engine_option,
 )
-from toolchain.cli.output import emit, output_options, table
+from toolchain.cli.output import emit, output_options
 from toolchain.cli.tuning.progress import tuning_progress
+from toolchain.cli.tuning.tables import show_plan, show_result
 
 if TYPE_CHECKING:
     from toolchain.models.options import ModelOptions
     from toolchain.tasks.options import CodeOptions
-    from toolchain.tasks.task import Task
-    from toolchain.tuning.result import TuneResult
 
 
 class Search(TypedDict):
@@ -154,56 +153,19 @@ def command(
     from toolchain.models.load import load_model
     from toolchain.records.store import user_store
     from toolchain.tuning.options import TuneOptions
-    from toolchain.tuning.run import planned, tune
+    from toolchain.tuning.plan import plan
+    from toolchain.tuning.run import tune
 
     named = tuple(name.strip() for name in tasks.split(",") if name.strip())
     how = TuneOptions(tasks=named, **search)
     backend, loaded = backend_for(profile, code), load_model(model, options)
     if dry_run:
-        with backend.lower(loaded, backend.target(how.cluster, how.threads)) as network:
-            chosen = planned(network, how)
-        names = ", ".join(each.name for each in boards)
-        emit([task.to_json() for task in chosen], lambda: show_plan(chosen, how.trials, names))
+        target = backend.target(how.cluster, how.threads)
+        with backend.lower(loaded, target) as network, user_store() as store:
+            planned = plan(network, target, boards, store, how)
+        emit(planned.to_json(), lambda: show_plan(planned))
         return None
     with user_store() as store, tuning_progress() as listener:
         result = tune(loaded, backend, boards, store, how, listener)
-    emit(result.to_json(), lambda: show(result))
+    emit(result.to_json(), lambda: show_result(result))
     return None
-
-
-def show_plan(tasks: list[Task], trials: int, boards: str) -> None:
-    """Print what a run would do."""
-    table(
-        ["ID", "WEIGHT", "MFLOP", "NAME"], [(t.id, t.weight, f"{t.flops / 1e6:.1f}", t.name) for t in tasks]
-    )
-    click.echo(f"{trials} trials of {len(tasks)} tasks on {boards}; nothing was measured")
-
-
-def show(result: TuneResult) -> None:
-    """Print what came of a run."""
-    table(
-        ["ID", "TRIALS", "FAILED", "DEFAULT MS", "CHOSEN MS", "CHOICE", "NAME"],
-        [
-            (
-                tuned.task.id,
-                tuned.trials,
-                tuned.failed,
-                f"{tuned.default_ms:.3f}",
-                f"{tuned.best_ms:.3f}",
-                tuned.won,
-                tuned.task.name,
-            )
-            for tuned in result.tasks
-        ],
-    )
-    document = result.to_json()
-    if len(result.boards) > 1:
-        click.echo(
-            "trials by board: " + ", ".join(f"{name} {count}" for name, count in result.boards.items())
-        )
-    click.echo(
-        f"{document['trials']} trials, {document['failed']} failed, in {document['seconds']} s; these tasks: "
-        f"{document['estimated_ms_before']:.2f} ms -> {document['estimated_ms_after']:.2f} ms per inference"
-    )
-    if result.network is not None:
-        click.echo(f"network: {result.network}")

@@ -1,0 +1,75 @@
+"""How long a run may take, from what earlier ones took."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.cli.tuning.runs import CONV, DENSE
+from tests.records.samples import KEY, PROVENANCE
+from toolchain.boards.inventory.lookup import find_board
+from toolchain.records.key import RecordKey
+from toolchain.records.record import Record
+from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.pace import earlier_pace, longest_pace
+
+
+def of_run(run: str, day: int, seconds: float, trials: int, key: RecordKey = KEY) -> list[Record]:
+    """Return a default, and trials that were measured one after the other until `seconds` later."""
+    made = []
+    for number in range(trials + 1):
+        past = seconds * number / trials
+        made.append(
+            Record(
+                key,
+                "function",
+                "metaschedule",
+                "{}",
+                f"{run} {number}",
+                replace(PROVENANCE, run=run, trial=number - 1 if number else None),
+                (1.0,),
+                created=f"2026-03-{day:02}T10:{int(past // 60):02}:{past % 60:06.3f}+00:00",
+            )
+        )
+    return made
+
+
+def test_it_is_that_of_the_last_run_on_the_class() -> None:
+    records = [*of_run("late", 9, 80.0, 40), *of_run("early", 2, 400.0, 40)]
+    pace = earlier_pace(records, KEY)
+    assert pace and pace.seconds == pytest.approx(2.0) and not pace.most
+    assert "2.0 s a trial, as in the run of 2026-03-09" in pace.reason
+
+
+OTHERS = [{"board_class": "pynq"}, {"cpu": "cortex-a53"}, {"threads": 1}, {"device": "gpu"}]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_other_boards_and_devices_say_nothing(other: dict[str, object]) -> None:
+    key = replace(KEY, **other)  # type: ignore[arg-type]
+    assert key != KEY and earlier_pace(of_run("other", 9, 80.0, 40, key), KEY) is None
+
+
+def test_other_tasks_of_the_class_do() -> None:
+    assert earlier_pace(of_run("run", 9, 80.0, 40, replace(KEY, workload="f" * 16)), KEY)
+
+
+def test_a_few_trials_are_no_pace() -> None:
+    records = [*of_run("run", 2, 40.0, 10), *of_run("short", 9, 40.0, 3)]
+    pace = earlier_pace(records, KEY)
+    assert pace and pace.seconds == pytest.approx(4.0)
+    assert earlier_pace(of_run("short", 9, 40.0, 3), KEY) is None
+
+
+def test_a_choice_that_was_compared_later_does_not_count() -> None:
+    late = replace(of_run("run", 28, 40.0, 10)[-1], confirmed=True)
+    pace = earlier_pace([*of_run("run", 2, 40.0, 10), late], KEY)
+    assert pace and pace.seconds == pytest.approx(4.0)
+
+
+def test_else_it_is_the_longest_that_trials_are_given() -> None:
+    board = find_board("local")
+    given = longest_pace([CONV, DENSE], board, TuneOptions(timeout_s=9.0))
+    assert (given.seconds, given.most) == (9.0, True)
+    assert longest_pace([CONV], board, TuneOptions()).seconds > 30

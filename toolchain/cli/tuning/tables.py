@@ -1,0 +1,81 @@
+"""What a run would do, and what came of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from toolchain.cli.output import table
+
+if TYPE_CHECKING:
+    from toolchain.tuning.plan import Plan
+    from toolchain.tuning.result import TuneResult
+
+
+def show_plan(plan: Plan) -> None:
+    """Print what a run would do."""
+    table(
+        ["ID", "WEIGHT", "MFLOP", "WAYS", "MEASURED", "NAME"],
+        [
+            (
+                planned.task.id,
+                planned.task.weight,
+                f"{planned.task.flops / 1e6:.1f}",
+                "no end" if planned.size is None else planned.size,
+                planned.measured,
+                planned.task.name,
+            )
+            for planned in plan.tasks
+        ],
+    )
+    about = "at most" if plan.pace.most else "about"
+    click.echo(
+        f"{plan.trials} trials of {len(plan.tasks)} tasks on {', '.join(plan.boards)}: "
+        f"{about} {duration(plan.seconds)} ({_reason(plan)})"
+    )
+    click.echo("nothing was measured")
+
+
+def _reason(plan: Plan) -> str:
+    if plan.limit_s is not None and plan.seconds == plan.limit_s:
+        return "the limit of --time"
+    return plan.pace.reason if plan.pace.most else f"an estimate: {plan.pace.reason}"
+
+
+def show_result(result: TuneResult) -> None:
+    """Print what came of a run."""
+    table(
+        ["ID", "TRIALS", "FAILED", "DEFAULT MS", "CHOSEN MS", "CHOICE", "NAME"],
+        [
+            (
+                tuned.task.id,
+                tuned.trials,
+                tuned.failed,
+                f"{tuned.default_ms:.3f}",
+                f"{tuned.best_ms:.3f}",
+                tuned.won,
+                tuned.task.name,
+            )
+            for tuned in result.tasks
+        ],
+    )
+    document = result.to_json()
+    if len(result.boards) > 1:
+        click.echo(
+            "trials by board: " + ", ".join(f"{name} {count}" for name, count in result.boards.items())
+        )
+    click.echo(
+        f"{document['trials']} trials, {document['failed']} failed, in {document['seconds']} s; these tasks: "
+        f"{document['estimated_ms_before']:.2f} ms -> {document['estimated_ms_after']:.2f} ms per inference"
+    )
+    if result.network is not None:
+        click.echo(f"network: {result.network}")
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
+    minutes = round(seconds / 60)
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,81 @@
+"""How long trials take: as an earlier run had it, else at most as long as they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from toolchain.boards.board import Board
+from toolchain.measuring.deadlines import deadline
+from toolchain.records.key import RecordKey
+from toolchain.records.record import Record
+from toolchain.tasks.task import Task
+from toolchain.tuning.options import TuneOptions
+
+_ENOUGH = 8  # trials of a run that a pace is taken from: a batch
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that one trial takes, and how that is known.
+
+    Attributes
+    ----------
+    most
+        It is no estimate, but the longest that a trial may take.
+    """
+
+    seconds: float
+    reason: str
+    most: bool = False
+
+
+def earlier_pace(records: Iterable[Record], key: RecordKey) -> Pace | None:
+    """Return the pace of the last run for the same target on the same class; None: there is none.
+
+    That is the time from the first default to the last trial, over the trials: searching, building and
+    whatever the run waited for included.
+
+    Parameters
+    ----------
+    key
+        Of any task: what code is made for, and where it is measured.
+    """
+    runs: dict[str, list[Record]] = {}
+    for record in records:
+        if not record.confirmed and _place(record.key) == _place(key):
+            runs.setdefault(record.provenance.run, []).append(record)
+    for of_run in sorted(runs.values(), key=lambda of_run: max(_times(of_run)), reverse=True):
+        trials = [record for record in of_run if record.provenance.trial is not None]
+        if len(trials) >= _ENOUGH:
+            times = _times(of_run)
+            seconds = (max(times) - min(times)) / len(trials)
+            day = datetime.fromtimestamp(min(times)).astimezone().strftime("%Y-%m-%d %H:%M")
+            return Pace(seconds, f"{seconds:.1f} s a trial, as in the run of {day}")
+    return None
+
+
+def longest_pace(tasks: Sequence[Task], board: Board, options: TuneOptions) -> Pace:
+    """Return the mean of the tasks' deadlines."""
+    limits = [
+        deadline(
+            task.flops,
+            board.profile,
+            emulated=board.emulated,
+            runs=2 + options.number * options.repeat,
+            extra_s=options.repeat * options.min_repeat_ms / 1e3,
+            timeout=options.timeout_s,
+        ).seconds
+        for task in tasks
+    ]
+    seconds = sum(limits) / max(1, len(limits))
+    return Pace(seconds, f"a trial is given {seconds:.0f} s; no run on this class was timed yet", most=True)
+
+
+def _place(key: RecordKey) -> tuple[str, ...]:
+    return (key.triple, key.cpu, str(key.threads), key.board_class, key.device)
+
+
+def _times(records: Sequence[Record]) -> list[float]:
+    return [datetime.fromisoformat(record.created).timestamp() for record in records]

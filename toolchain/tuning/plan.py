@@ -1,0 +1,113 @@
+"""What a run would do: its tasks, the size of their spaces, and how long it may take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from toolchain.boards.board import Board
+from toolchain.records.store import RecordStore
+from toolchain.targets.target import BoardTarget
+from toolchain.tasks.backend import Network
+from toolchain.tasks.key import record_key
+from toolchain.tasks.task import Task, tasks_named
+from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.pace import Pace, earlier_pace, longest_pace
+
+
+@dataclass(frozen=True)
+class PlannedTask:
+    """A task that would be tuned.
+
+    Attributes
+    ----------
+    size
+        How many ways there are to compute it; None: no end of them.
+    measured
+        How many of them the store has.
+    """
+
+    task: Task
+    size: int | None
+    measured: int
+
+    @property
+    def left(self) -> int | None:
+        """How many there are to try; None: no end of them."""
+        return None if self.size is None else max(0, self.size - max(1, self.measured))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do.
+
+    Attributes
+    ----------
+    trials
+        At most; fewer than were asked for where there are not so many candidates.
+    limit_s
+        No batch begins after so many seconds; None: no limit.
+    pace
+        Of one board or of all of them, as `Pace.reason` says.
+    """
+
+    tasks: list[PlannedTask]
+    boards: tuple[str, ...]
+    trials: int
+    limit_s: float | None
+    pace: Pace
+
+    @property
+    def seconds(self) -> float:
+        """How long the search takes, an estimate; or at most takes: see `pace.most`."""
+        seconds = self.trials * self.pace.seconds
+        return seconds if self.limit_s is None else min(seconds, self.limit_s)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the plan as `toolchain tune --dry-run --json` prints it."""
+        return {
+            "trials": self.trials,
+            "boards": list(self.boards),
+            "estimated_s": round(self.seconds, 1),
+            "estimated_from": self.pace.reason,
+            "at_most": self.pace.most,
+            "tasks": [
+                {**planned.task.to_json(), "size": planned.size, "measured": planned.measured}
+                for planned in self.tasks
+            ],
+        }
+
+
+def plan(
+    network: Network, target: BoardTarget, boards: Sequence[Board], store: RecordStore, options: TuneOptions
+) -> Plan:
+    """Return what `tune` would do with these options.
+
+    Raises
+    ------
+    UsageError
+        A task id is unknown, or means several.
+    """
+    tasks = planned_tasks(network, options)
+    keys = [record_key(task.workload, target, boards[0].record_class) for task in tasks]
+    planned = []
+    for task, key in zip(tasks, keys, strict=True):
+        measured = 0 if options.fresh else len(store.measured(key))
+        planned.append(PlannedTask(task, network.space(task).size, measured))
+    lefts = [each.left for each in planned]
+    finite = [left for left in lefts if left is not None]
+    trials = min(options.trials, sum(finite)) if len(finite) == len(lefts) else options.trials
+    pace = earlier_pace(store.all(), keys[0]) if keys else None
+    names = tuple(board.name for board in boards)
+    return Plan(planned, names, trials, options.time_s, pace or longest_pace(tasks, boards[0], options))
+
+
+def planned_tasks(network: Network, options: TuneOptions) -> list[Task]:
+    """Return the tasks that are tuned.
+
+    Raises
+    ------
+    UsageError
+        A task id is unknown, or means several.
+    """
+    return tasks_named(network.tasks, options.tasks, "--tasks")[: options.heaviest]
