@@ -61,6 +61,7 @@ FOREIGN: dict[str, list[str]] = {
     "records export": ["{file}/x.jsonl"],
     "records import": ["{model}"],
     "records distill": ["--keep", EVIL],
+    "report": ["--run", EVIL],
     "build": ["{model}", "--board", "local", "-o", "out"],
     "run": ["{bundle}", "--board", "local", "--input", "x=x.npy", "-o", "{file}.npz"],
     "verify": ["{bundle}", "--board", "local"],

@@ -22,6 +22,7 @@ COMMANDS = {
     "tasks": "List the tunable tasks of a network, the heaviest first.",
     "tune": "Search for faster code by measuring candidates on a board.",
     "records": "List, hand on and thin out what tuning has measured.",
+    "report": "Write the plots of a tuning run as an HTML page.",
     "build": "Compile a network into a bundle for a board.",
     "run": "Run a bundle once on a board, with your own data.",
     "verify": "Compare a bundle's results on a board with the reference.",

@@ -54,16 +54,23 @@ class TuneResult:
 
     `boards` says how many trials each board measured; `network` what the network said of the winners, None
     where it was not asked.
+
+    Attributes
+    ----------
+    run
+        What its records are marked with: `Provenance.run`.
     """
 
     tasks: list[TunedTask]
     seconds: float
     boards: dict[str, int] = field(default_factory=dict)
     network: Judgement | None = None
+    run: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain tune --json` prints it."""
         return {
+            "run": self.run,
             "trials": sum(tuned.trials for tuned in self.tasks),
             "failed": sum(tuned.failed for tuned in self.tasks),
             "seconds": round(self.seconds, 1),

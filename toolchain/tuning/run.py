@@ -105,7 +105,7 @@ def tune(
         judge = NetworkJudge(model, backend, network, target, boards, store, listener)
         tuned, in_network = conclude(runs, judge, obstacle, judge_until(begun, options.time_s))
     measured = {name: sum(run.boards[name] for run in runs) for name in bench.runner.names}
-    return TuneResult(tuned, time.monotonic() - begun, measured, in_network)
+    return TuneResult(tuned, time.monotonic() - begun, measured, in_network, context.provenance.run)
 
 
 def _bench(

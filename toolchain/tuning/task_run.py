@@ -105,8 +105,10 @@ class TaskRun:
 
     def keep(self, finalists: Sequence[Finalist], confirmed: Confirmed) -> TunedTask:
         """Keep what the last comparison said."""
-        # It may be of a run that left out something else: now it was compared with what this one has.
-        provenance = replace(confirmed.choice.provenance, excluded=self.space.excluded)
+        # It may be of an earlier run, of one that left out something else: now it is what this one chose.
+        found, run = confirmed.choice.provenance, self.context.provenance.run
+        trial = found.trial if found.run == run else None
+        provenance = replace(found, run=run, trial=trial, excluded=self.space.excluded)
         choice = replace(confirmed.choice, provenance=provenance)
         self.context.store.add(choice)
         winner = next(each for each in finalists if each.record.digest == choice.digest)

@@ -11,7 +11,10 @@ from tests.cli.running import Toolchain
 
 
 @pytest.mark.usefixtures("state")
-def test_a_dry_run_says_what_would_be_tuned_and_measures_nothing(invoke: Toolchain, files: Path) -> None:
+def test_a_dry_run_says_what_would_be_tuned_and_measures_nothing(
+    invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(files / "data"))
     assert (files / "good.onnx").exists()
     tasks = invoke("tasks", "good.onnx", "--board", "local", "--json").document
     common = ["tune", "good.onnx", "--board", "local", "--dry-run"]
@@ -20,7 +23,10 @@ def test_a_dry_run_says_what_would_be_tuned_and_measures_nothing(invoke: Toolcha
     assert planned.document["at_most"] and planned.document["estimated_s"] > 0
     assert planned.code == 0 and {t["id"] for t in planned.document["tasks"]} == {t["id"] for t in tasks}
     one = invoke(*common, "--tasks", tasks[-1]["id"], "--trials", 9)
-    assert "9 trials of 1 tasks on local: at most" in one.out and "nothing was measured" in one.out
+    assert "0 trials of 1 tasks on local" in one.out, "a softmax is computed in one way"
+    assert "nothing was measured" in one.out
+    plain = invoke(*common, "--layout", "NCHW", "--trials", 9)
+    assert "9 trials of " in plain.out and "no end" in plain.out and "at most" in plain.out
     assert invoke("lab", "status", "--json").document["tracker"] is None
     assert invoke("records", "list", "--json").document == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
@@ -116,6 +117,12 @@ class Search(TypedDict):
     show_default=True,
     help="Of the search, in layouts other than packed: the ways of packed code are measured in their order.",
 )
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the run's plots as an HTML page; `toolchain report` makes it later, too.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be tuned, and measure nothing.")
 @engine_option
 @output_options
@@ -125,6 +132,7 @@ def command(
     options: ModelOptions,
     code: CodeOptions,
     tasks: str,
+    report: Path | None,
     dry_run: bool,
     engine: str | None,
     **search: Unpack[Search],
@@ -139,7 +147,8 @@ def command(
     boards = find_boards(board_name(board))
     profile = boards[0].profile
     profile.device(code.device)
-    if container := container_for(engine, profile, files_of(model, files=options.value_files)):
+    writes = [report.parent] if report else []
+    if container := container_for(engine, profile, files_of(model, files=options.value_files), writes):
         if dry_run or search["runner"] not in (None, "boards"):
             return container.run()
         from toolchain.rpc.lab import join
@@ -167,5 +176,9 @@ def command(
         return None
     with user_store() as store, tuning_progress() as listener:
         result = tune(loaded, backend, boards, store, how, listener)
+        if report:
+            from toolchain.reports.tuning import report_result
+
+            report_result(report, store, result, loaded.source)
     emit(result.to_json(), lambda: show_result(result))
     return None

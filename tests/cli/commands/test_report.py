@@ -1,0 +1,74 @@
+"""`toolchain report`: a run's page from the user's records, from a store, from an exported file."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.cli.refusals import refused
+from tests.cli.running import Toolchain
+from tests.reports.tuned import NAMES, records
+from toolchain.records.store import FILE_NAME, RecordStore
+
+pytestmark = pytest.mark.slow
+EARLY, LATE = "aa" * 16, "ab" * 16
+
+
+@pytest.fixture(autouse=True)
+def own_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let there be no records."""
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """Put two runs among the user's records; return the store's file."""
+    path = tmp_path / "data" / FILE_NAME
+    made = [*records(EARLY), *records(LATE, later=timedelta(hours=1), cut=True)]
+    with RecordStore(path) as store:
+        functions = {}
+        for record in made:
+            workload = record.key.workload
+            if record.function not in functions:
+                functions[record.function] = store.add_function(workload, NAMES[record.function], workload)
+        for record in made:
+            store.add(type(record)(**{**vars(record), "function": functions[record.function]}))
+    return path
+
+
+@pytest.mark.usefixtures("stored")
+def test_the_last_run_has_a_page(invoke: Toolchain, folder: Path) -> None:
+    made = invoke("report", "--json").document
+    assert (made["run"], made["tasks"], made["trials"]) == (LATE, 3, 36)
+    page = Path(made["report"])
+    assert page == folder / "tuning-abababab.html"
+    assert "fused_conv2d0_add_relu" in page.read_text()
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_named_run_goes_where_it_is_wanted(invoke: Toolchain, folder: Path) -> None:
+    made = invoke("report", "--run", "aa", "-o", "page.html")
+    assert made.code == 0 and "page.html: 36 trials of 3 tasks" in made.out
+    assert EARLY in (folder / "page.html").read_text()
+
+
+def test_a_store_or_an_exported_file_says_the_same(invoke: Toolchain, stored: Path, folder: Path) -> None:
+    assert invoke("records", "export", "all.jsonl").code == 0
+    pages = []
+    for source in ([], [stored], ["all.jsonl"]):
+        assert invoke("report", *source, "-o", "page.html").code == 0
+        pages.append((folder / "page.html").read_text())
+    assert pages[0] == pages[1] == pages[2]
+
+
+def test_what_cannot_be_reported_on(invoke: Toolchain, files: Path) -> None:
+    refused(invoke, files, 2, ["there are no records", "toolchain tune"], "report")
+    refused(invoke, files, 2, ["nosuch.sqlite"], "report", "nosuch.sqlite")
+    refused(invoke, files, 2, ["good.onnx"], "report", "good.onnx")
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_run_that_is_none_names_those_there_are(invoke: Toolchain, files: Path) -> None:
+    refused(invoke, files, 2, ["--run ff", "abababab", "aaaaaaaa"], "report", "--run", "ff")

@@ -1,0 +1,134 @@
+"""The report of a tuning run: one page that needs nothing else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.reports.pages import Page
+from tests.reports.tuned import NAMES, WEIGHTS, records
+from toolchain.errors import ToolchainError
+from toolchain.records.record import Record
+from toolchain.reports.runs import read_run
+from toolchain.reports.tuning import tuning_page, write_tuning_report
+
+pytestmark = pytest.mark.slow
+
+HOSTILE = '<img src=x onerror=alert(1)><script>alert("x")</script>\x1b[31m\u202e & "'
+SHOWN = '<img src=x onerror=alert(1)><script>alert("x")</script>\\x1b[31m\\u202e & "'
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return tuning_page(read_run(records(tasks=9, trials=24), NAMES, weights=WEIGHTS), "zoo:resnet18")
+
+
+def test_the_page_stands_alone(html: str) -> None:
+    page = Page(html)
+    assert page.fetched == [] and "script" not in page.tags
+    assert not re.search(r"url\((?!#)|@import", html)
+    assert page.tags.count("svg") == 3
+    assert len(page.ids) == len(set(page.ids))  # figures must not take each other's clips and markers
+    assert not re.search(r"#0[123]0[01]0\d", html)  # every stand-in for a colour was replaced
+
+
+def test_it_shows_what_the_run_found(html: str) -> None:
+    text = Page(html).text
+    for shown in (
+        "zoo:resnet18 on x86_64",
+        "1a2b3c55 fused_conv2d8_add_relu",
+        "8.000 ms",
+        "b1",
+        "b2",
+        "timeout",
+    ):
+        assert shown in text
+    for axis in ("time of one call [ms]", "time / default; line: best so far", "all tasks / default"):
+        assert axis in text
+    assert "these tasks, untuned" in text and "emulated:" not in text and "modelled:" not in text
+
+
+def test_from_records_alone_there_is_no_time_of_the_network() -> None:
+    text = Page(tuning_page(read_run(records(), NAMES))).text
+    assert "these tasks, untuned" not in text and "all tasks, once each / default" in text
+
+
+def test_names_cannot_become_markup() -> None:
+    made = [
+        replace(
+            record,
+            failure=HOSTILE if record.failure else None,
+            key=replace(record.key, board_class=HOSTILE),
+            provenance=replace(record.provenance, board=HOSTILE, governor=HOSTILE),
+        )
+        for record in records(run=HOSTILE)
+    ]
+    html = tuning_page(read_run(made, dict.fromkeys(NAMES, HOSTILE)), HOSTILE)
+    page = Page(html)
+    assert not {"script", "img"} & set(page.tags) and page.fetched == []
+    assert not {character for character in html if not character.isprintable()} - {"\n", "\t"}
+    assert page.text.count(SHOWN) > 8  # title, heading, tables, axes
+
+
+def cut() -> list[Record]:
+    return records(cut=True)
+
+
+def only_defaults() -> list[Record]:
+    return records(trials=0, cut=True)
+
+
+def all_failed() -> list[Record]:
+    made = records(cut=True)
+    return [r if r.provenance.trial is None else replace(r, run_ms=(), failure="build") for r in made]
+
+
+def no_defaults() -> list[Record]:
+    return [record for record in records(cut=True) if record.provenance.trial is not None]
+
+
+def only_choices() -> list[Record]:
+    return [record for record in records() if record.confirmed]
+
+
+def many_tasks() -> list[Record]:
+    return records(tasks=30, trials=4)
+
+
+@pytest.mark.parametrize("made", [cut, only_defaults, all_failed, no_defaults, only_choices, many_tasks])
+def test_runs_of_every_sort_have_a_page(made: Any) -> None:
+    page = tuning_page(read_run(made(), NAMES))
+    Page(page)
+    assert len(page) < 1_000_000
+
+
+def test_a_run_that_was_cut_short_says_so() -> None:
+    explained = "“not compared”"  # below the table
+    for made, marked in ((records(cut=True), True), (records(), False)):
+        text = Page(tuning_page(read_run(made, NAMES))).text
+        assert ("not compared" in text.replace(explained, "")) == marked
+
+
+def test_times_that_no_clock_has_shown_are_called_so() -> None:
+    assert "no clock has shown" in Page(tuning_page(read_run(records(modelled=True), NAMES))).text
+
+
+def test_an_emulated_board_is_called_so() -> None:
+    made = [replace(r, key=replace(r.key, board_class="rk3399+emulated")) for r in records()]
+    assert "emulated: times say nothing about silicon" in Page(tuning_page(read_run(made, NAMES))).text
+
+
+def test_equal_runs_give_equal_bytes(html: str) -> None:
+    again = tuning_page(read_run(records(tasks=9, trials=24), NAMES, weights=WEIGHTS), "zoo:resnet18")
+    assert again == html
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "folder").write_text("a file where a folder is wanted")
+    with pytest.raises(ToolchainError, match="cannot write"):
+        write_tuning_report(tmp_path / "folder" / "report.html", read_run(records(), NAMES))
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

@@ -1,0 +1,35 @@
+"""Pages of HTML from templates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from toolchain.foreign import printable_lines
+from toolchain.reports.figures import milliseconds
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a page; every value is escaped, but for the plots, which templates take as they are.
+
+    Parameters
+    ----------
+    template
+        Name of a file of this folder.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["ms"] = milliseconds
+    page = environment.get_template(template).render(speed_up=_speed_up, **values)
+    return printable_lines(page)  # names are escaped for HTML; a browser obeys characters that turn text, too
+
+
+def _speed_up(before: float | None, after: float | None) -> str:
+    return f"{before / after:.2f}×" if before and after else "–"  # noqa: RUF001 (as people write it)

@@ -1,0 +1,208 @@
+"""A tuning run, read back from the records it left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import fmean
+
+from toolchain.errors import UsageError
+from toolchain.records.record import Record
+from toolchain.tasks.task import ID_LENGTH
+
+_LISTED = 8  # runs that an error names
+
+
+@dataclass(frozen=True)
+class RunTrial:
+    """One candidate: seconds since the run began, and milliseconds or why there are none."""
+
+    seconds: float
+    ms: float | None
+    failure: str | None
+    board: str
+
+
+@dataclass(frozen=True)
+class RunTask:
+    """One task of a run.
+
+    Attributes
+    ----------
+    weight
+        How often the network computes it; None: records do not say.
+    default_ms
+        None: it was measured by no run.
+    chosen_ms, choice
+        What a build takes after the run: milliseconds, and `default` or the kind of the record.
+    confirmed
+        That was measured again beside the default; else the run was cut short before.
+    """
+
+    id: str
+    name: str
+    weight: int | None
+    default_ms: float | None
+    chosen_ms: float | None
+    choice: str
+    confirmed: bool
+    trials: tuple[RunTrial, ...]
+
+    @property
+    def failed(self) -> int:
+        """How many trials failed."""
+        return sum(trial.failure is not None for trial in self.trials)
+
+
+@dataclass(frozen=True)
+class BoardUse:
+    """What a board did in a run."""
+
+    name: str
+    trials: int
+    failed: int
+    coolest_c: float | None
+    hottest_c: float | None
+    governors: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A tuning run; `begun` is ISO 8601 in UTC.
+
+    Attributes
+    ----------
+    target
+        Such as `x86-64-v3, 2 threads`.
+    modelled
+        Its times are those of a model: no clock has shown them.
+    """
+
+    id: str
+    begun: str
+    seconds: float
+    board_class: str
+    target: str
+    modelled: bool
+    tasks: tuple[RunTask, ...]
+    boards: tuple[BoardUse, ...]
+
+    @property
+    def trials(self) -> int:
+        """How many candidates were measured."""
+        return sum(len(task.trials) for task in self.tasks)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How many failed, by class, the most frequent first."""
+        counted = Counter(trial.failure for task in self.tasks for trial in task.trials if trial.failure)
+        return dict(counted.most_common())
+
+
+def read_run(
+    records: Sequence[Record],
+    names: Mapping[str, str],
+    run: str | None = None,
+    weights: Mapping[str, int] | None = None,
+) -> Run:
+    """Return a run.
+
+    Parameters
+    ----------
+    records
+        Of any runs.
+    names
+        `Record.function` -> name of the task.
+    run
+        What its id begins with; None: the last run.
+    weights
+        Workload -> how often the network computes it, where that is known.
+
+    Raises
+    ------
+    UsageError
+        There is no such run, or there are several.
+    """
+    identity = _identity(records, run)
+    own = [record for record in records if record.provenance.run == identity]
+    measured = [record for record in own if not record.confirmed] or own
+    begun = min(_time(record) for record in measured)
+    first = own[0]
+    tasks = [
+        _task([record for record in own if record.key.workload == workload], names, begun, weights or {})
+        for workload in dict.fromkeys(record.key.workload for record in own)
+    ]
+    return Run(
+        identity,
+        min(record.created for record in measured),
+        max(_time(record) for record in own) - begun,
+        first.key.board_class,
+        f"{first.key.device or first.key.cpu}, {first.key.threads} threads",
+        first.provenance.modelled,
+        tuple(tasks),
+        tuple(_boards([record for record in own if _is_trial(record)])),
+    )
+
+
+def _identity(records: Sequence[Record], run: str | None) -> str:
+    last = {record.provenance.run: record.created for record in records}  # the oldest come first
+    known = sorted(last, key=lambda identity: last[identity], reverse=True)
+    listed = ", ".join(f"{identity[:ID_LENGTH]} ({last[identity][:16]})" for identity in known[:_LISTED])
+    if not known:
+        raise UsageError("there are no records to report on", "`toolchain tune` makes some")
+    if run is None:
+        return known[0]
+    fitting = [identity for identity in known if identity.startswith(run)]
+    if len(fitting) != 1:
+        problem = "means several runs" if fitting else "is no run of these records"
+        raise UsageError(f"--run {run}: {problem}", f"the last runs are {listed}")
+    return fitting[0]
+
+
+def _task(
+    own: Sequence[Record], names: Mapping[str, str], begun: float, weights: Mapping[str, int]
+) -> RunTask:
+    trials = [record for record in own if _is_trial(record)]
+    default = next((r for r in own if r.provenance.trial is None and not r.confirmed and not r.failure), None)
+    confirmed = next((record for record in reversed(own) if record.confirmed), None)
+    timed = [record for record in (default, *trials) if record is not None and not record.failure]
+    chosen = confirmed or min(timed, key=lambda record: fmean(record.run_ms), default=None)
+    is_default = chosen is not None and default is not None and chosen.digest == default.digest
+    workload = own[0].key.workload
+    return RunTask(
+        workload[:ID_LENGTH],
+        names.get(own[0].function, workload),
+        weights.get(workload),
+        default.best_ms if default else None,
+        chosen.best_ms if chosen else None,
+        "default" if is_default else chosen.kind if chosen else "",
+        confirmed is not None,
+        tuple(
+            RunTrial(_time(record) - begun, record.best_ms, record.failure, record.provenance.board)
+            for record in trials
+        ),
+    )
+
+
+def _boards(trials: Sequence[Record]) -> list[BoardUse]:
+    boards = []
+    for name in sorted({record.provenance.board for record in trials}):
+        own = [record for record in trials if record.provenance.board == name]
+        warm = [r.provenance.temperature_c for r in own if r.provenance.temperature_c is not None]
+        governors = tuple(sorted({record.provenance.governor or "" for record in own} - {""}))
+        failed = sum(record.failure is not None for record in own)
+        boards.append(
+            BoardUse(name, len(own), failed, min(warm, default=None), max(warm, default=None), governors)
+        )
+    return boards
+
+
+def _is_trial(record: Record) -> bool:
+    """Whether it is neither a default nor a choice, which was measured once more."""
+    return record.provenance.trial is not None and not record.confirmed
+
+
+def _time(record: Record) -> float:
+    return datetime.fromisoformat(record.created).timestamp()

@@ -1,0 +1,56 @@
+"""Where the records of a report come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from toolchain.errors import UsageError
+from toolchain.files.plain import open_plain
+from toolchain.records.exchange import read_records
+from toolchain.records.record import Record
+from toolchain.records.store import RecordStore, user_store
+
+_SQLITE = b"SQLite format 3\0"
+
+
+class Source(NamedTuple):
+    """Records, oldest first, and the names of what they are of by `Record.function`."""
+
+    records: Sequence[Record]
+    names: Mapping[str, str]
+
+
+def records_in(path: Path | None) -> Source:
+    """Return the records of a file: a store, or what `toolchain records export` wrote; None: the user's.
+
+    Raises
+    ------
+    UsageError
+        The file is not there, or is none of records.
+    ToolchainError
+        The store does not answer.
+    """
+    if path is None:
+        with user_store() as store:
+            return of_store(store)
+    try:
+        with open_plain(path) as file:
+            is_store = file.read(len(_SQLITE)) == _SQLITE
+    except OSError as error:
+        raise UsageError(
+            f"{path}: {error.strerror}", "name a store of records, or what `toolchain records export` wrote"
+        ) from error
+    if is_store:
+        # Beside a store that is in use lies what was written last; a file that is only read is read alone.
+        in_use = path.with_name(f"{path.name}-wal").exists()
+        with RecordStore(path, read_only=not in_use) as store:
+            return of_store(store)
+    functions, records = read_records(path)
+    return Source(records, {function.id: function.name for function in functions})
+
+
+def of_store(store: RecordStore) -> Source:
+    """Return the records of a store."""
+    return Source(store.all(), {function.id: function.name for function in store.functions()})

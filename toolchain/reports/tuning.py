@@ -1,0 +1,75 @@
+"""The report of a tuning run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from toolchain.files import atomic
+from toolchain.records.store import RecordStore
+from toolchain.reports.charts import tuning_curves
+from toolchain.reports.curves import Curve, curves
+from toolchain.reports.page import render
+from toolchain.reports.runs import Run, read_run
+from toolchain.reports.source import of_store
+from toolchain.reports.tuning_charts import before_and_after, best_by_time
+from toolchain.tuning.result import TuneResult
+
+
+def write_tuning_report(path: Path, run: Run, model: str = "") -> None:
+    """Write the report as one HTML file, whole or not at all; equal runs give equal bytes.
+
+    Parameters
+    ----------
+    model
+        What was tuned; empty: records do not say.
+
+    Raises
+    ------
+    ToolchainError
+        The file system refused.
+    """
+    atomic.write_text(path, tuning_page(run, model))
+
+
+def report_result(path: Path, store: RecordStore, result: TuneResult, model: str) -> None:
+    """Write the report of a run that has just ended.
+
+    Raises
+    ------
+    ToolchainError
+        The file system refused, or the store.
+    """
+    source = of_store(store)
+    weights = {tuned.task.workload: tuned.task.weight for tuned in result.tasks}
+    write_tuning_report(path, read_run(source.records, source.names, result.run, weights), model)
+
+
+def tuning_page(run: Run, model: str = "") -> str:
+    """Return the report as HTML."""
+    found = _curves(run)
+    drawn = any(curve.relative for curve in found)
+    timed = [task for task in run.tasks if task.default_ms and task.chosen_ms]
+    return render(
+        "tuning.html.j2",
+        run=run,
+        model=model,
+        before_ms=_network(run, [task.default_ms for task in run.tasks]),
+        after_ms=_network(run, [task.chosen_ms for task in run.tasks]),
+        by_trial=tuning_curves(found) if drawn else "",
+        by_time=best_by_time(run.tasks) if drawn else "",
+        before_and_after=before_and_after(timed) if timed else "",
+    )
+
+
+def _curves(run: Run) -> list[Curve]:
+    tasks = [{"id": task.id, "name": task.name, "default_ms": task.default_ms} for task in run.tasks]
+    trials = [{"task": task.id, "ms": trial.ms} for task in run.tasks for trial in task.trials]
+    return curves(tasks, trials)
+
+
+def _network(run: Run, times: list[float | None]) -> float | None:
+    """Return the milliseconds of all tasks, each times its weight; None where that is not known."""
+    weighted = [
+        task.weight * ms for task, ms in zip(run.tasks, times, strict=True) if task.weight is not None and ms
+    ]
+    return sum(weighted) if len(weighted) == len(run.tasks) else None

@@ -1,0 +1,88 @@
+"""The plots of a tuning run, each as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolchain.foreign import printable
+from toolchain.reports.figures import FAINT, INK, SERIES, figure, milliseconds
+from toolchain.reports.runs import RunTask
+
+_BARS = 20  # tasks shown by themselves
+_NAME = 44  # characters of a task's name
+_ROOM = 1.3  # how much wider than the longest bar the axis is, for the text behind it
+
+
+def best_by_time(tasks: Sequence[RunTask]) -> str:
+    """Plot the time of all tasks together, with the best of each so far, over the seconds of the run.
+
+    Each task counts by its weight; once, where records do not say how often the network computes it.
+    """
+    known = [(task, task.default_ms) for task in tasks if task.default_ms]
+    total = sum(_weight(task) * default_ms for task, default_ms in known)
+    best = {task.id: default_ms for task, default_ms in known}
+    moments = sorted(
+        (trial.seconds, task.id, _weight(task), trial.ms)
+        for task, _ in known
+        for trial in task.trials
+        if trial.ms
+    )
+    seconds, levels = [0.0], [1.0]
+    now_ms = total
+    for moment, task_id, weight, ms in moments:
+        if ms < best[task_id]:
+            now_ms -= weight * (best[task_id] - ms)
+            best[task_id] = ms
+        seconds.append(moment)
+        levels.append(now_ms / total)
+    failed = [trial.seconds for task in tasks for trial in task.trials if trial.failure]
+    weighted = all(task.weight is not None for task in tasks)
+    with figure("best-by-time", 2.9) as (made, svg):
+        axes = made.subplots()
+        axes.step(seconds, levels, where="post", color=SERIES[0], linewidth=1.8)
+        axes.plot(failed, [1.0] * len(failed), linestyle="", marker="x", markersize=5, color=SERIES[4])
+        axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.set_xlabel("seconds since the first default was measured (x: a trial failed)")
+        axes.set_ylabel("all tasks / default" if weighted else "all tasks, once each / default")
+        low = min(levels)
+        axes.set_ylim(min(0.95, low - 0.05 * (1.05 - low)), 1.02)
+        axes.set_xlim(0, 1.015 * max(seconds[-1], *failed, 1e-3))
+    return svg[0]
+
+
+def before_and_after(tasks: Sequence[RunTask]) -> str:
+    """Plot the milliseconds of each task by default and as chosen, the first tasks of all."""
+    shown = [(task, task.default_ms, task.chosen_ms) for task in tasks if task.default_ms and task.chosen_ms][
+        :_BARS
+    ]
+    with figure("before-and-after", 1.1 + 0.42 * len(shown)) as (made, svg):
+        axes = made.subplots()
+        for place, (_task, default_ms, chosen_ms) in enumerate(shown):
+            for shift, ms, colour, label in (
+                (-0.19, default_ms, FAINT, "default"),
+                (0.19, chosen_ms, SERIES[0], "chosen"),
+            ):
+                label = label if not place else f"_{label}"
+                axes.barh(place + shift, ms, color=colour, height=0.36, label=label)
+        widest = max(max(default_ms, chosen_ms) for _task, default_ms, chosen_ms in shown)
+        for place, (_task, default_ms, chosen_ms) in enumerate(shown):
+            behind = f"{milliseconds(default_ms)} to {milliseconds(chosen_ms)}"
+            axes.text(max(default_ms, chosen_ms) + widest * 0.01, place, behind, va="center", fontsize=8)
+        axes.set_yticks(range(len(shown)), [_name(task) for task, *_ in shown])
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+        axes.invert_yaxis()
+        axes.set_xlim(0, widest * _ROOM)
+        more = len(tasks) - len(shown)
+        axes.set_xlabel("time of one call [ms]" + (f"; {more} more tasks are not drawn" if more else ""))
+        made.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=2)
+    return svg[0]
+
+
+def _weight(task: RunTask) -> int:
+    return 1 if task.weight is None else task.weight
+
+
+def _name(task: RunTask) -> str:
+    name = printable(f"{task.id} {task.name}")
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
