@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolchain.backends.packed import kinds as packed
 from toolchain.backends.tensorir import kinds as tensorir
@@ -12,6 +14,11 @@ from toolchain.profiles import Profile
 from toolchain.records.store import Usable, anything
 from toolchain.tasks.backend import Backend
 from toolchain.tasks.options import CodeOptions
+
+if TYPE_CHECKING:
+    from toolchain.boards.inventory.lookup import BuildFor  # knows SSH
+    from toolchain.records.function import Function
+    from toolchain.records.record import Record
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,30 @@ BACKENDS = [
     Offer(("cpu",), ("NCHW", "NHWC"), _tensorir, ((tensorir.KINDS, anything),)),
 ]
 """`--layout auto` takes the first that a device has."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Records in the files of another program.
+
+    Attributes
+    ----------
+    write
+        Writes those records that the other program knows, of functions by their ids; returns how many
+        of both.
+    read
+        Returns what was measured on a board, or a class of boards.
+    """
+
+    write: Callable[[Path, Mapping[str, Function], Iterable[Record]], tuple[int, int]]
+    read: Callable[[Path, BuildFor], tuple[list[Function], list[Record]]]
+
+
+def metaschedule() -> Exchange:
+    """Return how records go from and to MetaSchedule's database of JSON, which lies in a folder."""
+    from toolchain.backends.tensorir.database import read_database, write_database  # imports TVM
+
+    return Exchange(write_database, read_database)
 
 
 def backend_for(profile: Profile, options: CodeOptions) -> Backend:

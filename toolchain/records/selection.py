@@ -72,3 +72,14 @@ def taken(
         if wanting:
             chosen.append((number, record))
     return chosen
+
+
+def unmeasured(records: Iterable[Record], known: Iterable[Record]) -> list[Record]:
+    """Return those records that are no measurement among the known ones, whichever run they are of."""
+    there = {_measurement(record) for record in known}
+    return [record for record in records if _measurement(record) not in there]
+
+
+def _measurement(record: Record) -> tuple[object, ...]:
+    # Seconds of other programs are milliseconds to some digits.
+    return (record.key, record.digest, record.failure, *(f"{ms:.9g}" for ms in record.run_ms))

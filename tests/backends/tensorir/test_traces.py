@@ -68,6 +68,17 @@ def test_a_damaged_payload_is_one_sentence(payload: str) -> None:
     assert "--fresh" in caught.value.hint
 
 
+@pytest.mark.parametrize("key", ["pragma_import_llvm", "pragma_import_c"])
+def test_a_trace_that_brings_code_along_is_refused(key: str) -> None:
+    schedule = Schedule(tvm.IRModule({"main": matmul(16)}))
+    loop, *_ = schedule.get_loops(schedule.get_sblock("C"))
+    schedule.annotate(loop, key, "define void @f() { ret void }")
+    payload = trace_entry(schedule.trace, []).payload
+    func = matmul(16)
+    with pytest.raises(ToolchainError, match="brings code of its own"):
+        schedule_from(payload, definition_of(func), func)
+
+
 def test_a_record_of_another_function_is_refused() -> None:
     with pytest.raises(ToolchainError, match="another function"):
         schedule_from(_split(), definition_of(matmul(16)), matmul(8))

@@ -95,3 +95,34 @@ def test_distilled(invoke: Toolchain) -> None:
     assert invoke("records", "distill").out.startswith("0 slower records and 1 failures were removed; 1 kept")
     assert invoke("records", "list", "--json").document == best
     assert invoke("records", "distill", "--keep", "0").code == 2
+
+
+@pytest.mark.slow
+def test_metaschedules_files_there_and_back(
+    invoke: Toolchain, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.backends.tensorir import test_database as samples
+
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(tmp_path / "data"))
+    configuration.cache_clear()
+    with user_store() as store:
+        samples.fill(store)
+    ran = invoke("records", "export", "database", "--format", "metaschedule", "--json")
+    assert ran.document == {"file": str(folder / "database"), "functions": 1, "records": 2}
+    again = ("records", "import", "database", "--format", "metaschedule", "--board", "x86_64", "--json")
+    assert [invoke(*again).document[name] for name in ("records", "new")] == [2, 0], (
+        "it is the same measurement"
+    )
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(tmp_path / "another"))
+    configuration.cache_clear()
+    assert [invoke(*again).document["new"] for _ in range(2)] == [2, 0]
+    (best,) = invoke("records", "best", "--json").document
+    assert (best["best_ms"], best["board"], best["kind"]) == (0.7, "x86_64", "metaschedule")
+
+
+@pytest.mark.usefixtures("records")
+def test_formats_and_their_options(invoke: Toolchain) -> None:
+    ran = invoke("records", "import", "x", "--format", "metaschedule")
+    assert ran.code == 2 and ran.says("do not say which board", "--board B")
+    ran = invoke("records", "import", "x", "--board", "rk3399")
+    assert ran.code == 2 and ran.says("--board rk3399", "leave --board out")

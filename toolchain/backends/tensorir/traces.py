@@ -21,6 +21,9 @@ from toolchain.lowering.definition import MAIN, definition_of, function_of
 from toolchain.lowering.workload import same_workload, workload_hash
 from toolchain.tasks.candidate import Entry
 
+_BRINGS_CODE = "pragma_import"
+"""Begins the annotations with which TVM links C or LLVM's code into a function: records are data."""
+
 
 def trace_entry(trace: Trace, arguments: Sequence[ArgInfo]) -> Entry:
     """Return a trace, postprocessing included, as a record keeps it.
@@ -77,6 +80,8 @@ def parse_trace(payload: str, workload: str) -> list[Any]:
         raise _stale(workload, f"it is no trace: {first_line(error)}") from error
     if not isinstance(instructions, list) or not isinstance(decisions, list):
         raise _stale(workload, "it is no trace")
+    if any(_BRINGS_CODE in json.dumps(instruction) for instruction in instructions):
+        raise _stale(workload, "it brings code of its own, which no search of ours writes")
     return [instructions, decisions]
 
 

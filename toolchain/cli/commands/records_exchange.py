@@ -14,6 +14,7 @@ from toolchain.cli.output import emit, output_options
 from toolchain.errors import UsageError
 
 if TYPE_CHECKING:
+    from toolchain.records.function import Function as RecordedFunction
     from toolchain.records.record import Record
     from toolchain.records.selection import Build, Selection
 
@@ -44,13 +45,25 @@ def builds() -> list[Build]:
     return [build for offer in BACKENDS for build in offer.builds]
 
 
+format_option = click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(["text", "metaschedule"]),
+    default="text",
+    show_default=True,
+    help="Or MetaSchedule's database of JSON, for traces of --layout NCHW|NHWC; FILE is its folder.",
+)
+
+
 @click.command("export")
 @click.argument("file", type=click.Path(path_type=Path))
 @selection_options
 @click.option("--best", is_flag=True, help="Only what builds take.")
+@format_option
 @output_options
-def export_records(file: Path, selection: Selection, best: bool) -> None:
+def export_records(file: Path, selection: Selection, best: bool, file_format: str) -> None:
     """Write records into FILE, a text of one record a line, for another user or machine."""
+    from toolchain.backends.table import metaschedule
     from toolchain.records.exchange import write_records
     from toolchain.records.selection import taken
     from toolchain.records.store import user_store
@@ -65,7 +78,11 @@ def export_records(file: Path, selection: Selection, best: bool) -> None:
                 f"none of the {len(found)} records in {store.name} fits; nothing was exported",
                 "`toolchain records list` shows them",
             )
-        functions, records = write_records(file, store.functions(), chosen)
+        known = store.functions()
+    if file_format == "metaschedule":
+        functions, records = metaschedule().write(file, {each.id: each for each in known}, chosen)
+    else:
+        functions, records = write_records(file, known, chosen)
     emit(
         {"file": str(file.absolute()), "functions": functions, "records": records},
         lambda: click.echo(f"{records} records of {functions} functions: {file}"),
@@ -74,20 +91,46 @@ def export_records(file: Path, selection: Selection, best: bool) -> None:
 
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
+@format_option
+@click.option(
+    "--board", metavar="B", help="With --format metaschedule: the board or board class that measured."
+)
 @output_options
-def import_records(file: Path) -> None:
+def import_records(file: Path, file_format: str, board: str | None) -> None:
     """Take in the records of FILE, all of them or none; those that are there already stay once."""
-    from toolchain.records.exchange import read_records
+    from toolchain.records.selection import unmeasured
     from toolchain.records.store import user_store
 
-    functions, records = read_records(file)
+    functions, records = _read(file, file_format, board)
+    read = len(records)
     with user_store() as store:
+        if file_format != "text":  # it has lost which run they are of
+            records = unmeasured(records, store.all())
         new = store.add_new(functions, records)
         where = store.name
     emit(
-        {"file": str(file.absolute()), "store": where, "records": len(records), "new": new},
-        lambda: click.echo(f"{len(records)} records, {new} of them new, are in {where}"),
+        {"file": str(file.absolute()), "store": where, "records": read, "new": new},
+        lambda: click.echo(f"{read} records, {new} of them new, are in {where}"),
     )
+
+
+def _read(file: Path, file_format: str, board: str | None) -> tuple[list[RecordedFunction], list[Record]]:
+    if file_format == "text":
+        from toolchain.records.exchange import read_records
+
+        if board is not None:
+            raise UsageError(
+                f"--board {board}: records of text say themselves which board measured", "leave --board out"
+            )
+        return read_records(file)
+    if board is None:
+        raise UsageError(
+            "--format metaschedule: its records do not say which board measured", "name it: --board B"
+        )
+    from toolchain.backends.table import metaschedule
+    from toolchain.boards.inventory.lookup import find_target
+
+    return metaschedule().read(file, find_target(board))
 
 
 @click.command("distill")
