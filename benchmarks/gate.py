@@ -26,8 +26,11 @@ from toolchain.models.options import ModelOptions
 from toolchain.rpc.client import Grant, TrackerClient
 from toolchain.rpc.session import connect
 from toolchain.tasks.options import CodeOptions
-from toolchain.tuning.build import build_candidate
-from toolchain.tuning.measure import Request, measure
+from toolchain.tasks.reference import write_case
+from toolchain.tuning.builder import LibraryBuilder
+from toolchain.tuning.builders.host import HostCompilers
+from toolchain.tuning.cases import drawn
+from toolchain.tuning.measure import Request, Subject, measure
 from toolchain.tuning.options import TuneOptions
 
 ROUNDS = 40
@@ -63,7 +66,7 @@ def granted(port: int) -> Grant:
     return grant
 
 
-def candidate(folder: Path) -> Callable[[int], dict[str, float]]:
+def candidate(folder: Path, compilers: HostCompilers) -> Callable[[int], dict[str, float]]:
     """Return what compiles and measures the default of the heaviest task, in ms as tuning does it."""
     board, how = local_board(), TuneOptions()
     model = load_model(NETWORK, ModelOptions())
@@ -72,28 +75,29 @@ def candidate(folder: Path) -> Callable[[int], dict[str, float]]:
     with backend.lower(model, target) as network:
         space = network.space(network.tasks[0])
         chosen = space.candidate(space.default())
+        reference = network.reference(network.tasks[0])
+    case = write_case(folder, "case", drawn(reference.parameters, 0))
 
     def ms(port: int) -> dict[str, float]:
         begin = time.perf_counter()
-        built = build_candidate(chosen, board.profile, folder / "candidate.so")
+        (built,) = LibraryBuilder(compilers, board.profile, folder).build([chosen])
         assert built.library, built.message  # noqa: S101
         measuring = time.perf_counter()
         request = Request(
             grant=granted(port),
             key="benchmark",
-            library=folder / "candidate.so",
-            parameters=chosen.parameters,
-            outputs=chosen.outputs,
-            memory=chosen.memory,
+            library=built.library,
+            subjects=(Subject(built.function, chosen.parameters, chosen.outputs, chosen.memory),),
             threads=1,
             cluster=target.cpu,
             number=how.number,
             repeat=how.repeat,
             min_repeat_ms=how.min_repeat_ms,
+            limit_s=60,
             timeout_s=60,
-            reference=folder / "reference.npz",
+            cases=(case,),
         )
-        result = measure(request)
+        (result,) = measure(request)
         assert result.failure is None, result.message  # noqa: S101
         end = time.perf_counter()
         return {"candidate": (end - begin) * 1e3, "board": (end - measuring) * 1e3}
@@ -130,7 +134,9 @@ def main() -> None:
             stack.callback(server.wait)
             stack.callback(server.terminate)
         times: dict[tuple[str, str], list[float]] = defaultdict(list)
-        for ms in (candidate(folder), upload(folder)):
+        compilers = HostCompilers(1)
+        stack.callback(compilers.close)
+        for ms in (candidate(folder, compilers), upload(folder)):
             for turn in range(ROUNDS + 1):
                 for name in list(ports)[:: 1 if turn % 2 else -1]:
                     for what, took in ms(ports[name]).items():

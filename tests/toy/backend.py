@@ -111,8 +111,8 @@ class NumpyCode:
 
     tiles: Tiles
 
-    def write_objects(self, folder: Path) -> tuple[Path, ...]:
-        raise ToolchainError(f"numpy writes no objects into {folder}")
+    def objects(self, symbol: str) -> tuple[bytes, ...]:
+        raise ToolchainError(f"numpy compiles no {symbol}")
 
     def __call__(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         out = np.empty((a.shape[0], b.shape[1]), np.float32)
@@ -129,6 +129,7 @@ class InProcess:
 
     lanes = 1
     names: tuple[str, ...] = ()
+    in_use_s: Mapping[str, float] = {}
 
     def build(self, candidates: Sequence[Candidate]) -> list[Built]:
         return [Built(candidate) for candidate in candidates]

@@ -23,7 +23,7 @@ from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run import tune
 
 pytestmark = pytest.mark.slow
-HOW = TuneOptions(trials=1, heaviest=1, repeat=2, min_repeat_ms=1, timeout_s=5)
+HOW = TuneOptions(trials=1, heaviest=1, tuner="random", repeat=2, min_repeat_ms=1, timeout_s=5)
 
 
 @pytest.mark.parametrize(

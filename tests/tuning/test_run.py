@@ -28,7 +28,7 @@ from toolchain.rpc import lab
 from toolchain.tasks.bench import Built
 from toolchain.tasks.candidate import Candidate
 from toolchain.tasks.options import CodeOptions
-from toolchain.tuning.builder import HostBuilder
+from toolchain.tuning.builder import LibraryBuilder
 from toolchain.tuning.events import Event, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.plan import planned_tasks
@@ -131,17 +131,17 @@ def test_unknown_task_lists_the_known_ones(here: Here) -> None:
 def test_candidates_that_all_fail_end_the_run_with_the_first_reason(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build_default = HostBuilder.build
+    build_default = LibraryBuilder.build
     calls = 0
 
-    def broken(self: HostBuilder, candidates: list[Candidate]) -> list[Built]:
+    def broken(self: LibraryBuilder, candidates: list[Candidate]) -> list[Built]:
         nonlocal calls
         calls += 1
         if calls <= 2:  # the defaults of the two tasks
             return build_default(self, candidates)
         return [Built(each, None, "build", "LLVM ERROR: no such instruction") for each in candidates]
 
-    monkeypatch.setattr(HostBuilder, "build", broken)
+    monkeypatch.setattr(LibraryBuilder, "build", broken)
     with pytest.raises(
         ToolchainError, match=r"all 2 candidates of the first round failed.*no such instruction"
     ):

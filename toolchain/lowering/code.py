@@ -1,51 +1,54 @@
-"""Functions by themselves, to be compiled in other processes: what a tuner builds."""
+"""Functions by themselves, to be made and compiled in other processes: what a tuner builds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import tvm
-from tvm import tirx
 
 from toolchain.errors import ToolchainError
+from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import first_line
-from toolchain.lowering.definition import module_of
-from toolchain.lowering.export import export_objects
-from toolchain.lowering.vectors import target_of_code
+from toolchain.lowering.in_memory import object_of
+from toolchain.lowering.kernels.compile import compiled
+from toolchain.lowering.kernels.pickling import pickled, unpickled
+from toolchain.lowering.kernels.recipe import Recipe
 
 
 @dataclass(frozen=True)
 class FunctionCode:
-    """A scheduled function.
+    """What a function is made from; it is compiled as those of a whole network are.
 
     Attributes
     ----------
-    module
-        With the one function `main`, as TVM writes it down.
+    recipe
+        From `pickled`.
     target
         What it is compiled for, as its own text.
     """
 
-    module: str
+    recipe: bytes
     target: str
 
-    def write_objects(self, folder: Path) -> tuple[Path, ...]:
-        """Compile the function into `folder`.
+    def objects(self, symbol: str) -> tuple[bytes, ...]:
+        """Make the function and compile it.
 
         Raises
         ------
         ToolchainError
-            TVM cannot compile it.
+            The recipe does not apply after all, or TVM cannot compile what it gives.
         """
-        try:
-            target = tvm.target.Target(self.target)
-            module = tvm.ir.load_json(self.module)
-            return export_objects(tvm.compile(module, target=target_of_code(module, target)), folder)
-        except Exception as error:  # TVM raises anything from TypeError to its own kinds
-            raise ToolchainError(f"TVM cannot compile a candidate: {first_line(error)}") from error
+        with scratch_folder() as folder:
+            try:
+                func = unpickled(self.recipe).function()
+                module = compiled(func, tvm.target.Target(self.target), symbol, folder)
+                return (object_of(module),)
+            except (ToolchainError, OSError):  # a full disk is no fault of the function
+                raise
+            except Exception as error:  # TVM raises anything from TypeError to its own kinds
+                raise ToolchainError(f"TVM cannot compile a candidate: {first_line(error)}") from error
 
 
-def code_of(func: tirx.PrimFunc, target: tvm.target.Target) -> FunctionCode:
-    """Return the code of a scheduled function."""
-    return FunctionCode(str(tvm.ir.save_json(module_of(func))), str(target))
+def code_of(recipe: Recipe, target: tvm.target.Target) -> FunctionCode:
+    """Return the code of what a recipe makes."""
+    return FunctionCode(pickled(recipe), str(target))

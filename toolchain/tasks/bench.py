@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -21,13 +21,17 @@ class Built:
     Attributes
     ----------
     library
-        None, too, where the runner takes the candidate as it is.
+        It may hold the functions of other candidates, too. None, too, where the runner takes the candidate
+        as it is.
+    function
+        Which of the library's functions is the candidate's.
     """
 
     candidate: Candidate
     library: Path | None = None
     failure: Failure | None = None
     message: str = ""
+    function: str = "main"
 
 
 class Builder(Protocol):
@@ -50,6 +54,10 @@ class Runner(Protocol):
 
     lanes: int
     names: tuple[str, ...]
+
+    @property
+    def in_use_s(self) -> Mapping[str, float]:
+        """For how many seconds each of them has measured until now, by its name."""
 
     def expect(self, task: Task, cases: Sequence[Case]) -> None:
         """Take note of a task's cases, before anything of it is run.

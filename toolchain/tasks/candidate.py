@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from toolchain.tasks.parameter import Parameter
@@ -31,8 +30,13 @@ class Entry:
 class Code(Protocol):
     """Code that is still to be compiled. It is handed to other processes: it can be pickled."""
 
-    def write_objects(self, folder: Path) -> tuple[Path, ...]:
-        """Compile it into object files in `folder`; return them in the order to link them.
+    def objects(self, symbol: str) -> tuple[bytes, ...]:
+        """Compile it; return the contents of object files, in the order to link them.
+
+        Parameters
+        ----------
+        symbol
+            What the function is called in the library: candidates that share one need names of their own.
 
         Raises
         ------
@@ -43,7 +47,7 @@ class Code(Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A function `main`, and what it is called with.
+    """A function, and what it is called with.
 
     Attributes
     ----------

@@ -1,69 +1,80 @@
-"""Candidates are compiled in processes of this host, which may hang or crash."""
+"""From candidates to libraries for the board: the functions of a batch share one."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from queue import SimpleQueue
 
-from toolchain.processes.interrupts import let_signals_end_waits
-from toolchain.processes.worker import Worker, WorkerDiedError
+from toolchain.errors import ToolchainError
+from toolchain.linking.choice import linker_named
+from toolchain.linking.gate import check_library
 from toolchain.profiles import Profile
 from toolchain.tasks.bench import Built
 from toolchain.tasks.candidate import Candidate
-from toolchain.tuning.build import build_candidate
-
-# One function compiles in 0.1 to 3 s; unrolled ones take LLVM longer on a busy machine.
-_COMPILE_S = 60.0
+from toolchain.tuning.builders.compiled import Compiled, Compilers
 
 
-class HostBuilder:
-    """Builds libraries for boards of a class; see `tasks.bench.Builder`."""
+class LibraryBuilder:
+    """Builds libraries for boards of a class; see `tasks.bench.Builder`.
 
-    def __init__(self, jobs: int, profile: Profile, folder: Path) -> None:
-        self._profile, self._folder = profile, folder
+    Wherever candidates are compiled, they are linked and checked here: what boards are given is what the gate
+    has seen.
+    """
+
+    def __init__(self, compilers: Compilers, profile: Profile, folder: Path) -> None:
+        self._compilers, self._profile, self._folder = compilers, profile, folder
         self._numbers = count()
-        self._workers = [Worker() for _ in range(jobs)]
-        self._free: SimpleQueue[Worker] = SimpleQueue()
-        for worker in self._workers:
-            self._free.put(worker)
-        self._threads = ThreadPoolExecutor(max_workers=jobs)
 
     def build(self, candidates: Sequence[Candidate]) -> list[Built]:
         """Build candidates, in their order."""
-        let_signals_end_waits()
-        return list(self._threads.map(self._build, candidates))
+        named = [(candidate.code, f"main_{place}") for place, candidate in enumerate(candidates)]
+        compiled = self._compilers.compile(named)
+        built = [
+            Built(candidate, None, each.failure, each.message, symbol)
+            for candidate, each, (_code, symbol) in zip(candidates, compiled, named, strict=True)
+        ]
+        sound = [place for place, each in enumerate(compiled) if not each.failure]
+        for place, linked in zip(
+            sound, self._linked([(built[at], compiled[at]) for at in sound]), strict=True
+        ):
+            built[place] = linked
+        return built
 
-    def close(self) -> None:
-        """End the processes."""
-        self._threads.shutdown(wait=False, cancel_futures=True)  # nothing new is begun
-        for worker in self._workers:
-            worker.end()
-        self._threads.shutdown(wait=True)
-
-    def _build(self, candidate: Candidate) -> Built:
+    def _linked(self, sound: Sequence[tuple[Built, Compiled]]) -> list[Built]:
+        """Link all to one library; where that does not work, each to one of its own."""
+        if not sound:
+            return []
         library = self._folder / f"{next(self._numbers)}.so"
-        worker = self._free.get()
         try:
-            built = worker.call(_COMPILE_S, build_candidate, candidate, self._profile, library)
-            return replace(built, candidate=candidate)
-        except TimeoutError as error:
-            return Built(candidate, None, "timeout", f"compiling: {error}")
-        except WorkerDiedError as error:
-            return Built(candidate, None, "build", str(error))
+            self._link([compiled for _built, compiled in sound], library)
+        except ToolchainError as error:
+            if len(sound) > 1:
+                return [linked for each in sound for linked in self._linked([each])]
+            return [replace(sound[0][0], failure="link", message=str(error))]
+        return [replace(built, library=library) for built, _compiled in sound]
+
+    def _link(self, compiled: Sequence[Compiled], library: Path) -> None:
+        folder = library.with_suffix("")
+        folder.mkdir()
+        try:
+            objects = []
+            for place, data in enumerate(data for each in compiled for data in each.objects):
+                objects.append(folder / f"{place}.o")
+                objects[-1].write_bytes(data)
+            linker_named("zig").link(objects, library, self._profile)
+            check_library(library, self._profile, objects)
         finally:
-            self._free.put(worker)
+            shutil.rmtree(folder)
 
 
 @contextmanager
-def host_builder(jobs: int, profile: Profile, folder: Path) -> Iterator[HostBuilder]:
-    """Yield a builder; its processes are gone afterwards, Ctrl-C included."""
-    builder = HostBuilder(jobs, profile, folder)
+def library_builder(compilers: Compilers, profile: Profile, folder: Path) -> Iterator[LibraryBuilder]:
+    """Yield a builder; what compiles for it has ended afterwards, Ctrl-C included."""
     try:
-        yield builder
+        yield LibraryBuilder(compilers, profile, folder)
     finally:
-        builder.close()
+        compilers.close()

@@ -1,7 +1,8 @@
-"""One candidate on a board, through the lab; runs in a worker process."""
+"""Candidates of one library on a board, through the lab; runs in a worker process."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,17 @@ from toolchain.tasks.parameter import Array, Parameter
 from toolchain.tasks.reference import Case
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.correctness import wrong
+from toolchain.tuning.operands import Operands
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One of a library's functions, and what it is called with; see `tasks.candidate.Candidate`."""
+
+    function: str
+    parameters: tuple[Parameter, ...]
+    outputs: int
+    memory: str
 
 
 @dataclass(frozen=True)
@@ -27,12 +39,10 @@ class Request:
 
     Attributes
     ----------
-    parameters
-        Of the function; the last `outputs` are written by it.
-    memory
-        Kind of the device in whose memory they lie.
     cases
         What it is run with, and what must come of it; with the first it is timed.
+    limit_s
+        For one subject.
     timeout_s
         The server's deadline for the whole session.
     """
@@ -40,14 +50,13 @@ class Request:
     grant: Grant
     key: str
     library: Path
-    parameters: tuple[Parameter, ...]
-    outputs: int
-    memory: str
+    subjects: tuple[Subject, ...]
     threads: int
     cluster: str
     number: int
     repeat: int
     min_repeat_ms: int
+    limit_s: float
     timeout_s: float
     cases: tuple[Case, ...]
 
@@ -56,16 +65,25 @@ def ready() -> None:
     """Do nothing: a worker that answers has imported everything."""
 
 
-def measure(request: Request) -> Result:
-    """Upload a library, compare what it computes, then time it.
+def measure(request: Request) -> list[Result]:
+    """Upload a library; of its functions, one after the other, compare what it computes, then time it.
+
+    The session ends after the first failure: what a function did to its process must not show in the results
+    of others. It ends, too, when what is left of its time is no longer enough for a subject.
+
+    Returns
+    -------
+    list
+        Of the first subjects, one at least.
 
     Raises
     ------
     ToolchainError
-        The lab, not the candidate, is at fault.
+        The lab, not a candidate, is at fault.
     CheckError
         The board says of itself, or of the time it took, what cannot be right.
     """
+    until = time.monotonic() + request.timeout_s
     session = connect(
         request.grant,
         request.key,
@@ -73,40 +91,68 @@ def measure(request: Request) -> Result:
         threads=request.threads,
         cluster=request.cluster,
     )
-    board = request.key.partition("@")[2] or request.key
-    stage: Failure = "upload"
+    results: list[Result] = []
     try:
-        facts = _facts(board, session.get_function("edge.info")())
+        opened = _Opened(session, request)
+        for subject in request.subjects:
+            if results and time.monotonic() + request.limit_s > until:
+                break
+            results.append(opened.measure(subject))
+            if results[-1].failure:
+                break
+    except tvm.error.RPCSessionTimeoutError:
+        results.append(Result(failure="timeout", message=f"not done within {request.limit_s:.0f} s"))
+    except ToolchainError:
+        raise
+    except Exception as error:  # TVM raises anything from TypeError to its own kinds
+        results.append(Result(failure="upload", message=first_line(error)))
+    return results
+
+
+class _Opened:
+    """A session with the library loaded."""
+
+    def __init__(self, session: tvm.rpc.RPCSession, request: Request) -> None:
+        self.session, self.request = session, request
+        self.board = request.key.partition("@")[2] or request.key
+        self.facts = _facts(self.board, session.get_function("edge.info")())
         session.upload(str(request.library))
-        library = session.load_module(request.library.name)
-        device = session.device(request.memory)
-        for case in reversed(request.cases):
-            stage = "upload"
-            tensors = [tvm.runtime.tensor(array, device) for array in _arrays(request.parameters, case)]
-            stage = "runtime"
-            library["main"](*tensors)
-            written = list(zip(request.parameters, tensors, strict=True))[-request.outputs :]
-            outputs = [parameter.logical(tensor.numpy()) for parameter, tensor in written]
-            if problem := _compare(outputs, case):
-                return Result(failure="wrong result", message=problem)
-        timed = library.time_evaluator(
-            "main",
-            device,
+        self.library = session.load_module(request.library.name)
+        self.operands = Operands(session)
+
+    def measure(self, subject: Subject) -> Result:
+        stage: Failure = "upload"
+        try:
+            for case in reversed(self.request.cases):
+                stage = "upload"
+                arrays = _arrays(subject.parameters, case)
+                tensors = self.operands.of(arrays, subject.outputs, subject.memory)
+                stage = "runtime"
+                self.library[subject.function](*tensors)
+                written = list(zip(subject.parameters, tensors, strict=True))[-subject.outputs :]
+                outputs = [parameter.logical(tensor.numpy()) for parameter, tensor in written]
+                if problem := _compare(outputs, case):
+                    return Result(failure="wrong result", message=problem)
+            return self._timed(subject, tensors)
+        except (tvm.error.RPCSessionTimeoutError, ToolchainError):
+            raise
+        except Exception as error:  # see above
+            return Result(failure=stage, message=first_line(error))
+
+    def _timed(self, subject: Subject, tensors: Sequence[tvm.runtime.Tensor]) -> Result:
+        request = self.request
+        timed = self.library.time_evaluator(
+            subject.function,
+            self.session.device(subject.memory),
             number=request.number,
             repeat=request.repeat,
             min_repeat_ms=request.min_repeat_ms,
         )(*tensors)
         return Result(
-            _milliseconds(board, timed.results, request.timeout_s),
-            governor=facts.governor,
-            temperature_c=facts.temperature_c,
+            _milliseconds(self.board, timed.results, request.timeout_s),
+            governor=self.facts.governor,
+            temperature_c=self.facts.temperature_c,
         )
-    except tvm.error.RPCSessionTimeoutError:
-        return Result(failure="timeout", message=f"not done within {request.timeout_s:.0f} s")
-    except ToolchainError:
-        raise
-    except Exception as error:  # TVM raises anything from TypeError to its own kinds
-        return Result(failure=stage, message=first_line(error))
 
 
 def _facts(board: str, said: object) -> Facts:

@@ -6,12 +6,11 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from importlib.metadata import version
 
 from toolchain import __version__
 from toolchain.boards.board import Board
-from toolchain.errors import ToolchainError, UsageError
+from toolchain.errors import UsageError
 from toolchain.models.load import Model
 from toolchain.records.record import Provenance
 from toolchain.records.store import RecordStore
@@ -30,10 +29,11 @@ from toolchain.tuning.conclude import (
 )
 from toolchain.tuning.events import Began, Listener, Notice, Step
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.pipeline import pipeline
 from toolchain.tuning.plan import planned_tasks
 from toolchain.tuning.result import TuneResult
 from toolchain.tuning.runner import board_bench
-from toolchain.tuning.scheduler import Prospect, Scheduler
+from toolchain.tuning.scheduler import Prospect
 from toolchain.tuning.schedulers.announced import Announced
 from toolchain.tuning.schedulers.table import SCHEDULERS
 from toolchain.tuning.task_run import RunContext, TaskRun
@@ -41,8 +41,6 @@ from toolchain.tuning.tuners.table import tuner_for
 
 BOARDS = "boards"
 """Name of the runner that measures on boards, over RPC."""
-
-_BATCH = 8  # as many as a tuner proposes before it learns from them
 
 
 def tune(
@@ -83,6 +81,7 @@ def tune(
         cases = stack.enter_context(run_cases(lambda text: listener(Notice(text))))
         for task in tasks:
             cases.begin(task, network.reference(task))
+        search = stack.enter_context(pipeline())
         bench = stack.enter_context(_bench(backend, boards, target, options, listener))
         listener(Step("measuring the defaults"))
         context = RunContext(
@@ -100,8 +99,8 @@ def tune(
         scheduler = SCHEDULERS[options.scheduler](options.trials, prospects, options.early_stopping)
         obstacle = obstacle_to_network(options.runner or backend.runner, boards)
         share = 1.0 if obstacle or options.time_s is None else SEARCH_SHARE
-        time_s = None if options.time_s is None else share * options.time_s
-        _search(runs, Announced(scheduler, tasks, listener), replace(options, time_s=time_s), begun)
+        search_until = None if options.time_s is None else begun + share * options.time_s
+        search.run(runs, Announced(scheduler, tasks, listener), search_until)
         judge = NetworkJudge(model, backend, network, target, boards, store, listener)
         tuned, in_network = conclude(runs, judge, obstacle, judge_until(begun, options.time_s))
     measured = {name: sum(run.boards[name] for run in runs) for name in bench.runner.names}
@@ -136,36 +135,6 @@ def _alike(boards: Sequence[Board]) -> Board:
                 f"tune one class after the other: --board {first.name}, then --board {other.name}",
             )
     return first
-
-
-def _search(runs: Sequence[TaskRun], scheduler: Scheduler, options: TuneOptions, begun: float) -> None:
-    """Let tuners propose, one batch in turn, until the trials or the time are used up."""
-    batch = max(_BATCH, runs[0].context.bench.runner.lanes)
-    served: set[int] = set()
-    checked = False
-    while (turn := scheduler.next(batch)) is not None:
-        if turn.task in served and not checked:
-            _check_first_round(runs)
-            checked = True
-        if options.time_s is not None and time.monotonic() - begun > options.time_s:
-            return
-        run = runs[turn.task]
-        scheduler.report(turn, run.search(turn.trials), run.best_ms)
-        served.add(turn.task)
-    if not checked:
-        _check_first_round(runs)
-
-
-def _check_first_round(runs: Sequence[TaskRun]) -> None:
-    trials = sum(run.trials for run in runs)
-    failed = sum(run.failures.total() for run in runs)
-    if trials and trials == failed:
-        first = next(run for run in runs if run.first_failure)
-        raise ToolchainError(
-            f"all {trials} candidates of the first round failed; the first, of task {first.task.id} "
-            f"({first.task.name}): {first.first_failure}",
-            "`toolchain board show` checks the board; --timeout S gives it more time",
-        )
 
 
 def _provenance(board: Board) -> Provenance:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
+from itertools import takewhile
 
 from toolchain.boards.board import Board
 from toolchain.configuration.settings import settings
@@ -25,15 +26,17 @@ from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.board_pool import BoardLostError, BoardPool, PooledBoard
-from toolchain.tuning.builder import host_builder
+from toolchain.tuning.builder import library_builder
+from toolchain.tuning.builders.host import HostCompilers
 from toolchain.tuning.events import Listener, Notice, Step
-from toolchain.tuning.measure import Request, measure, ready
+from toolchain.tuning.measure import Request, Subject, measure, ready
 from toolchain.tuning.options import TuneOptions
 
 _START_S = 120.0  # for a worker to import TVM on a busy machine; it takes 2 s
 # The server answers its own deadline; a worker that hears nothing for this much longer is stuck.
 _GRACE_S = 20.0
 _WAIT_S = 30.0  # for a board that somebody else measures on, beyond the deadline of one measurement
+_SHARED = 1.5  # the time of a session of several candidates, in deadlines of one
 _ATTEMPTS = 3  # so many boards may go away under a candidate in one run
 
 
@@ -55,6 +58,7 @@ class BoardRunner:
         self.lanes = len(boards)
         self.names = tuple(board.name for board in boards)
         self.pool = BoardPool(boards, lab, lambda text: listener(Notice(text)))
+        self._used_s = dict.fromkeys(self.names, 0.0)
         self._threads = ThreadPoolExecutor(max_workers=len(boards))
         self._cases: dict[str, tuple[Case, ...]] = {}
 
@@ -62,26 +66,39 @@ class BoardRunner:
         """Compare from now on what candidates of a task compute."""
         self._cases[task.workload] = tuple(cases)
 
+    @property
+    def in_use_s(self) -> Mapping[str, float]:
+        """For how many seconds each board had a session until now."""
+        return dict(self._used_s)
+
     def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
-        """Measure libraries of one task, in their order.
+        """Measure candidates of one task, in their order; each board takes a share.
 
         A candidate whose board goes away is measured again, on another one if there is one.
         """
         let_signals_end_waits()
-        return list(self._threads.map(lambda item: self._measure_anywhere(task, item), built))
+        shares = self._threads.map(
+            lambda share: self._measure_anywhere(task, share), _shares(built, self.lanes)
+        )
+        return [result for results in shares for result in results]
 
     def check(self, task: Task, built: Sequence[Built]) -> list[Result]:
         """Measure libraries of one task, in their order, once they have computed every case."""
         let_signals_end_waits()
-        return list(self._threads.map(lambda item: self._measure_anywhere(task, item, every=True), built))
+        shares = [[item] for item in built]
+        measured = self._threads.map(lambda share: self._measure_anywhere(task, share, every=True), shares)
+        return [result for (result,) in measured]
 
     def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
-        """Measure libraries in turn, all on one board; return what each round gave."""
+        """Measure candidates in turn, all on one board; return what each round gave.
+
+        Each has sessions of its own: what is decided here must owe nothing to the others.
+        """
         lost = ""
         for _ in range(_ATTEMPTS):
             with suppress(BoardLostError), self.pool.take() as pooled:
                 try:
-                    return [[self._measure(pooled, task, item) for item in built] for _ in range(rounds)]
+                    return [[self._alone(pooled, task, item) for item in built] for _ in range(rounds)]
                 except BoardLostError as error:
                     lost = f"board {pooled.board.name}: {error}"
                     raise
@@ -96,39 +113,76 @@ class BoardRunner:
         self.pool.close()
         self._threads.shutdown(wait=True)
 
-    def _measure_anywhere(self, task: Task, built: Built, *, every: bool = False) -> Result:
-        lost = Result()
-        for _ in range(_ATTEMPTS):
+    def _measure_anywhere(self, task: Task, built: Sequence[Built], *, every: bool = False) -> list[Result]:
+        results: list[Result] = []
+        together = len(built)  # how many share a session
+        losses = 0  # of boards, under the next candidate
+        while len(results) < len(built):
+            left = built[len(results) :]
+            if left[0].library is None:
+                results.append(Result(failure=left[0].failure, message=left[0].message))
+                continue
             with suppress(BoardLostError), self.pool.take() as pooled:
                 try:
-                    return self._measure(pooled, task, built, every=every)
+                    measured = self._measure(pooled, task, _of_one_library(left[:together]), every=every)
                 except BoardLostError as error:
-                    message = f"{_ATTEMPTS} times a board went away; at last {pooled.board.name}: {error}"
-                    lost = Result(failure="upload", message=message, board=pooled.board.name)
+                    together = 1  # one may be what boards do not survive
+                    losses += 1
+                    if losses == _ATTEMPTS:
+                        name = pooled.board.name
+                        message = f"{_ATTEMPTS} times a board went away; at last {name}: {error}"
+                        results.append(Result(failure="upload", message=message, board=name))
+                        losses = 0
                     raise
-        return lost
+                together = together if measured else 1
+                losses = 0
+                results.extend(measured)
+        return results
 
-    def _measure(self, pooled: PooledBoard, task: Task, built: Built, *, every: bool = False) -> Result:
+    def _alone(self, pooled: PooledBoard, task: Task, built: Built) -> Result:
         if built.library is None:
             return Result(failure=built.failure, message=built.message)
+        (result,) = self._measure(pooled, task, [built], every=False)
+        return result
+
+    def _measure(
+        self, pooled: PooledBoard, task: Task, built: Sequence[Built], *, every: bool
+    ) -> list[Result]:
+        """Measure candidates of one library in one session.
+
+        A failure counts for the first candidate alone: any other's may be an earlier one's doing.
+
+        Returns
+        -------
+        list
+            Of the first candidates; none where it cannot be told which of several ended the worker.
+        """
         cases = self._cases[task.workload][: None if every else 1]
         limit_s = self._limit_s(pooled.board, task, len(cases))
+        session_s = limit_s if len(built) == 1 else limit_s * _SHARED
         try:
             pooled.worker.call(_START_S, ready)
             with self.pool.tracker() as tracker:
-                grant = wait_for_server(tracker, pooled.key, limit_s + _WAIT_S, limit_s)
-            request = self._request(pooled, grant, built, built.library, limit_s, cases)
-            result = pooled.worker.call(limit_s + _GRACE_S, measure, request)
+                grant = wait_for_server(tracker, pooled.key, session_s + _WAIT_S, session_s)
+            request = self._request(grant, pooled.key, built, cases, limit_s, session_s)
+            begun = time.monotonic()
+            try:
+                results = pooled.worker.call(session_s + _GRACE_S, measure, request)
+            finally:
+                self._used_s[pooled.board.name] += time.monotonic() - begun
         except TimeoutError as error:
             silent = who_is_silent(self._lab.host, self._lab.port, pooled.board.name)
             raise BoardLostError(f"{error}: {silent}") from error
         except ToolchainError as error:
             raise BoardLostError(error.message) from error  # its hint is for those who see it end a command
         except WorkerDiedError as error:
-            result = Result(failure="runtime", message=str(error))
-        if result.failure in ("upload", "runtime") and self.pool.lost(pooled):
-            raise BoardLostError(result.message)
-        return replace(result, board=pooled.board.name)
+            results = [Result(failure="runtime", message=str(error))] if len(built) == 1 else []
+        if results and results[-1].failure:
+            if len(results) > 1:
+                results.pop()
+            elif results[0].failure in ("upload", "runtime") and self.pool.lost(pooled):
+                raise BoardLostError(results[0].message)
+        return [replace(result, board=pooled.board.name) for result in results]
 
     def _limit_s(self, board: Board, task: Task, cases: int) -> float:
         return deadline(
@@ -143,28 +197,44 @@ class BoardRunner:
 
     def _request(
         self,
-        pooled: PooledBoard,
         grant: Grant,
-        built: Built,
-        library: Path,
-        limit_s: float,
+        key: str,
+        built: Sequence[Built],
         cases: tuple[Case, ...],
+        limit_s: float,
+        session_s: float,
     ) -> Request:
+        (library,) = {item.library for item in built if item.library is not None}
         return Request(
             grant=grant,
-            key=pooled.key,
+            key=key,
             library=library,
-            parameters=built.candidate.parameters,
-            outputs=built.candidate.outputs,
-            memory=built.candidate.memory,
+            subjects=tuple(_subject(item) for item in built),
             threads=self._target.threads,
             cluster=self._target.cpu,
             number=self._options.number,
             repeat=self._options.repeat,
             min_repeat_ms=self._options.min_repeat_ms,
-            timeout_s=limit_s,
+            limit_s=limit_s,
+            timeout_s=session_s,
             cases=cases,
         )
+
+
+def _subject(built: Built) -> Subject:
+    candidate = built.candidate
+    return Subject(built.function, candidate.parameters, candidate.outputs, candidate.memory)
+
+
+def _shares(built: Sequence[Built], lanes: int) -> list[Sequence[Built]]:
+    """Deal candidates out to so many boards; those that follow one another stay together."""
+    size = -(-len(built) // lanes)
+    return [built[begin : begin + size] for begin in range(0, len(built), size)]
+
+
+def _of_one_library(built: Sequence[Built]) -> Sequence[Built]:
+    """Return the first candidates, as far as they share a library."""
+    return list(takewhile(lambda item: item.library == built[0].library, built))
 
 
 @contextmanager
@@ -182,7 +252,7 @@ def board_bench(
     with (
         join(boards, threads=target.threads, cluster=target.cpu) as lab,
         scratch_folder() as folder,
-        host_builder(settings().jobs, boards[0].profile, folder) as builder,
+        library_builder(HostCompilers(settings().jobs), boards[0].profile, folder) as builder,
     ):
         runner = BoardRunner(boards, lab, target, options, listener)
         try:

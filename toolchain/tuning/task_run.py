@@ -12,6 +12,7 @@ from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
 from toolchain.tasks.bench import Bench, Built
+from toolchain.tasks.candidate import Candidate
 from toolchain.tasks.key import entry_of
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
@@ -46,6 +47,14 @@ class RunContext:
     fresh: bool
     key_of: Callable[[str], RecordKey]
     numbers: Iterator[int] = field(default_factory=count)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A point that a tuner wants measured, and what is built of it."""
+
+    point: Point
+    candidate: Candidate
 
 
 class TaskRun:
@@ -93,15 +102,36 @@ class TaskRun:
         """Of the default and everything searched so far."""
         return min([self.default_ms, *(each.result.mean_ms for each in self.measured)])
 
-    def search(self, batch: int) -> int:
-        """Measure the next points that the tuner proposes; return how many: 0, it has no more.
+    def propose(self, count: int) -> list[Proposal]:
+        """Return what to measure next, at most `count`; none: there is no more.
 
-        What an earlier run measured is answered from the store and is no trial of this one.
+        What an earlier run measured the tuner is told from the store at once: it is no trial of this one.
         """
-        points = self.tuner.propose(batch)
-        if points:
-            self.tuner.learn(list(zip(points, self._results(points), strict=True)))
-        return len(points)
+        while points := self.tuner.propose(count):
+            known = {point: self.known.get(self.space.entry(point).digest) for point in points}
+            if answered := [(point, result_of(record)) for point, record in known.items() if record]:
+                self.tuner.learn(answered)
+            if new := [point for point in points if not known[point]]:
+                return [Proposal(point, self.space.candidate(point)) for point in new]
+        return []
+
+    def measure(self, proposals: Sequence[Proposal]) -> list[tuple[Built, Result]]:
+        """Build and run what was proposed."""
+        bench = self.context.bench
+        built = bench.builder.build([proposal.candidate for proposal in proposals])
+        return list(zip(built, bench.runner.run(self.task, built), strict=True))
+
+    def record(self, proposals: Sequence[Proposal], measured: Sequence[tuple[Built, Result]]) -> None:
+        """Write what was measured to the store, and tell the listener."""
+        for proposal, (built, result) in zip(proposals, measured, strict=True):
+            record = self._record(built, result, next(self.context.numbers))
+            self.context.store.add(record)
+            self._count(Measured(proposal.point, record, result))
+
+    def learn(self, proposals: Sequence[Proposal], measured: Sequence[tuple[Built, Result]]) -> None:
+        """Tell the tuner what came of its proposals."""
+        results = [result for _built, result in measured]
+        self.tuner.learn([(p.point, result) for p, result in zip(proposals, results, strict=True)])
 
     def keep(self, finalists: Sequence[Finalist], confirmed: Confirmed) -> TunedTask:
         """Keep what the last comparison said."""
@@ -181,27 +211,6 @@ class TaskRun:
         self.context.store.add(default.record)
         self.context.listener(Trial(self.task, "default", result.mean_ms, result.mean_ms, board=result.board))
         return default, result
-
-    def _results(self, points: list[Point]) -> list[Result]:
-        digests = [self.space.entry(point).digest for point in points]
-        answers = {
-            place: result_of(self.known[digest])
-            for place, digest in enumerate(digests)
-            if digest in self.known
-        }
-        new = [place for place in range(len(points)) if place not in answers]
-        measured = self._measure([points[place] for place in new])
-        for place, (built, result) in zip(new, measured, strict=True):
-            answers[place] = result
-            record = self._record(built, result, next(self.context.numbers))
-            self.context.store.add(record)
-            self._count(Measured(points[place], record, result))
-        return [answers[place] for place in range(len(points))]
-
-    def _measure(self, points: list[Point]) -> list[tuple[Built, Result]]:
-        bench = self.context.bench
-        built = bench.builder.build([self.space.candidate(point) for point in points])
-        return list(zip(built, bench.runner.run(self.task, built), strict=True))
 
     def _count(self, measured: Measured) -> None:
         result = measured.result

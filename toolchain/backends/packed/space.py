@@ -93,7 +93,7 @@ class PackedSpace(FiniteSpace[Choice]):
         return choice
 
     def candidate(self, point: Choice) -> Candidate:
-        """Return the function that a choice gives, by itself."""
+        """Return the function that a choice gives, by itself; it is generated where it is compiled."""
         made = alone(self.task, replace(self.choices, decided={self.task.name: point}))
-        code = code_of(made.func, self.target.target)
+        code = code_of(made.recipe, self.target.target)
         return Candidate(self.entry(point), code, made.parameters, self.task.outputs)

@@ -14,6 +14,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 
 from toolchain.backends.tensorir.kinds import DEFAULT, KINDS
+from toolchain.backends.tensorir.recipe import ByRows, Traced
 from toolchain.backends.tensorir.rules import tune_context
 from toolchain.backends.tensorir.traces import (
     parse_trace,
@@ -25,6 +26,7 @@ from toolchain.backends.tensorir.traces import (
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering.code import code_of
 from toolchain.lowering.definition import MAIN, module_of
+from toolchain.lowering.kernels.recipe import Recipe
 from toolchain.lowering.rows import default_schedule
 from toolchain.lowering.tasks import FusedTask
 from toolchain.processes.interrupts import uninterrupted
@@ -179,8 +181,8 @@ class TraceSpace:
         return with_attributes(self._traced(point.entry.payload, point.definition), func)
 
     def candidate(self, point: Schedules) -> Candidate:
-        """Return the scheduled function."""
-        code = code_of(self._scheduled(point), self.target.target)
+        """Return the scheduled function; the schedule is applied where it is compiled."""
+        code = code_of(self._recipe(point), self.target.target)
         return Candidate(point.entry, code, self.task.parameters, self.task.outputs)
 
     @property
@@ -213,6 +215,11 @@ class TraceSpace:
     def _trace(self, point: Schedules) -> Trace:
         """Return a point's trace, on this task's function."""
         return traced(point.entry.payload, self.module[MAIN]).trace
+
+    def _recipe(self, point: Schedules) -> Recipe:
+        if point == THE_DEFAULT:
+            return ByRows(self.task.func)
+        return Traced(point.entry.payload, point.definition or self.task.definition, self.task.func)
 
     def _scheduled(self, point: Schedules) -> tirx.PrimFunc:
         return self.scheduled(point, self.task.func)

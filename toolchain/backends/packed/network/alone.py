@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.plan import Generated, plan
 from toolchain.backends.packed.network.rewrite import Made, rewrite
 from toolchain.backends.packed.recognise.contraction import Contraction
+from toolchain.lowering.kernels.recipe import Recipe
 from toolchain.lowering.tasks import FusedTask
 
 
 def alone(task: FusedTask, choices: Choices) -> Made:
-    """Return what becomes of a task's function; the constants of one of the network's calls count."""
-    return rewrite(_network(task), choices).made[task.name]
+    """Return what becomes of a task's function; the constants of one of the network's calls count.
+
+    Nothing is generated yet.
+    """
+    return rewrite(_network(task), choices, _stand_in).made[task.name]
+
+
+def _stand_in(recipe: Recipe) -> tirx.PrimFunc:
+    """Return a function that does nothing: the network around it is not wanted."""
+    return tirx.PrimFunc([tirx.Var("_", "handle") for _ in range(recipe.arity)], tirx.Evaluate(0))
 
 
 def contraction(task: FusedTask, choices: Choices) -> Contraction | None:

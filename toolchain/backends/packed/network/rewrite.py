@@ -25,7 +25,7 @@ from toolchain.backends.packed.network.plan import (
     plan,
 )
 from toolchain.backends.packed.network.recipe import Computed, Moved, Recurring
-from toolchain.lowering.kernels.recipe import Recipe
+from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 from toolchain.lowering.rows import default_schedule
 from toolchain.tasks.parameter import Parameter
 
@@ -46,15 +46,20 @@ def generated(recipe: Recipe) -> tirx.PrimFunc:
 
 @dataclass(frozen=True)
 class Made:
-    """A generated function and its parameters, output last."""
+    """What a function is made from, and its parameters, output last."""
 
-    func: tirx.PrimFunc
+    recipe: Recipe
     parameters: tuple[Parameter, ...]
+
+    @property
+    def func(self) -> tirx.PrimFunc:
+        """The function."""
+        return self.recipe.function()
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The network, and per fused function the rule that it got and what was generated.
+    """The network, and per fused function the rule that it got and what it is made from.
 
     Attributes
     ----------
@@ -122,7 +127,7 @@ class _Rewriter:
             func = default_schedule(self.fused[step.function]).without_attr("global_symbol")
             self.functions[step.function] = self._add(func, step.function, step.function)
             plain = [(None, argument) for argument in step.arguments]
-            self.made[step.function] = Made(func, _parameters(step, plain))
+            self.made[step.function] = Made(Scheduled(func), _parameters(step, plain))
         self._as_it_is(step, self.functions[step.function], step.arguments)
 
     def _as_it_is(self, step: Call, function: tvm.ir.GlobalVar, arguments: Sequence[relax.Expr]) -> None:
@@ -140,10 +145,10 @@ class _Rewriter:
             arguments[place] = _constant(pack_weight(arguments[place].value.numpy(), of, self.machine))
 
         def make() -> tirx.PrimFunc:
-            func = self.render(Recurring(of, self.machine, constant, len(arguments) + _outputs(step)))
+            recipe = Recurring(of, self.machine, constant, len(arguments) + _outputs(step))
             plain = [(None, argument) for argument in arguments]
-            self.made[step.function] = Made(func, _parameters(step, plain))
-            return func
+            self.made[step.function] = Made(recipe, _parameters(step, plain))
+            return self.render(recipe)
 
         function = self._once((step.function, constant), step.function, make)
         self._as_it_is(step, function, arguments)
@@ -162,9 +167,9 @@ class _Rewriter:
         layouts = (*(layout for layout, _value in operands), out)
 
         def make() -> tirx.PrimFunc:
-            func = self.render(Computed(step.read, layouts, self.machine, step.choice, step.subject))
-            self.made[step.function] = Made(func, _parameters(step, operands, out))
-            return func
+            recipe = Computed(step.read, layouts, self.machine, step.choice, step.subject)
+            self.made[step.function] = Made(recipe, _parameters(step, operands, out))
+            return self.render(recipe)
 
         # One function may be called with a weight that is known, and with one that is not.
         known = getattr(step.subject, "weight", None) is not None

@@ -1,0 +1,1 @@
+"""Where candidates are compiled: in processes of this host, or by a fleet."""

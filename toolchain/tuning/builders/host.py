@@ -1,0 +1,56 @@
+"""Processes of this host compile candidates; they may hang or crash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+
+from toolchain.processes.interrupts import let_signals_end_waits
+from toolchain.processes.worker import Worker, WorkerDiedError
+from toolchain.tasks.candidate import Code
+from toolchain.tuning.builders.compiled import Compiled, compile_code
+
+# A function compiles in 0.1 to 3 s, unrolled ones take LLVM longer on a busy machine; the first of a process
+# waits for TVM, 2 s.
+_COMPILE_S = 60.0
+_ATTEMPTS = 2  # a process that was killed from outside says nothing about the function
+
+
+class HostCompilers:
+    """See `Compilers`. The processes live as long as the run: TVM is imported once in each."""
+
+    def __init__(self, jobs: int) -> None:
+        self.lanes = jobs
+        self._workers = [Worker() for _ in range(jobs)]
+        self._free: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self._workers:
+            self._free.put(worker)
+        self._threads = ThreadPoolExecutor(max_workers=jobs)
+
+    def compile(self, codes: Sequence[tuple[Code, str]]) -> list[Compiled]:
+        """Compile functions, each with its symbol; return them in their order."""
+        let_signals_end_waits()
+        return list(self._threads.map(self._compile, codes))
+
+    def close(self) -> None:
+        """End the processes."""
+        self._threads.shutdown(wait=False, cancel_futures=True)  # nothing new is begun
+        for worker in self._workers:
+            worker.end()
+        self._threads.shutdown(wait=True)
+
+    def _compile(self, item: tuple[Code, str]) -> Compiled:
+        worker = self._free.get()
+        died = ""
+        try:
+            for _ in range(_ATTEMPTS):
+                try:
+                    return worker.call(_COMPILE_S, compile_code, *item)
+                except WorkerDiedError as error:
+                    died = str(error)
+            return Compiled(failure="build", message=f"compiling: {died}")
+        except TimeoutError as error:
+            return Compiled(failure="timeout", message=f"compiling: {error}")
+        finally:
+            self._free.put(worker)
