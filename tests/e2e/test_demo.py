@@ -14,9 +14,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-pytestmark = pytest.mark.slow
-
 _DEADLINE_S = 900
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * _DEADLINE_S)]
 
 
 def toolchain(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

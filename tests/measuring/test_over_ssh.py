@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import signal
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,7 +23,7 @@ from toolchain.measuring.bench import bench_bundle
 from toolchain.measuring.verify import verify_bundle
 
 pytestmark = pytest.mark.slow
-LONG = {"repeat": 60, "min_repeat_ms": 1000}
+LONG = {"repeat": 600, "min_repeat_ms": 1000}
 
 
 @pytest.fixture(scope="module")
@@ -110,19 +109,17 @@ def test_a_board_that_goes_away_is_said_soon(
     for_local: Bundle, remote: Board, server: Sshd, how: signal.Signals
 ) -> None:
     verify_bundle(for_local, remote)
-    before = server.sessions()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(bench_bundle, for_local, remote, **LONG)
         until(lambda: runners(remote))
-        begun = time.monotonic()
-        for session in before:
+        sessions = server.sessions()
+        for session in sessions:
             session.send_signal(how)
         try:
             with pytest.raises(LostError, match="board far: the connection was lost"):
-                running.result(timeout=60)
-            assert time.monotonic() - begun < 40  # it would have gone on for a minute
+                running.result(timeout=120)  # it would have gone on for ten minutes
         finally:
-            for session in before:
+            for session in sessions:
                 if how == signal.SIGSTOP:
                     session.resume()
     until_none_runs(remote)

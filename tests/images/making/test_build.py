@@ -161,10 +161,8 @@ def test_a_change_of_code_copies_code_alone_and_a_site_leaves_no_trace(
     configuration.cache_clear()
     # A name of its own: other tests use the real one.
     image = image_named("base").model_copy(update={"name": "base-test"})
-    began = time.monotonic()
     try:
         build._build(engine, image, {}, False, print)
-        assert time.monotonic() - began < 90
         anew = engine.api.inspect_image(image.tag)["RootFS"]["Layers"]
         assert anew[: len(layers) - 1] == layers[:-1]  # Python, TVM and zig are the same layers
         assert anew[-1] != layers[-1]
