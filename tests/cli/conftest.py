@@ -54,3 +54,15 @@ def files(folder: Path) -> Path:
     np.save(folder / "objects.npy", np.array([None]), allow_pickle=True)
     (folder / "text.npy").write_text("1 2 3")
     return folder
+
+
+@pytest.fixture
+def toy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the commands' folder, with a network, boards that have the toy, and records of its own."""
+    from tests.toy.command import add_toy
+    from tests.toy.network import write_project
+
+    add_toy(monkeypatch)
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(folder / "data"))
+    write_project(folder)
+    return folder

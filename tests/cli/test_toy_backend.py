@@ -4,55 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import onnx
 import pytest
-from onnx import helper
 
 from tests.cli.running import Toolchain
-from tests.models.graphs import graph_of, tensor_info
-from tests.toy.backend import OFFER, POINTS
-from toolchain import profiles
-from toolchain.backends import table
+from tests.toy.backend import POINTS
 from toolchain.bundles.read import read_bundle
 
-BOARD = """description = "PC"
-triple = "x86_64-unknown-linux-gnu"
-glibc = "2.27"
-memory_mib = 2048
-
-[[clusters]]
-cpu = "x86-64-v3"
-cores = 2
-
-[[devices]]
-kind = "cpu"
-
-[[devices]]
-kind = "toy"
-"""
 HERE = ("small.onnx", "--board", "local", "--device", "toy")
-
-
-@pytest.fixture
-def toy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with a network, a class of boards that have the device, and records of its own."""
-    monkeypatch.setattr(table, "BACKENDS", [*table.BACKENDS, OFFER])
-    monkeypatch.setattr(profiles, "DEVICE_KINDS", (*profiles.DEVICE_KINDS, "toy"))
-    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(folder / "data"))
-    (folder / "toolchain.toml").touch()
-    (folder / "boards" / "x86_64").mkdir(parents=True)
-    (folder / "boards" / "x86_64" / "board.toml").write_text(BOARD)
-    random = np.random.default_rng(0)
-    weights = {name: random.standard_normal((64, 64)).astype(np.float32) / 8 for name in "ab"}
-    nodes = [
-        helper.make_node("MatMul", ["x", "a"], ["h"]),
-        helper.make_node("Softmax", ["h"], ["r"]),
-        helper.make_node("MatMul", ["r", "b"], ["y"]),
-    ]
-    ends = [[tensor_info(name, (16, 64))] for name in "xy"]
-    onnx.save(graph_of(nodes, *ends, weights), folder / "small.onnx")
-    return folder
 
 
 @pytest.mark.slow
