@@ -140,13 +140,13 @@ def conclude(
     network.listener(Step("checking the finalists"))
     standing = [finalists(run) for run in runs]
     if all(len(own) == 1 for own in standing):
-        return [run.keep(own, _undisputed(own[0])) for run, own in zip(runs, standing, strict=True)], None
+        return [run.settle(own, _undisputed(own[0])) for run, own in zip(runs, standing, strict=True)], None
     if obstacle:
         network.listener(Notice(f"the finalists are measured alone, not in the network: {obstacle}"))
         return _alone(runs, standing), None
     network.listener(Step("timing the network with the finalists"))
     judged = network.judge(runs, standing, until)
-    tuned = [run.keep(own, judged.of(run.task, own)) for run, own in zip(runs, standing, strict=True)]
+    tuned = [run.settle(own, judged.of(run.task, own)) for run, own in zip(runs, standing, strict=True)]
     return tuned, judged.judgement
 
 
@@ -161,7 +161,7 @@ def _alone(runs: Sequence[TaskRun], standing: Sequence[Sequence[Finalist]]) -> l
     let_signals_end_waits()
 
     def keep(run: TaskRun, own: Sequence[Finalist]) -> TunedTask:
-        return run.keep(own, confirm(run.task, own, runner))
+        return run.settle(own, confirm(run.task, own, runner))
 
     with ThreadPoolExecutor(runner.lanes) as threads:
         return list(threads.map(keep, runs, standing))

@@ -133,7 +133,7 @@ class TaskRun:
         results = [result for _built, result in measured]
         self.tuner.learn([(p.point, result) for p, result in zip(proposals, results, strict=True)])
 
-    def keep(self, finalists: Sequence[Finalist], confirmed: Confirmed) -> TunedTask:
+    def settle(self, finalists: Sequence[Finalist], confirmed: Confirmed) -> TunedTask:
         """Keep what the last comparison said."""
         # It may be of an earlier run, of one that left out something else: now it is what this one chose.
         found, run = confirmed.choice.provenance, self.context.provenance.run
