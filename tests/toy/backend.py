@@ -146,6 +146,9 @@ class InProcess:
     def check(self, task: Task, built: Sequence[Built]) -> list[Result]:
         return [self._run(each.candidate.code, self.cases[task.workload]) for each in built]
 
+    def probe(self, task: Task, built: Built) -> list[Result]:
+        return self.run(task, [built])
+
     def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
         return [self.run(task, built) for _ in range(rounds)]
 
@@ -189,6 +192,9 @@ class ToyNetwork(FusedNetwork):
 
     def reference(self, task: Task) -> NumpyProduct:
         return NumpyProduct(tuple(Parameter(shape, "float32") for shape in task.shapes[:2]))
+
+    def probe(self) -> None:
+        return None  # nothing is uploaded
 
     def compile(self, points: Mapping[str, Tiles], folder: Path, progress: Progress) -> Objects:
         scheduled = {

@@ -137,7 +137,7 @@ def test_candidates_that_all_fail_end_the_run_with_the_first_reason(
     def broken(self: LibraryBuilder, candidates: list[Candidate]) -> list[Built]:
         nonlocal calls
         calls += 1
-        if calls <= 2:  # the defaults of the two tasks
+        if calls <= 3:  # the known-good kernel, and the defaults of the two tasks
             return build_default(self, candidates)
         return [Built(each, None, "build", "LLVM ERROR: no such instruction") for each in candidates]
 

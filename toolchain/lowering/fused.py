@@ -16,10 +16,12 @@ from toolchain.lowering.kernels.kernels import Kernels
 from toolchain.lowering.kernels.store import ObjectStore
 from toolchain.lowering.pipeline import fuse, lower_fused
 from toolchain.lowering.plain import plain_function
+from toolchain.lowering.probe import probe_for
 from toolchain.lowering.tasks import FusedTask, extract_tasks
 from toolchain.models.load import Model
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Progress
+from toolchain.tasks.probe import Probe
 from toolchain.tasks.reference import Reference
 from toolchain.tasks.task import Task
 
@@ -91,6 +93,10 @@ class FusedNetwork:
     def reference(self, task: Task) -> Reference:
         """Return a task's function as it is defined."""
         return plain_function(self.fused_task(task))
+
+    def probe(self) -> Probe | None:
+        """Return the sum of two vectors."""
+        return probe_for(self.target.target)
 
     def listing(self, task: Task) -> str:
         """Return a task's function as TVM prints it."""

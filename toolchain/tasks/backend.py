@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from toolchain.bundles.manifest import RuntimeNeeds
 from toolchain.tasks.bench import Bench
+from toolchain.tasks.probe import Probe
 from toolchain.tasks.reference import Reference
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
@@ -73,6 +74,9 @@ class Network(Protocol):
 
     def reference(self, task: Task) -> Reference:
         """Return what computes a task by its definition alone, on this host."""
+
+    def probe(self) -> Probe | None:
+        """Return a kernel that is known to be good; None: candidates are not built and uploaded."""
 
     def compile(self, points: Mapping[str, Point], folder: Path, progress: Progress) -> Objects:
         """Write the objects of the whole network into `folder`.

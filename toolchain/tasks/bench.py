@@ -74,6 +74,9 @@ class Runner(Protocol):
     def check(self, task: Task, built: Sequence[Built]) -> list[Result]:
         """Do as `run` does, with every case of the task."""
 
+    def probe(self, task: Task, built: Built) -> list[Result]:
+        """Run one candidate in every place that there is, once."""
+
     def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
         """Measure candidates in turn, all in one place, `rounds` times; return what each round gave.
 

@@ -82,7 +82,7 @@ class BoardPool:
         try:
             yield pooled
         except BoardLostError as error:
-            self._leave_out(pooled, str(error))
+            self.leave_out(pooled, str(error))
             raise
         finally:
             self._put_back(pooled)
@@ -92,6 +92,15 @@ class BoardPool:
         if self._server_port(pooled) == pooled.port:
             time.sleep(_SETTLE_S)
         return self._server_port(pooled) != pooled.port
+
+    def leave_out(self, pooled: PooledBoard, reason: str) -> None:
+        """Take note that a board is not there; it is tried again, less and less often."""
+        if pooled.away is None and not self._closed:
+            self._notice(f"board {pooled.board.name} is away: {reason}")
+            pooled.pause_s = _FIRST_PAUSE_S
+        pooled.away = pooled.away or reason
+        pooled.not_before = time.monotonic() + pooled.pause_s
+        pooled.pause_s = min(2 * pooled.pause_s, _LONGEST_PAUSE_S)
 
     @contextmanager
     def tracker(self) -> Iterator[TrackerClient]:
@@ -134,7 +143,7 @@ class BoardPool:
                 pooled.port = port
                 self._take_in(pooled)
                 return pooled
-            self._leave_out(pooled, "the lab has no server of it")
+            self.leave_out(pooled, "the lab has no server of it")
             self._put_back(pooled)
 
     def _put_back(self, pooled: PooledBoard) -> None:
@@ -173,14 +182,6 @@ class BoardPool:
     def _server_port(self, pooled: PooledBoard) -> int:
         with self.tracker() as tracker:
             return tracker.boards(pooled.board.tracker_key).get(pooled.board.name, 0)
-
-    def _leave_out(self, pooled: PooledBoard, reason: str) -> None:
-        if pooled.away is None and not self._closed:
-            self._notice(f"board {pooled.board.name} is away: {reason}")
-            pooled.pause_s = _FIRST_PAUSE_S
-        pooled.away = pooled.away or reason
-        pooled.not_before = time.monotonic() + pooled.pause_s
-        pooled.pause_s = min(2 * pooled.pause_s, _LONGEST_PAUSE_S)
 
     def _take_in(self, pooled: PooledBoard) -> None:
         if pooled.away is not None:

@@ -31,6 +31,7 @@ from toolchain.tuning.events import Began, Listener, Notice, Step
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.pipeline import pipeline
 from toolchain.tuning.plan import planned_tasks
+from toolchain.tuning.preflight import preflight
 from toolchain.tuning.result import TuneResult
 from toolchain.tuning.runner import board_bench
 from toolchain.tuning.scheduler import Prospect
@@ -83,6 +84,9 @@ def tune(
             cases.begin(task, network.reference(task))
         search = stack.enter_context(pipeline())
         bench = stack.enter_context(_bench(backend, boards, target, options, listener))
+        if (probe := network.probe()) is not None:
+            listener(Step("trying the way to the board with a known-good kernel"))
+            preflight(probe, bench)
         listener(Step("measuring the defaults"))
         context = RunContext(
             bench=bench,

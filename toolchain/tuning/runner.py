@@ -89,6 +89,18 @@ class BoardRunner:
         measured = self._threads.map(lambda share: self._measure_anywhere(task, share, every=True), shares)
         return [result for (result,) in measured]
 
+    def probe(self, task: Task, built: Built) -> list[Result]:
+        """Measure a library on every board; one that is not there is left out for a while."""
+        let_signals_end_waits()
+        return list(self._threads.map(lambda pooled: self._probe(pooled, task, built), self.pool.all))
+
+    def _probe(self, pooled: PooledBoard, task: Task, built: Built) -> Result:
+        try:
+            return self._measure(pooled, task, built)
+        except BoardLostError as error:
+            self.pool.leave_out(pooled, str(error))
+            return Result(failure="upload", message=str(error), board=pooled.board.name)
+
     def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
         """Measure candidates in turn, all on one board; return what each round gave.
 

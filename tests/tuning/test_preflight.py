@@ -1,0 +1,136 @@
+"""A run whose way to the board is not open says so before it touches a task, and where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from toolchain.boards.inventory.lookup import find_board
+from toolchain.errors import ToolchainError
+from toolchain.lowering.probe import probe_for
+from toolchain.records.record import Failure
+from toolchain.targets.target import target_for
+from toolchain.tasks.bench import Bench, Built
+from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.parameter import Array, Parameter
+from toolchain.tasks.probe import Probe
+from toolchain.tasks.reference import Case
+from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Result
+from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.preflight import preflight
+from toolchain.tuning.runner import board_bench
+
+
+@dataclass
+class Told:
+    """Builds and runs what it was told becomes of it."""
+
+    results: Sequence[Result]
+    failure: Failure | None = None
+    lanes: int = 1
+    names: tuple[str, ...] = ("a", "b")
+
+    def expect(self, task: Task, cases: Sequence[Case]) -> None:
+        self.cases = {task.workload: [case.expected() for case in cases]}
+
+    def build(self, candidates: Sequence[Candidate]) -> list[Built]:
+        return [Built(each, None, self.failure, "zig: no such option") for each in candidates]
+
+    def probe(self, task: Task, built: Built) -> list[Result]:
+        assert self.cases[task.workload][0] is not None and built.failure is None
+        return list(self.results)
+
+    def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
+        raise AssertionError((task, built))
+
+    check = run
+
+    def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
+        raise AssertionError((task, built, rounds))
+
+
+@pytest.fixture(scope="module")
+def probe() -> Probe:
+    return probe_for(target_for(find_board("local").profile).target)
+
+
+def fails(probe: Probe, told: Told) -> str:
+    with pytest.raises(ToolchainError) as caught:
+        preflight(probe, Bench(told, told))
+    assert caught.value.hint
+    return caught.value.message
+
+
+@pytest.mark.parametrize("failure", ["build", "link"])
+def test_what_cannot_be_made_is_told_with_its_step(probe: Probe, failure: Failure) -> None:
+    said = fails(probe, Told([], failure=failure))
+    assert said.endswith(f"on this host, before anything is tuned: {failure}: zig: no such option")
+
+
+@pytest.mark.parametrize("failure", ["upload", "timeout", "runtime", "wrong result"])
+def test_a_board_that_fails_is_named_with_the_step(probe: Probe, failure: Failure) -> None:
+    said = fails(probe, Told([Result(failure=failure, message="the reason", board="a")]))
+    assert "on board a" in said and said.endswith(f"{failure}: the reason")
+
+
+def test_one_board_that_computes_wrongly_among_others_is_refused(probe: Probe) -> None:
+    results = [Result((1.0,), board="a"), Result(failure="wrong result", message="by 3", board="b")]
+    assert "on board b" in fails(probe, Told(results))
+
+
+def test_one_board_that_is_away_among_others_stops_nothing(probe: Probe) -> None:
+    results = [Result((1.0,), board="a"), Result(failure="upload", message="no server", board="b")]
+    bench = Told(results)
+    preflight(probe, Bench(bench, bench))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What the kernel does not compute."""
+
+    parameters: tuple[Parameter, ...]
+
+    def outputs(self, draws: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        return [[np.subtract(a, b)] for a, b in draws]
+
+
+@dataclass(frozen=True)
+class NoCode:
+    """What no compiler takes."""
+
+    def write_objects(self, folder: Path) -> tuple[Path, ...]:
+        raise ToolchainError(f"LLVM writes nothing into {folder.parent.name and 'a folder'}")
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    board = find_board("local")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOOLCHAIN_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+        options = TuneOptions(repeat=1, min_repeat_ms=0)
+        with board_bench([board], target_for(board.profile), options, lambda _event: None) as bench:
+            yield bench
+
+
+@pytest.mark.slow
+def test_the_way_to_a_board_is_open(probe: Probe, bench: Bench) -> None:
+    preflight(probe, bench)
+
+
+@pytest.mark.slow
+def test_a_board_that_computes_something_else_is_found_out(probe: Probe, bench: Bench) -> None:
+    other = replace(probe, reference=Difference(probe.reference.parameters))
+    with pytest.raises(ToolchainError, match=r"on board local, .*: wrong result: differs"):
+        preflight(other, bench)
+
+
+@pytest.mark.slow
+def test_what_does_not_compile_is_found_out(probe: Probe, bench: Bench) -> None:
+    other = replace(probe, candidate=replace(probe.candidate, code=NoCode()))
+    with pytest.raises(ToolchainError, match=r"on this host, .*: build: LLVM writes nothing"):
+        preflight(other, bench)
