@@ -1,0 +1,106 @@
+"""Who judges the finalists, and what is kept of what was said."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from tests.toy.backend import POINTS
+from tests.tuning.toy_run import KEY, TASK, Told, toy_run
+from toolchain.boards.inventory.lookup import find_board
+from toolchain.errors import ToolchainError
+from toolchain.records.store import RecordStore
+from toolchain.rpc.lab import PORT_VARIABLE
+from toolchain.tuning import conclude as concluding
+from toolchain.tuning.conclude import Judged, NetworkJudge, conclude, judge_until, obstacle_to_network
+from toolchain.tuning.events import Event, Notice
+from toolchain.tuning.finalists import finalists
+from toolchain.tuning.gain import gain
+from toolchain.tuning.judge import Judgement
+
+FASTER = POINTS[3]
+LOCAL = find_board("local")
+
+
+def network(events: list[Event], boards: tuple[str, ...] = ("local",)) -> NetworkJudge:
+    none = SimpleNamespace()
+    places = [replace(LOCAL, name=name) for name in boards]
+    return NetworkJudge(none, none, none, none, places, none, events.append)  # type: ignore[arg-type]
+
+
+def test_boards_judge_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PORT_VARIABLE, raising=False)
+    assert obstacle_to_network("boards", [LOCAL]) == ""
+    assert "--runner model" in obstacle_to_network("model", [LOCAL])
+    assert "emulated" in obstacle_to_network("boards", [replace(LOCAL, emulated=True)])
+    monkeypatch.setenv(PORT_VARIABLE, "9190")
+    assert "--engine host" in obstacle_to_network("boards", [LOCAL])
+
+
+def test_the_judge_ends_when_the_users_time_does() -> None:
+    begun = time.monotonic() - 300
+    assert judge_until(begun, 400) == begun + 400
+    assert judge_until(begun, None) == pytest.approx(time.monotonic() + 100, abs=5)
+    assert judge_until(time.monotonic(), None) == pytest.approx(time.monotonic() + 60, abs=5)
+
+
+def test_a_winner_keeps_its_time_of_one_call_in_the_network(store: RecordStore) -> None:
+    with toy_run(store, Told({FASTER: 0.1})) as run:
+        run.search(len(POINTS))
+        own = finalists(run)
+        times = ([4.0, 4.2], [6.0, 6.2])
+        said = Judgement({TASK.workload: 1}, {TASK.workload: times}, 10.0, 8.0, gain([10.0] * 3, [8.0] * 3))
+        tuned = run.settle(own, Judged(said, "b").of(TASK, own))
+    assert TASK.weight == 2 and tuned.choice.run_ms == (2.0, 2.1)
+    assert tuned.default_ms == pytest.approx(3.05) and tuned.won == run.space.rule(FASTER)
+    best = store.best(KEY, ("toy",))
+    assert best is not None and best.confirmed and best.provenance.board == "b"
+
+
+def test_without_candidates_the_defaults_are_kept_and_nobody_is_asked(store: RecordStore) -> None:
+    events: list[Event] = []
+    with toy_run(store, Told({point: 2.0 for point in POINTS[1:]}), fresh=True) as run:
+        run.search(4)
+        ((tuned,), said) = conclude([run], network(events), "", time.monotonic())
+    assert tuned.won == "default" and said is None and tuned.choice.confirmed
+
+
+def test_with_an_obstacle_finalists_are_measured_alone_and_it_is_said(store: RecordStore) -> None:
+    events: list[Event] = []
+    with toy_run(store, Told({FASTER: 0.1})) as run:
+        run.search(len(POINTS))
+        ((tuned,), said) = conclude([run], network(events), "the model runs no networks", 0.0)
+    assert tuned.won == run.space.rule(FASTER) and said is None
+    assert any(isinstance(event, Notice) and "runs no networks" in event.text for event in events)
+
+
+def test_where_one_board_goes_away_the_next_judges(
+    store: RecordStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def bench(*arguments: object) -> SimpleNamespace:
+        asked.append(arguments[4].name)  # type: ignore[attr-defined]
+        if arguments[4].name in gone:  # type: ignore[attr-defined]
+            raise ToolchainError("the connection was lost")
+        return SimpleNamespace()
+
+    said = Judgement({TASK.workload: 0}, {}, 10.0, 10.0)
+    monkeypatch.setattr(concluding, "BoardNetworkBench", bench)
+    monkeypatch.setattr(concluding, "judge", lambda *_arguments: said)
+    events: list[Event] = []
+    with toy_run(store, Told({FASTER: 0.1})) as run:
+        run.search(len(POINTS))
+        gone = {"a"}
+        ((tuned,), judged) = conclude([run], network(events, ("a", "b")), "", 0.0)
+        assert judged is said and asked == ["a", "b"] and tuned.won == "default"
+        assert tuned.choice.provenance.board == "b"
+        gone = {"a", "b"}
+        with pytest.raises(
+            ToolchainError, match="could not be judged in the network: the connection"
+        ) as caught:
+            conclude([run], network(events, ("a", "b")), "", 0.0)
+    assert "what was measured is kept" in caught.value.hint
