@@ -33,7 +33,7 @@ def test_the_others_go_on_and_it_is_said_what_it_tried(
         if isinstance(event, Notice) and event.text.startswith("board"):
             reasons.append(lab.status().boards["a"].reason)
 
-    how = TuneOptions(trials=3, heaviest=1, tuner="random", repeat=2, min_repeat_ms=1, timeout_s=30)
+    how = TuneOptions(trials=3, heaviest=1, repeat=2, min_repeat_ms=1, timeout_s=30)
     result = tune(model, plain(boards[0]), boards, store, how, listen)
     assert result.to_json()["trials"] == 3
     assert result.to_json()["failed"] == 0

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from tests.building.network import written
 from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
-from toolchain.models.load import Model
+from toolchain.models.load import load_model
+from toolchain.models.options import ModelOptions
 from toolchain.records.store import FILE_NAME, RecordStore
 from toolchain.tasks.backend import Network
 from toolchain.tasks.options import CodeOptions
@@ -30,8 +32,9 @@ class Here:
 
 
 @pytest.fixture(scope="module")
-def here(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
     folder = tmp_path_factory.mktemp("bench")
+    model = load_model(str(written(folder)), ModelOptions())
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOOLCHAIN_STATE_DIR", str(folder / "state"))
         patch.setattr("toolchain.tuning.network_bench._SAMPLE_S", 0.02)
