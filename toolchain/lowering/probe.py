@@ -9,6 +9,7 @@ import tvm
 from tvm import te
 
 from toolchain.lowering.code import code_of
+from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.parameter import Array, Parameter
 from toolchain.tasks.probe import Known, Probe
@@ -33,5 +34,5 @@ def probe_for(target: tvm.target.Target) -> Probe:
     """Return the sum, for a target."""
     a, b = (te.placeholder((_LENGTH,), name=name) for name in "ab")
     func = te.create_prim_func([a, b, te.compute((_LENGTH,), lambda i: a[i] + b[i], name="sum")])
-    candidate = Candidate(Entry("probe", "", "probe"), code_of(func, target), (_VECTOR,) * 3, 1)
+    candidate = Candidate(Entry("probe", "", "probe"), code_of(Scheduled(func), target), (_VECTOR,) * 3, 1)
     return Probe(_TASK, candidate, Sum())

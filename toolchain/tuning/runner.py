@@ -96,7 +96,7 @@ class BoardRunner:
 
     def _probe(self, pooled: PooledBoard, task: Task, built: Built) -> Result:
         try:
-            return self._measure(pooled, task, built)
+            return self._alone(pooled, task, built)
         except BoardLostError as error:
             self.pool.leave_out(pooled, str(error))
             return Result(failure="upload", message=str(error), board=pooled.board.name)
