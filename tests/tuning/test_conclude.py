@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.toy.backend import POINTS
-from tests.tuning.toy_run import KEY, TASK, Told, toy_run
+from tests.tuning.toy_run import KEY, TASK, Told, search, toy_run
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import ToolchainError
 from toolchain.records.store import RecordStore
@@ -49,7 +49,7 @@ def test_the_judge_ends_when_the_users_time_does() -> None:
 
 def test_a_winner_keeps_its_time_of_one_call_in_the_network(store: RecordStore) -> None:
     with toy_run(store, Told({FASTER: 0.1})) as run:
-        run.search(len(POINTS))
+        search(run, len(POINTS))
         own = finalists(run)
         times = ([4.0, 4.2], [6.0, 6.2])
         said = Judgement({TASK.workload: 1}, {TASK.workload: times}, 10.0, 8.0, gain([10.0] * 3, [8.0] * 3))
@@ -63,7 +63,7 @@ def test_a_winner_keeps_its_time_of_one_call_in_the_network(store: RecordStore) 
 def test_without_candidates_the_defaults_are_kept_and_nobody_is_asked(store: RecordStore) -> None:
     events: list[Event] = []
     with toy_run(store, Told({point: 2.0 for point in POINTS[1:]}), fresh=True) as run:
-        run.search(4)
+        search(run, 4)
         ((tuned,), said) = conclude([run], network(events), "", time.monotonic())
     assert tuned.won == "default" and said is None and tuned.choice.confirmed
 
@@ -71,7 +71,7 @@ def test_without_candidates_the_defaults_are_kept_and_nobody_is_asked(store: Rec
 def test_with_an_obstacle_finalists_are_measured_alone_and_it_is_said(store: RecordStore) -> None:
     events: list[Event] = []
     with toy_run(store, Told({FASTER: 0.1})) as run:
-        run.search(len(POINTS))
+        search(run, len(POINTS))
         ((tuned,), said) = conclude([run], network(events), "the model runs no networks", 0.0)
     assert tuned.won == run.space.rule(FASTER) and said is None
     assert any(isinstance(event, Notice) and "runs no networks" in event.text for event in events)
@@ -93,7 +93,7 @@ def test_where_one_board_goes_away_the_next_judges(
     monkeypatch.setattr(concluding, "judge", lambda *_arguments: said)
     events: list[Event] = []
     with toy_run(store, Told({FASTER: 0.1})) as run:
-        run.search(len(POINTS))
+        search(run, len(POINTS))
         gone = {"a"}
         ((tuned,), judged) = conclude([run], network(events, ("a", "b")), "", 0.0)
         assert judged is said and asked == ["a", "b"] and tuned.won == "default"

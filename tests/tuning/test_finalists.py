@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.toy.backend import POINTS
-from tests.tuning.toy_run import KEY, Told, toy_run
+from tests.tuning.toy_run import KEY, Told, search, toy_run
 from toolchain.errors import ToolchainError
 from toolchain.records.store import RecordStore
 from toolchain.tuning.confirm import Finalist, confirm
@@ -23,7 +23,7 @@ def chosen(run: TaskRun, standing: list[Finalist]) -> TunedTask:
 
 def test_what_is_wrong_for_some_inputs_is_refused_and_kept(store: RecordStore) -> None:
     with toy_run(store, Told(TIMES, frozenset({FASTEST}))) as run:
-        assert run.search(len(POINTS)) == len(POINTS) - 1
+        assert search(run, len(POINTS)) == len(POINTS) - 1
         assert run.best_ms == 0.1, "with ordinary numbers nothing is wrong with it"
         standing = finalists(run)
         assert [finalist.point for finalist in standing][:2] == [POINTS[0], SECOND]
@@ -40,7 +40,7 @@ def test_what_is_wrong_for_some_inputs_is_refused_and_kept(store: RecordStore) -
 
 def test_a_choice_of_an_earlier_run_is_checked_too(store: RecordStore) -> None:
     with toy_run(store, Told(TIMES)) as run:
-        run.search(len(POINTS))
+        search(run, len(POINTS))
         assert chosen(run, finalists(run)).won == run.space.rule(FASTEST)
     with toy_run(store, Told(TIMES, frozenset({FASTEST}))) as run:
         standing = finalists(run)
@@ -51,11 +51,11 @@ def test_a_choice_of_an_earlier_run_is_checked_too(store: RecordStore) -> None:
 def test_two_of_a_run_stand_and_none_that_is_clearly_slower(store: RecordStore) -> None:
     third = POINTS[7]
     with toy_run(store, Told({**TIMES, third: 0.3}), fresh=True) as run:
-        run.search(len(POINTS))
+        search(run, len(POINTS))
         assert [finalist.point for finalist in finalists(run)] == [POINTS[0], FASTEST, SECOND]
     slower = {point: 2.0 for point in POINTS[1:]}
     with toy_run(store, Told(slower), fresh=True) as run:
-        run.search(len(POINTS))
+        search(run, len(POINTS))
         assert [finalist.point for finalist in finalists(run)] == [POINTS[0]]
 
 

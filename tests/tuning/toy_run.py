@@ -85,3 +85,12 @@ def toy_run(store: RecordStore, runner: InProcess, *, fresh: bool = False) -> It
             key_of=lambda _workload: KEY,
         )
         yield TaskRun(TASK, space, GridSearch(TASK, space, 1), context)
+
+
+def search(run: TaskRun, count: int) -> int:
+    """Measure the next points that the tuner proposes; return how many."""
+    proposals = run.propose(count)
+    measured = run.measure(proposals)
+    run.record(proposals, measured)
+    run.learn(proposals, measured)
+    return len(proposals)
