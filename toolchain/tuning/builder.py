@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -69,12 +68,3 @@ class LibraryBuilder:
             check_library(library, self._profile, objects)
         finally:
             shutil.rmtree(folder)
-
-
-@contextmanager
-def library_builder(compilers: Compilers, profile: Profile, folder: Path) -> Iterator[LibraryBuilder]:
-    """Yield a builder; what compiles for it has ended afterwards, Ctrl-C included."""
-    try:
-        yield LibraryBuilder(compilers, profile, folder)
-    finally:
-        compilers.close()

@@ -39,6 +39,9 @@ class TuneOptions:
         Name of who searches; None: the backend's own choice.
     scheduler
         Name of who says which task gets the next trials.
+    builders
+        Who compiles candidates: a number of processes of this host, or `dask://HOST:PORT`; None: as many as
+        the setting `jobs`.
     runner
         Name of who measures; None: the backend's own choice, for CPUs `boards`.
     """
@@ -59,6 +62,7 @@ class TuneOptions:
     tuner: str | None = None
     scheduler: str = next(iter(SCHEDULERS))
     runner: str | None = None
+    builders: str | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("trials", 1), ("number", 1), ("repeat", 1), ("min_repeat_ms", 0)):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import takewhile
 
 from toolchain.boards.board import Board
-from toolchain.configuration.settings import settings
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
 from toolchain.measuring.deadlines import deadline
@@ -26,8 +25,8 @@ from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.board_pool import BoardLostError, BoardPool, PooledBoard
-from toolchain.tuning.builder import library_builder
-from toolchain.tuning.builders.host import HostCompilers
+from toolchain.tuning.builder import LibraryBuilder
+from toolchain.tuning.builders.choice import compilers_for
 from toolchain.tuning.events import Listener, Notice, Step
 from toolchain.tuning.measure import Request, Subject, measure, ready
 from toolchain.tuning.options import TuneOptions
@@ -260,14 +259,17 @@ def board_bench(
     ToolchainError
         The lab does not come up.
     """
+    compilers = compilers_for(options.builders)  # before the lab: a fleet may not be there
     listener(Step("starting the lab"))
     with (
+        closing(compilers),
         join(boards, threads=target.threads, cluster=target.cpu) as lab,
         scratch_folder() as folder,
-        library_builder(HostCompilers(settings().jobs), boards[0].profile, folder) as builder,
     ):
+        builder = LibraryBuilder(compilers, boards[0].profile, folder)
         runner = BoardRunner(boards, lab, target, options, listener)
         try:
             yield Bench(builder, runner)
         finally:
             runner.close()
+            compilers.close()  # while the folder is there that they write to

@@ -43,6 +43,7 @@ class Search(TypedDict):
     tuner: str | None
     scheduler: str
     runner: str | None
+    builders: str | None
 
 
 @click.command()
@@ -103,6 +104,11 @@ class Search(TypedDict):
     default="gradient",
     show_default=True,
     help="Who shares the trials out: gradient, where they promise to save most; or round-robin.",
+)
+@click.option(
+    "--builders",
+    metavar="N|dask://HOST:PORT",
+    help="Who compiles candidates: so many processes here (default: the setting `jobs`), or a Dask cluster.",
 )
 @click.option(
     "--runner",

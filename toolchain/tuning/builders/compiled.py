@@ -10,6 +10,10 @@ from toolchain.errors import ToolchainError
 from toolchain.records.record import Failure
 from toolchain.tasks.candidate import Code
 
+# A function compiles in 0.1 to 3 s, unrolled ones take LLVM longer on a busy machine; the first of a process
+# waits for TVM, 2 s.
+COMPILE_S = 60.0
+
 
 @dataclass(frozen=True)
 class Compiled:

@@ -9,11 +9,8 @@ from queue import SimpleQueue
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import Worker, WorkerDiedError
 from toolchain.tasks.candidate import Code
-from toolchain.tuning.builders.compiled import Compiled, compile_code
+from toolchain.tuning.builders.compiled import COMPILE_S, Compiled, compile_code
 
-# A function compiles in 0.1 to 3 s, unrolled ones take LLVM longer on a busy machine; the first of a process
-# waits for TVM, 2 s.
-_COMPILE_S = 60.0
 _ATTEMPTS = 2  # a process that was killed from outside says nothing about the function
 
 
@@ -46,7 +43,7 @@ class HostCompilers:
         try:
             for _ in range(_ATTEMPTS):
                 try:
-                    return worker.call(_COMPILE_S, compile_code, *item)
+                    return worker.call(COMPILE_S, compile_code, *item)
                 except WorkerDiedError as error:
                     died = str(error)
             return Compiled(failure="build", message=f"compiling: {died}")

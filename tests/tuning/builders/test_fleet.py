@@ -1,0 +1,125 @@
+"""A real scheduler and workers on loopback: candidates are compiled there, whatever becomes of a worker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.tuning.builders.fleet_code import Crashing, Refused, Said
+from tests.waiting import until
+from toolchain.errors import MissingError, ToolchainError
+from toolchain.tuning.builders import fleet, member
+from toolchain.tuning.builders.fleet import FleetCompilers
+from toolchain.tuning.builders.member import Versions, compile_as_member
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[3]
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_" + arguments[0], *arguments[1:]],
+        cwd=ROOT,  # where the tests' own code can be imported from
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    process = started("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show")
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "Scheduler at:" in line:
+                yield line.split()[-1].removeprefix("tcp://")
+                break
+    finally:
+        process.kill()
+        process.wait()
+
+
+def worker(scheduler: str) -> subprocess.Popen[str]:
+    return started("worker", f"tcp://{scheduler}", "--no-nanny", "--nthreads", "1", "--no-dashboard")
+
+
+@pytest.fixture
+def workers(scheduler: str) -> Iterator[list[subprocess.Popen[str]]]:
+    """Two, which are there."""
+    from distributed import Client
+
+    processes = [worker(scheduler), worker(scheduler)]
+    try:
+        with Client(scheduler, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=120)
+        yield processes
+        with Client(scheduler, set_as_default=False) as client:
+            for process in processes:
+                process.kill()
+            until(lambda: not client.ncores())
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_a_worker_that_is_killed_in_the_middle_costs_time_alone(
+    scheduler: str, workers: list[subprocess.Popen[str]]
+) -> None:
+    with closing(FleetCompilers(f"dask://{scheduler}")) as compilers:
+        assert compilers.lanes == 2
+        made = compilers.compile([(Said("a"), "a"), (Refused(), "b"), (Crashing(), "c"), (Said("d"), "d")])
+        assert [each.failure for each in made] == [None, "build", "build", None]
+        assert made[1].message == "b: no such instruction"
+        assert made[2].message == "compiling: the process ended with exit code -6"
+
+        killer = subprocess.Popen(["sh", "-c", f"sleep 2; kill -KILL {workers[0].pid}"])
+        made = compilers.compile([(Said(str(n), takes_s=1), f"main_{n}") for n in range(6)])
+        killer.wait()
+        assert [each.objects for each in made] == [(f"main_{n} {n}".encode(),) for n in range(6)]
+        assert workers[0].wait(60) == -9
+
+        workers[1].kill()
+        fleet_alone = pytest.MonkeyPatch()
+        fleet_alone.setattr(fleet, "_ALONE_S", 2.0)
+        with fleet_alone.context(), pytest.raises(ToolchainError, match="for 2 s there was no worker"):
+            compilers.compile([(Said("never"), "main")])
+        fleet_alone.undo()
+
+
+def test_a_worker_of_another_version_is_named_with_both(
+    scheduler: str, workers: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del workers
+    theirs = str(member.versions_here())
+    monkeypatch.setattr(member, "_PROTOCOL", 99)
+    with pytest.raises(ToolchainError, match=r"worker tcp://127\.0\.0\.1:\d+ is edge-toolchain") as caught:
+        FleetCompilers(f"dask://{scheduler}")
+    assert f" is {theirs}, this is {member.versions_here()}" in caught.value.message
+
+
+def test_a_worker_that_joins_later_is_asked_as_well() -> None:
+    with pytest.raises(ToolchainError, match=r"a worker of the fleet is .*, the run is edge-toolchain 9.9"):
+        compile_as_member(Versions("9.9", "0.99", 1), b"")
+
+
+def test_no_scheduler_is_an_error_within_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "_CONNECT_S", 2.0)
+    with pytest.raises(
+        ToolchainError, match=r"--builders dask://127.0.0.1:9: no Dask scheduler answers"
+    ) as caught:
+        FleetCompilers("dask://127.0.0.1:9")
+    assert caught.value.exit_code == 1
+
+
+def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingError) as caught:
+        FleetCompilers("dask://127.0.0.1:9")
+    assert caught.value.exit_code == 3
+    assert 'pip install "edge-toolchain[fleet]"' in caught.value.hint

@@ -1,0 +1,49 @@
+"""Processes of this host compile; what ends one of them costs itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.tuning.builders.fleet_code import Crashing, Refused, Said
+from tests.waiting import until
+from toolchain.tuning.builders import host
+from toolchain.tuning.builders.host import HostCompilers
+
+
+@pytest.fixture(scope="module")
+def compilers() -> Iterator[HostCompilers]:
+    made = HostCompilers(2)
+    yield made
+    mine = psutil.Process().children()
+    made.close()
+    until(lambda: not any(process.is_running() for process in mine))
+
+
+def test_each_is_compiled_under_its_symbol_in_their_order(compilers: HostCompilers) -> None:
+    made = compilers.compile([(Said(str(n)), f"main_{n}") for n in range(5)])
+    assert [each.objects for each in made] == [(f"main_{n} {n}".encode(),) for n in range(5)]
+
+
+def test_one_that_is_refused_or_ends_its_process_costs_itself(compilers: HostCompilers) -> None:
+    made = compilers.compile([(Said("a"), "a"), (Refused(), "b"), (Crashing(), "c"), (Said("d"), "d")])
+    assert [each.failure for each in made] == [None, "build", "build", None]
+    assert made[1].message == "b: no such instruction"
+    assert made[2].message == "compiling: the process ended with exit code -6"
+
+
+def test_a_process_that_is_killed_from_outside_costs_no_candidate(compilers: HostCompilers) -> None:
+    compilers.compile([(Said("a"), "a")] * 2)
+    for process in psutil.Process().children():
+        process.kill()
+    assert [each.failure for each in compilers.compile([(Said("a"), "a")] * 4)] == [None] * 4
+
+
+def test_one_that_takes_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch, compilers: HostCompilers) -> None:
+    compilers.compile([(Said("a"), "a")] * 2)  # both have begun
+    monkeypatch.setattr(host, "COMPILE_S", 5.0)
+    (made,) = compilers.compile([(Said("late", takes_s=600), "a")])
+    assert made.failure == "timeout"
+    assert made.message == "compiling: no answer within 5 s"

@@ -1,0 +1,172 @@
+"""Hosts of a Dask cluster compile candidates, where one host is not enough.
+
+Whoever reaches the scheduler can have code run on its workers, and what workers answer is unpickled here: a
+fleet is trusted like this host. Dask encrypts and checks certificates where its configuration says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from toolchain.errors import MissingError, ToolchainError
+from toolchain.foreign import first_line
+from toolchain.tasks.candidate import Code
+from toolchain.tuning.builders.compiled import Compiled
+from toolchain.tuning.builders.member import compile_as_member, versions_here
+
+if TYPE_CHECKING:
+    from distributed import Future
+
+SCHEME = "dask://"
+_CONNECT_S = 10.0
+_ANSWER_S = 60.0  # for workers to import what says their versions, on busy hosts
+_POLL_S = 0.05
+_LOOK_S = 1.0
+_ALONE_S = 60.0  # so long a run waits for a worker when all have gone; one that restarts takes seconds
+_CLOSE_S = 5.0
+_INSTALL = "install edge-toolchain {tool} there, or use an image of this version"
+
+
+class FleetCompilers:
+    """See `Compilers`. A worker that goes away costs time: Dask gives what it was at to others.
+
+    Parameters
+    ----------
+    address
+        `dask://HOST:PORT` of the scheduler.
+
+    Raises
+    ------
+    MissingError
+        `distributed` is not installed.
+    ToolchainError
+        No scheduler answers there, it has no workers, or one is of another version.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._client = _connected(address)
+        try:
+            self._check_versions()
+        except BaseException:
+            self.close()
+            raise
+        self.lanes = sum(self._client.ncores().values())
+
+    def compile(self, codes: Sequence[tuple[Code, str]]) -> list[Compiled]:
+        """Compile functions, each with its symbol; return them in their order.
+
+        Raises
+        ------
+        ToolchainError
+            The scheduler has gone, or all its workers.
+        """
+        asked = versions_here()
+        futures = [
+            self._client.submit(compile_as_member, asked, pickle.dumps(item), pure=False) for item in codes
+        ]
+        self._wait(futures)
+        return [self._compiled(future) for future in futures]
+
+    def close(self) -> None:
+        """Leave the fleet; what it still does for this run is dropped."""
+        self._client.close(timeout=_CLOSE_S)
+
+    def _check_versions(self) -> None:
+        asked = {
+            worker: self._client.submit(versions_here, workers=[worker], pure=False)
+            for worker in self._client.ncores()
+        }
+        if not asked:
+            raise ToolchainError(
+                f"--builders {self._address}: the scheduler has no workers",
+                "start some: `dask worker HOST:PORT`, in an environment or an image of this version",
+            )
+        own = versions_here()
+        for worker, answer in sorted(asked.items()):
+            try:
+                versions = answer.result(timeout=_ANSWER_S)
+            except Exception as error:  # whatever it raised: most often it lacks the module
+                raise ToolchainError(
+                    f"--builders {self._address}: worker {worker} does not say that it is {own}: "
+                    f"{first_line(error)}",
+                    _INSTALL.format(tool=own.tool),
+                ) from error
+            if versions != own:
+                raise ToolchainError(
+                    f"--builders {self._address}: worker {worker} is {versions}, this is {own}",
+                    _INSTALL.format(tool=own.tool),
+                )
+
+    def _wait(self, futures: Sequence[Future]) -> None:
+        there = time.monotonic()  # when a worker was seen last
+        looked = there
+        while not all(future.done() for future in futures):
+            time.sleep(_POLL_S)
+            now = time.monotonic()
+            if now - looked < _LOOK_S:
+                continue
+            looked = now
+            if self._workers():
+                there = now
+            elif now - there > _ALONE_S:
+                raise ToolchainError(
+                    f"--builders {self._address}: for {_ALONE_S:g} s there was no worker",
+                    "what was measured is kept: run it again when the fleet is there",
+                )
+
+    def _workers(self) -> int:
+        """Return how many workers there are; none where the scheduler does not answer."""
+        if self._client.status != "running":
+            return 0
+        try:
+            return len(self._client.ncores())
+        except (OSError, TimeoutError):
+            return 0
+
+    def _compiled(self, future: Future) -> Compiled:
+        from distributed import KilledWorker
+
+        if future.status == "finished":
+            compiled: Compiled = future.result()
+            return compiled
+        if future.status == "error":
+            error = future.exception()
+            if isinstance(error, KilledWorker):
+                return Compiled(
+                    failure="build", message="compiling: several workers ended while they were at it"
+                )
+            if isinstance(error, ToolchainError):
+                raise error
+            raise ToolchainError(
+                f"--builders {self._address}: a worker failed: {first_line(error)}", "see the worker's log"
+            )
+        raise ToolchainError(
+            f"the scheduler of --builders {self._address} dropped what it was to compile",
+            "what was measured is kept: run it again when the fleet is there",
+        )
+
+
+def _connected(address: str) -> Any:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise MissingError(
+            f"--builders {address}: Dask's `distributed` is not installed here",
+            'pip install "edge-toolchain[fleet]"',
+        ) from error
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters becomes an error of ours
+    try:
+        # Without a scheme Dask takes its configuration's: tcp, or tls with its certificates.
+        return Client(
+            address.removeprefix(SCHEME), timeout=_CONNECT_S, set_as_default=False, name="edge-toolchain"
+        )
+    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
+        raise ToolchainError(
+            f"--builders {address}: no Dask scheduler answers there in {_CONNECT_S:g} s: {first_line(error)}",
+            "start one: `dask scheduler --host 127.0.0.1`, and `dask worker HOST:PORT` on the builders",
+        ) from error
