@@ -99,10 +99,13 @@ class Pipeline:
             self._under_way.add(self._batches.submit(self._carry_out, turn, runs[turn.task]))
 
     def _carry_out(self, turn: Turn, run: TaskRun) -> _Batch:
-        proposals: Sequence[Proposal] = self._search.submit(run.propose, turn.trials).result()
+        proposals = self._search.submit(self._propose, turn, run).result()
         if not proposals or self._ending.is_set():
             return _Batch(turn, (), ())
         return _Batch(turn, proposals, run.measure(proposals))
+
+    def _propose(self, turn: Turn, run: TaskRun) -> Sequence[Proposal]:
+        return () if self._ending.is_set() else run.propose(turn.trials)
 
     def _done(self) -> set[Future[_Batch | None]]:
         """Wait until something is done."""

@@ -1,0 +1,186 @@
+"""Batches overlap, none waits for more than it must, and what has begun is kept whatever ends the search."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+from tests.waiting import until
+from toolchain.errors import ToolchainError
+from toolchain.tuning.pipeline import pipeline
+from toolchain.tuning.scheduler import Prospect
+from toolchain.tuning.schedulers.round_robin import RoundRobin
+
+TIMEOUT_S = 60.0
+
+
+@dataclass
+class Stub:
+    """Stands for the run of a task: proposes numbers, and does with them as the test says."""
+
+    trials: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    first_failure: str = ""
+    best_ms: float = 1.0
+    context: object = field(
+        default_factory=lambda: SimpleNamespace(bench=SimpleNamespace(runner=SimpleNamespace(lanes=1)))
+    )
+    task: object = field(default_factory=lambda: SimpleNamespace(id="c0ffee", name="stub"))
+    proposed: list[int] = field(default_factory=list)
+    learned: list[int] = field(default_factory=list)
+    searching: set[int] = field(default_factory=set)
+
+    def propose(self, count: int) -> list[int]:
+        self.searching.add(threading.get_ident())
+        begin = len(self.proposed)
+        self.proposed += range(begin, begin + count)
+        return self.proposed[begin:]
+
+    def measure(self, proposals: list[int]) -> list[int]:
+        return proposals
+
+    def record(self, proposals: list[int], measured: list[int]) -> None:
+        assert proposals == measured
+        self.trials += len(proposals)
+
+    def learn(self, proposals: list[int], _measured: list[int]) -> None:
+        self.searching.add(threading.get_ident())
+        self.learned += proposals
+
+
+def scheduler(trials: int, tasks: int = 1) -> RoundRobin:
+    return RoundRobin(trials, [Prospect(1, 1.0, None)] * tasks)
+
+
+def search(runs: list[Stub], trials: int) -> None:
+    with pipeline() as made:
+        made.run(runs, scheduler(trials, len(runs)))  # type: ignore[arg-type]
+
+
+def test_every_trial_is_measured_recorded_and_learned_from() -> None:
+    runs = [Stub(), Stub()]
+    search(runs, 100)
+    assert [run.trials for run in runs] == [50, 50]
+    assert all(sorted(run.learned) == run.proposed == list(range(50)) for run in runs)
+    assert len({thread for run in runs for thread in run.searching}) == 1, "tuners run one at a time"
+
+
+def test_while_one_batch_is_measured_the_next_is_proposed_and_built() -> None:
+    @dataclass
+    class Waiting(Stub):
+        begun: int = 0
+
+        def measure(self, proposals: list[int]) -> list[int]:
+            self.begun += 1
+            until(lambda: self.begun >= 2, seconds=TIMEOUT_S)  # the first ends when the second has begun
+            return proposals
+
+    run = Waiting()
+    search([run], 16)
+    assert run.trials == 16
+
+
+def test_no_more_is_under_way_than_keeps_boards_and_builders_busy() -> None:
+    @dataclass
+    class Counting(Stub):
+        under_way: int = 0
+        most: int = 0
+
+        def propose(self, count: int) -> list[int]:
+            self.under_way += 1
+            self.most = max(self.most, self.under_way)
+            return super().propose(count)
+
+        def record(self, proposals: list[int], measured: list[int]) -> None:
+            self.under_way -= 1
+            super().record(proposals, measured)
+
+    run = Counting()
+    search([run], 80)
+    assert run.most == 3
+
+
+def test_a_batch_that_fails_costs_no_other() -> None:
+    @dataclass
+    class Failing(Stub):
+        def measure(self, proposals: list[int]) -> list[int]:
+            if proposals[0] == 8:
+                raise ToolchainError("the second batch")
+            until(lambda: len(self.proposed) >= 16, seconds=TIMEOUT_S)
+            return proposals
+
+    run = Failing()
+    with pytest.raises(ToolchainError, match="the second batch"):
+        search([run], 400)
+    assert run.trials >= 8, "what was under way is kept"
+    assert len(run.proposed) < 400, "and nothing more was begun"
+
+
+def test_a_tuner_that_fails_ends_the_search_with_its_error() -> None:
+    class Broken(Stub):
+        def learn(self, _proposals: list[int], _measured: list[int]) -> None:
+            raise ToolchainError("the tuner is broken")
+
+    run = Broken()
+    with pytest.raises(ToolchainError, match="the tuner is broken"):
+        search([run], 400)
+    assert 0 < run.trials < 400
+
+
+def test_a_search_of_which_nothing_runs_ends_with_the_first_reason() -> None:
+    class Hopeless(Stub):
+        def record(self, proposals: list[int], measured: list[int]) -> None:
+            super().record(proposals, measured)
+            self.failures["build"] += len(proposals)
+            self.first_failure = "build: no such instruction"
+
+    with pytest.raises(ToolchainError, match=r"all 8 candidates .* task c0ffee .*: build: no such instr"):
+        search([Hopeless()], 400)
+
+
+def test_an_interrupt_lets_what_has_begun_come_to_its_end() -> None:
+    @dataclass
+    class Interrupted(Stub):
+        interrupt: threading.Event = field(default_factory=threading.Event)
+
+        def measure(self, proposals: list[int]) -> list[int]:
+            if proposals[0] == 0:
+                os.kill(os.getpid(), signal.SIGINT)
+                made[0]._ending.wait(TIMEOUT_S)  # it was seen while this is measured
+            return proposals
+
+    run, made = Interrupted(), []
+    with pytest.raises(KeyboardInterrupt), pipeline() as search:
+        made.append(search)
+        search.run([run], scheduler(400))  # type: ignore[list-item]
+    assert run.trials >= 8
+    assert sorted(run.learned) == list(range(run.trials)), "the tuner knows of it, too"
+    assert len(run.proposed) <= 32
+
+
+def test_another_interrupt_ends_that_as_well() -> None:
+    stuck = threading.Event()
+
+    class Stuck(Stub):
+        def measure(self, proposals: list[int]) -> list[int]:
+            os.kill(os.getpid(), signal.SIGINT)
+            made[0]._ending.wait(TIMEOUT_S)
+            os.kill(os.getpid(), signal.SIGINT)
+            stuck.wait(TIMEOUT_S)  # builders and boards are closed before the pipeline
+            return proposals
+
+    run, made = Stuck(), []
+    with pytest.raises(KeyboardInterrupt), pipeline() as search:
+        made.append(search)
+        try:
+            search.run([run], scheduler(8))  # type: ignore[list-item]
+        finally:
+            assert not stuck.is_set()
+            stuck.set()
+    assert run.trials == 0
