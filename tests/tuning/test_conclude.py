@@ -11,7 +11,7 @@ import pytest
 from tests.toy.backend import POINTS
 from tests.tuning.toy_run import KEY, TASK, Told, search, toy_run
 from toolchain.boards.inventory.lookup import find_board
-from toolchain.errors import ToolchainError
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.records.store import RecordStore
 from toolchain.rpc.lab import PORT_VARIABLE
 from toolchain.tuning import conclude as concluding
@@ -75,6 +75,21 @@ def test_with_an_obstacle_finalists_are_measured_alone_and_it_is_said(store: Rec
         ((tuned,), said) = conclude([run], network(events), "the model runs no networks", 0.0)
     assert tuned.won == run.space.rule(FASTER) and said is None
     assert any(isinstance(event, Notice) and "runs no networks" in event.text for event in events)
+
+
+def test_a_network_without_a_reference_is_no_judge(
+    store: RecordStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bench(*_arguments: object) -> SimpleNamespace:
+        raise UsageError("the network computes nothing finite")
+
+    monkeypatch.setattr(concluding, "BoardNetworkBench", bench)
+    events: list[Event] = []
+    with toy_run(store, Told({FASTER: 0.1})) as run:
+        search(run, len(POINTS))
+        ((tuned,), judged) = conclude([run], network(events), "", 0.0)
+    assert judged is None and tuned.won == run.space.rule(FASTER)
+    assert any(isinstance(event, Notice) and "nothing finite" in event.text for event in events)
 
 
 def test_where_one_board_goes_away_the_next_judges(

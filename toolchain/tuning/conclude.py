@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from toolchain.boards.board import Board
-from toolchain.errors import ToolchainError
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.models.load import Model
 from toolchain.processes.interrupts import let_signals_end_waits
@@ -71,6 +71,8 @@ class NetworkJudge:
 
         Raises
         ------
+        UsageError
+            The network cannot be judged anywhere: on the sample it computes nothing finite, say.
         ToolchainError
             No board stays for long enough, or the network cannot be built.
         """
@@ -89,6 +91,8 @@ class NetworkJudge:
                     )
                     said = judge(candidates, bench, until, lambda text: self.listener(Notice(text)))
                     return Judged(said, board.name)
+            except UsageError:  # no board can help: the network gives nothing to compare with, say
+                raise
             except ToolchainError as error:
                 lost = error
                 self.listener(Notice(f"board {board.name}: the network cannot be timed: {error.message}"))
@@ -145,7 +149,11 @@ def conclude(
         network.listener(Notice(f"the finalists are measured alone, not in the network: {obstacle}"))
         return _alone(runs, standing), None
     network.listener(Step("timing the network with the finalists"))
-    judged = network.judge(runs, standing, until)
+    try:
+        judged = network.judge(runs, standing, until)
+    except UsageError as error:
+        network.listener(Notice(f"the finalists are measured alone, not in the network: {error.message}"))
+        return _alone(runs, standing), None
     tuned = [run.settle(own, judged.of(run.task, own)) for run, own in zip(runs, standing, strict=True)]
     return tuned, judged.judgement
 

@@ -17,7 +17,8 @@ class TuneOptions:
     trials
         Candidates to measure in all; shared among the tasks.
     time_s
-        No new batch begins after this many seconds; None: no limit.
+        Seconds for the run; the last quarter is for the whole network, so that no new batch begins in it.
+        None: no limit.
     tasks
         Ids of the tasks to tune; empty: all.
     heaviest

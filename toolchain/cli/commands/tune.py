@@ -64,7 +64,7 @@ class Search(TypedDict):
     "time_s",
     type=Seconds(),
     metavar="S",
-    help="Begin no new batch after S seconds.",
+    help="Take about S seconds, a quarter of them to time the whole network.",
 )
 @click.option(
     "--early-stopping",
