@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from statistics import median
 from typing import Any
 
+from toolchain.errors import ToolchainError
 from toolchain.records.store import Usable, anything
 from toolchain.tasks.backend import MakeTuner
 from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.experience import Foreign
 from toolchain.tasks.finite import FiniteSpace
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result, Tuner
@@ -81,22 +84,41 @@ class Table(FiniteSpace[int]):
         """Return the point's features."""
         return self._features[point]
 
+    def foreign_features(self, entry: Entry, definition: str) -> Sequence[float]:
+        """Refuse: a table knows no other one."""
+        raise ToolchainError(f"{entry.payload} of {definition} is unknown here")
+
+    def adapted(self, entry: Entry, definition: str) -> int | None:
+        """Refuse: a table knows no other one."""
+        raise ToolchainError(f"{entry.payload} of {definition} is unknown here")
+
+    def foreign(self, points: Sequence[int]) -> list[Foreign]:
+        """Return points as the store has them for others."""
+        return [Foreign(self.entry(point), self.task.definition, self.result(point)) for point in points]
+
     def rule(self, point: int) -> str:
         """Return the place."""
         return str(point)
 
     def entry(self, point: int) -> Entry:
-        """Return the place."""
-        return Entry("place", str(point), str(point))
+        """Return the decisions."""
+        payload = json.dumps(self.rows[point])
+        return Entry("place", payload, payload)
 
     def read(self, entry: Entry, definition: str) -> int:
-        """Return the place."""
+        """Return the place of an entry of this table."""
         del definition
-        return int(entry.payload)
+        return self.nearest(decisions_of(entry))
 
     def candidate(self, point: int) -> Candidate:
         """Refuse: nothing is built."""
         raise NotImplementedError(point)
+
+
+def decisions_of(entry: Entry) -> dict[str, Any]:
+    """Return the decisions that an entry holds."""
+    decisions = json.loads(entry.payload)
+    return {name: tuple(each) if isinstance(each, list) else each for name, each in decisions.items()}
 
 
 Prepare = Callable[[Tuner, Table, int], None]

@@ -79,6 +79,12 @@ class ToySpace(FiniteSpace[Tiles]):
     def features(self, point: Tiles) -> Sequence[float]:
         return [float(knob) for knob in astuple(point)]
 
+    def foreign_features(self, entry: Entry, definition: str) -> Sequence[float]:
+        return self.features(self.read(entry, definition))
+
+    def adapted(self, entry: Entry, definition: str) -> Tiles:
+        return self.read(entry, definition)
+
     def rule(self, point: Tiles) -> str:
         return f"{point.rows}x{point.columns}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
+from math import log2
 from random import Random
 from typing import Generic, TypeVar
 
@@ -76,6 +77,18 @@ class FiniteSpace(ABC, Generic[P]):
         place = self._places.get(self._decided(decisions))
         return None if place is None else self.points[place]
 
+    def nearest(self, decisions: Decisions) -> P:
+        """Return the point whose decisions are most like these, which may be of another space.
+
+        Numbers are as far apart as their ratio's logarithm to base 2; what is no number, 2.
+        """
+        exact = self.decided(decisions) if decisions.keys() >= self.domains.keys() else None
+        return exact or min(self.points, key=lambda point: self._distance(self.decisions(point), decisions))
+
+    @staticmethod
+    def _distance(own: Decisions, others: Decisions) -> float:
+        return sum(_apart(decision, others.get(name)) for name, decision in own.items())
+
     @cached_property
     def domains(self) -> Mapping[str, Sequence[Hashable]]:
         """What is decided, by name: all that some point has, in the order of the points."""
@@ -92,3 +105,11 @@ class FiniteSpace(ABC, Generic[P]):
 
     def _decided(self, decisions: Decisions) -> tuple[Hashable, ...]:
         return tuple(decisions[name] for name in self.domains)
+
+
+def _apart(one: Hashable, other: Hashable) -> float:
+    if one == other:
+        return 0.0
+    if isinstance(one, int | float) and isinstance(other, int | float) and min(one, other) > 0:
+        return abs(log2(one / other))
+    return 2.0

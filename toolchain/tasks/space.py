@@ -79,6 +79,26 @@ class Space(Protocol):
     def features(self, point: Point) -> Sequence[float]:
         """Return what a cost model may learn a point's time from: as many numbers for each point."""
 
+    def foreign_features(self, entry: Entry, definition: str) -> Sequence[float]:
+        """Return the features of a point of another task or place, as if it were a point of this space.
+
+        They say what the task is, as well, so that a model can learn from one task about another.
+
+        Raises
+        ------
+        ToolchainError
+            Nothing is known of the entry here.
+        """
+
+    def adapted(self, entry: Entry, definition: str) -> Point | None:
+        """Return the legal point that is most like a point of another task; None: there is none like it.
+
+        Raises
+        ------
+        ToolchainError
+            Nothing is known of the entry here.
+        """
+
     def rule(self, point: Point) -> str:
         """Return, for people, what the code of a point is made by: `winograd`, say."""
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from toolchain.records.record import Failure
 from toolchain.tasks.space import Point
+
+if TYPE_CHECKING:
+    from toolchain.tasks.experience import Experience
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,15 @@ class Tuner(Protocol):
     """Searches one space. It proposes no point twice, and none that it was told the result of.
 
     It may be asked for more while what it proposed is still being measured.
+
+    Attributes
+    ----------
+    transfers
+        It makes use of `transfer`: what other tasks have taught is worth being read from the store.
     """
+
+    @property
+    def transfers(self) -> bool: ...
 
     def propose(self, count: int) -> list[Point]:
         """Return at most `count` points to measure next; none: the space is exhausted.
@@ -59,6 +70,9 @@ class Tuner(Protocol):
 
         What failed is as good to know as what ran.
         """
+
+    def transfer(self, experience: Experience) -> None:
+        """Begin with what other tasks have taught, before anything is proposed; a tuner may ignore it."""
 
     def close(self) -> None:
         """Let go of what the search holds."""

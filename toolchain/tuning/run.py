@@ -19,6 +19,7 @@ from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend
 from toolchain.tasks.bench import Bench
 from toolchain.tasks.key import record_key
+from toolchain.tasks.tuner import Tuner
 from toolchain.tuning.cases import run_cases
 from toolchain.tuning.conclude import (
     SEARCH_SHARE,
@@ -28,6 +29,7 @@ from toolchain.tuning.conclude import (
     obstacle_to_network,
 )
 from toolchain.tuning.events import Began, Listener, Notice, Step
+from toolchain.tuning.experience import Experienced
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.pipeline import pipeline
 from toolchain.tuning.plan import planned_tasks
@@ -73,7 +75,7 @@ def tune(
         tasks = planned_tasks(network, options)
         listener(Began(tuple(tasks), options.trials))
         spaces = [network.space(task) for task in tasks]
-        tuners = [
+        tuners: list[Tuner] = [
             tuner_for(network, task, space, options.tuner, options.search_seed + place)
             for place, (task, space) in enumerate(zip(tasks, spaces, strict=True))
         ]
@@ -97,6 +99,11 @@ def tune(
             fresh=options.fresh,
             key_of=lambda workload: record_key(workload, target, board.record_class),
         )
+        if not options.fresh:
+            tuners = [
+                Experienced(tuner, space, context.key_of(task.workload), store)
+                for task, space, tuner in zip(tasks, spaces, tuners, strict=True)
+            ]
         runs = [TaskRun(*each, context) for each in zip(tasks, spaces, tuners, strict=True)]
         listener(Step("searching"))
         prospects = [Prospect(run.task.weight, run.default_ms, run.left) for run in runs]

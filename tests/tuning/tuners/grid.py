@@ -57,6 +57,12 @@ class Grid(FiniteSpace[Cell]):
     def features(self, point: Cell) -> Sequence[float]:
         return [point.tile, point.other, point.tile * point.other, point.order == "rows", point.unrolled]
 
+    def foreign_features(self, entry: Entry, definition: str) -> Sequence[float]:
+        return self.features(self.read(entry, definition))
+
+    def adapted(self, entry: Entry, definition: str) -> Cell:
+        return self.read(entry, definition)
+
     def rule(self, point: Cell) -> str:
         return point.order
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.policy import candidates
-from toolchain.backends.packed.algorithms.table import ALGORITHMS, choice_from
+from toolchain.backends.packed.algorithms.table import choice_from
+from toolchain.backends.packed.features import contraction_of, features
 from toolchain.backends.packed.kinds import CPU, KINDS, allowed, excluded, usable
 from toolchain.backends.packed.network.alone import alone, contraction
 from toolchain.backends.packed.network.choices import Choices
@@ -20,9 +20,7 @@ from toolchain.lowering.code import code_of
 from toolchain.lowering.tasks import FusedTask
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Candidate, Entry
-from toolchain.tasks.finite import FiniteSpace
-
-_NUMBERS = ("blocks", "columns", "rows", "depth", "flat")
+from toolchain.tasks.finite import Decisions, FiniteSpace
 
 
 class PackedSpace(FiniteSpace[Choice]):
@@ -54,17 +52,36 @@ class PackedSpace(FiniteSpace[Choice]):
             return point == GENERAL
         return self.choices.permits(point, self.contraction)
 
-    def decisions(self, point: Choice) -> Mapping[str, object]:
+    def decisions(self, point: Choice) -> Decisions:
         """Return the choice's algorithm and its knobs."""
         return {"algorithm": point.algorithm, **point.knobs}
 
     def features(self, point: Choice) -> list[float]:
-        """Return which algorithm it is, one place for each, and its numbers."""
-        algorithm = [float(point.algorithm == each.name) for each in ALGORITHMS]
-        knobs = point.knobs
-        tile = [*knobs["tile"], 0, 0, 0][:3]
-        numbers = [knobs[name] for name in _NUMBERS]
-        return [*algorithm, *(float(number) for number in (*numbers, *tile, knobs["order"] == "channels"))]
+        """Return the choice's algorithm and numbers, the task's, and how both go together."""
+        return features(point, self.contraction, self.choices.machine)
+
+    def foreign_features(self, entry: Entry, definition: str) -> list[float]:
+        """Return the features of another task's choice, as if this machine computed that task.
+
+        Raises
+        ------
+        ToolchainError
+            The choice is none of this version.
+        """
+        return features(choice_from(entry.payload), contraction_of(definition), self.choices.machine)
+
+    def adapted(self, entry: Entry, definition: str) -> Choice | None:
+        """Return another task's choice, or the one most like it; None: this space has none of its algorithm.
+
+        Raises
+        ------
+        ToolchainError
+            The choice is none of this version.
+        """
+        del definition
+        decisions = self.decisions(choice_from(entry.payload))
+        point = self.nearest(decisions)
+        return point if point.algorithm == decisions["algorithm"] else None
 
     def rule(self, point: Choice) -> str:
         """Return the choice's algorithm."""

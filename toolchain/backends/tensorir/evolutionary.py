@@ -15,6 +15,7 @@ from toolchain.backends.tensorir.traces import trace_entry, traced
 from toolchain.errors import ToolchainError
 from toolchain.lowering.definition import MAIN
 from toolchain.processes.interrupts import uninterrupted
+from toolchain.tasks.experience import Experience
 from toolchain.tasks.tuner import Result
 
 _EARLIER = 64  # results of earlier runs that a search begins from
@@ -39,6 +40,8 @@ class Evolutionary:
     model
         May be shared with the searches of other tasks: what it learns of one helps with the next.
     """
+
+    transfers = False
 
     def __init__(self, space: TraceSpace, model: ms.CostModel, seed: int) -> None:
         self.space, self.model, self.seed = space, model, seed
@@ -87,6 +90,9 @@ class Evolutionary:
         with uninterrupted():
             self.context.notify_runner_results(candidates, results)
             self.model.update(self.context, candidates, results)
+
+    def transfer(self, experience: Experience) -> None:
+        """Ignore it: the cost model learns from the other tasks of the run by itself."""
 
     def close(self) -> None:
         """End the search."""

@@ -8,6 +8,7 @@ from random import Random
 from typing import NoReturn
 
 import numpy as np
+import tvm
 from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
@@ -25,10 +26,11 @@ from toolchain.backends.tensorir.traces import (
 )
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering.code import code_of
-from toolchain.lowering.definition import MAIN, module_of
+from toolchain.lowering.definition import MAIN, function_of, module_of
 from toolchain.lowering.kernels.recipe import Recipe
 from toolchain.lowering.rows import default_schedule
 from toolchain.lowering.tasks import FusedTask
+from toolchain.lowering.workload import workload_hash
 from toolchain.processes.interrupts import uninterrupted
 from toolchain.records.store import Usable, anything
 from toolchain.targets.target import BoardTarget
@@ -141,11 +143,33 @@ class TraceSpace:
 
     def features(self, point: Schedules) -> list[float]:
         """Return MetaSchedule's features of the stores, summed up."""
-        module = module_of(self._scheduled(point))
+        return self._features(module_of(self._scheduled(point)))
+
+    def _features(self, module: tvm.IRModule) -> list[float]:
         extractor = ms.feature_extractor.PerStoreFeature(extract_workload=True)
-        candidate = ms.MeasureCandidate(Schedule(module), self.arguments)
+        arguments = list(ms.arg_info.ArgInfo.from_entry_func(module, remove_preproc=True))
+        candidate = ms.MeasureCandidate(Schedule(module), arguments)
         (rows,) = extractor.extract_from(self._context, [candidate])
         return [float(value) for value in np.asarray(rows.numpy()).sum(axis=0)]
+
+    def foreign_features(self, entry: Entry, definition: str) -> list[float]:
+        """Return the features of another task's schedule.
+
+        Raises
+        ------
+        ToolchainError
+            It no longer applies to that task.
+        """
+        func = function_of(definition)
+        if entry.kind == DEFAULT:
+            return self._features(module_of(default_schedule(func)))
+        return self._features(traced(entry.payload, func).mod)
+
+    def adapted(self, entry: Entry, definition: str) -> Schedules | None:
+        """Return the schedule if it was found for this task, in another place; a trace fits no other task."""
+        if entry.kind == DEFAULT or workload_hash(function_of(definition)) != self.task.workload:
+            return None
+        return self.read(entry, definition)
 
     def rule(self, point: Schedules) -> str:
         """Return the kind of the point."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from heapq import nsmallest
 
+from toolchain.tasks.experience import Experience
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
 from toolchain.tuning.tuners.draw import chance, drawn
@@ -23,15 +24,24 @@ _IN_VAIN = 64  # children that are no points or were seen, until chance must hel
 class Genetic(Seen):
     """Breeds points; see `tasks.tuner.Tuner`. Parents are whatever was learned so far, in whatever order."""
 
+    transfers = True
+
     def __init__(self, task: Task, space: Space, seed: int) -> None:
         super().__init__()
         self._space = with_decisions("ga", task, space)
         self._all = space
         self._random = chance(seed, task.workload)
+        self._seeds: list[Point] = []  # points like the best of other tasks, to begin with
+
+    def transfer(self, experience: Experience) -> None:
+        """Begin the population with points like the best of other tasks."""
+        self._seeds = list(experience.points[: _FIRST // 2])
 
     def propose(self, count: int) -> list[Point]:
         """Return children of the best points; points by chance while there are too few."""
-        points: list[Point] = []
+        points = [point for point in self._seeds if point not in self.seen][:count]
+        self._seeds = [point for point in self._seeds if point not in points]
+        self.seen.update(points)
         if len(self.times) >= _FIRST:
             population = nsmallest(_POPULATION, self.times, key=lambda point: self.times[point])
             in_vain = 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import inf
 
 from toolchain.records.record import PASSING_FAILURES
+from toolchain.tasks.experience import Experience
 from toolchain.tasks.space import Point
 from toolchain.tasks.tuner import Result
 
@@ -24,6 +25,8 @@ class Seen:
         machines' fault says nothing of the candidate, and is left out.
     """
 
+    transfers = False
+
     def __init__(self) -> None:
         self.seen: set[Point] = set()
         self.times: dict[Point, float] = {}
@@ -34,6 +37,9 @@ class Seen:
             self.seen.add(point)
             if result.failure not in PASSING_FAILURES:
                 self.times[point] = inf if result.failure else result.mean_ms
+
+    def transfer(self, experience: Experience) -> None:
+        """Ignore it."""
 
     def close(self) -> None:
         """Do nothing: nothing is held."""

@@ -19,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import nsmallest
+from math import inf
 from typing import Literal
 
 import numpy as np
 
 from toolchain.tasks.backend import MakeTuner
+from toolchain.tasks.experience import Experience
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
 from toolchain.tuning.tuners.annealing import anneal
@@ -42,29 +44,59 @@ _CHAINS = 64
 _UNCOUNTED_CHAINS = 16
 _STEPS = 32
 _UNCOUNTED_STEPS = 2
-_ENOUGH = 4  # results before a model is trained
+_ENOUGH = 4  # results before a model is trained that knows of no other task
+_SEEDS = 4
+_OWN = 4  # a result of the task's own counts as much as so many of others
 
 
 class BoostedSearch(Seen):
-    """Proposes what boosted trees promise most of; see `tasks.tuner.Tuner`."""
+    """Proposes what boosted trees promise most of; see `tasks.tuner.Tuner`.
 
-    def __init__(self, task: Task, space: Space, seed: int, features: Features, objective: Objective) -> None:
+    Parameters
+    ----------
+    features
+        What the trees are told of a point; None: the space's own features, those of other tasks too.
+    """
+
+    transfers = True
+
+    def __init__(
+        self, task: Task, space: Space, seed: int, objective: Objective, features: Features | None = None
+    ) -> None:
         super().__init__()
+        self._shared = features is None  # the features of the space are: those of other tasks are alike
         self._space = space
         self._random = chance(seed, task.workload)
-        self._features = features
+        self._features = features or space.features
         self._models = Committee(objective, seed)
+        self._others: list[Lesson] = []
+        self._seeds: list[Point] = []  # points like the best of other tasks, to begin with
         self._rows: dict[Point, Floats] = {}
         self._taught = 0
 
+    def transfer(self, experience: Experience) -> None:
+        """Teach the models what other tasks have shown; begin with points like the best of them, too."""
+        if self._shared:
+            self._others = [
+                Lesson(
+                    np.asarray([features for features, _result in lesson], np.float32),
+                    scores([inf if result.failure else result.mean_ms for _features, result in lesson]),
+                )
+                for lesson in experience.lessons
+            ]
+        self._seeds = list(experience.points[:_SEEDS])
+
     def propose(self, count: int) -> list[Point]:
         """Return the points that the models promise most of, and some by chance."""
-        points: list[Point] = []
+        points = [point for point in self._seeds if point not in self.seen][:count]
+        self._seeds = [point for point in self._seeds if point not in points]
+        self.seen.update(points)
         if self._train():
-            by_model = sum(self._random.random() >= _BY_CHANCE for _ in range(count))
+            left = count - len(points)
+            by_model = sum(self._random.random() >= _BY_CHANCE for _ in range(left))
             pool = self._pool()
             if pool:
-                points = [pool[place] for place in favourites(self._guess(pool), by_model)]
+                points += [pool[place] for place in favourites(self._guess(pool), by_model)]
             self.seen.update(points)
         points += drawn(self._space, self.seen, count - len(points), self._random)
         self.seen.update(points)
@@ -72,9 +104,11 @@ class BoostedSearch(Seen):
 
     def _train(self) -> bool:
         """Teach the models what is new; return whether there are any."""
-        if len(self.times) >= _ENOUGH and len(self.times) != self._taught:
-            self._taught = len(self.times)
-            self._models.train([Lesson(self._matrix(list(self.times)), scores(list(self.times.values())))])
+        known = len(self.times)
+        if known != self._taught and (known >= _ENOUGH or self._others):
+            self._taught = known
+            own = Lesson(self._matrix(list(self.times)), scores(list(self.times.values())))
+            self._models.train([*self._others, *[own] * _OWN] if self._others else [own])
         return self._models.trained
 
     def _pool(self) -> list[Point]:
@@ -107,8 +141,8 @@ def boosted(name: Literal["xgb", "xgb-rank", "xgb-knob"]) -> MakeTuner:
 
 
 def _made(name: str, task: Task, space: Space, seed: int) -> BoostedSearch:
-    features: Features = space.features
     if name == "xgb-knob":
-        features = Knobs(with_decisions(name, task, space)).features
+        knobs = Knobs(with_decisions(name, task, space))
+        return BoostedSearch(task, space, seed, "reg:squarederror", knobs.features)
     objective: Objective = "rank:pairwise" if name == "xgb-rank" else "reg:squarederror"
-    return BoostedSearch(task, space, seed, features, objective)
+    return BoostedSearch(task, space, seed, objective)

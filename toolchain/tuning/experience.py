@@ -1,0 +1,133 @@
+"""What the store of records says about a space that was not searched yet."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain, zip_longest
+
+import numpy as np
+
+from toolchain.errors import ToolchainError
+from toolchain.records.key import RecordKey
+from toolchain.records.record import PASSING_FAILURES
+from toolchain.records.store import RecordStore
+from toolchain.tasks.experience import Experience, Foreign
+from toolchain.tasks.key import entry_of
+from toolchain.tasks.space import Point, Space
+from toolchain.tasks.tuner import Result, Tuner
+
+_LESSON = 256  # points of one task in one place: its last ones
+_RECORDS = 4096  # in all
+_UNCOUNTED = 128  # the same of spaces that cannot be counted: features of a schedule take 50 ms
+_BEST = 4  # points of a task that may be tried here
+
+
+def recorded(store: RecordStore, key: RecordKey, space: Space) -> list[list[Foreign]]:
+    """Return what was measured of other tasks and in other places, each in a list of its own.
+
+    Other places are other boards, numbers of threads and devices of the same backend. An emulator's ranking
+    says nothing about silicon, nor a model's about a clock: they do not mix.
+    """
+    groups: defaultdict[tuple[RecordKey, bool], dict[str, Foreign]] = defaultdict(dict)
+    definitions: dict[str, str] = {}
+    kept = 0
+    for record in reversed(store.all()):
+        if record.key == key or record.kind not in space.kinds or record.key.emulated != key.emulated:
+            continue
+        group = groups[record.key, record.provenance.modelled]
+        if record.failure in PASSING_FAILURES or record.digest in group or len(group) >= _LESSON:
+            continue
+        result = Result(record.run_ms, record.failure, modelled=record.provenance.modelled)
+        if record.function not in definitions:
+            definitions[record.function] = store.definition(record.function)
+        group[record.digest] = Foreign(entry_of(record), definitions[record.function], result)
+        kept += 1
+        if kept >= (_UNCOUNTED if space.size is None else _RECORDS):
+            break
+    return [list(group.values()) for group in groups.values()]
+
+
+def experience_of(groups: Iterable[Sequence[Foreign]], space: Space) -> Experience:
+    """Return what such measurements say about a space; what it cannot make sense of is left out."""
+    lessons, tried = [], []
+    for group in groups:
+        lesson = []
+        for foreign in group:
+            try:
+                lesson.append((space.foreign_features(foreign.entry, foreign.definition), foreign.result))
+            except ToolchainError:
+                continue
+        if len(lesson) > 1:
+            lessons.append(lesson)
+        tried.append(_adapted(group, space))
+    return Experience(lessons, _by_similarity(tried))
+
+
+def _adapted(group: Sequence[Foreign], space: Space) -> list[tuple[Point, Sequence[float], Sequence[float]]]:
+    """Return the points of a space like the best of a group, with the features of both."""
+    ran = sorted((each for each in group if not each.result.failure), key=lambda each: each.result.mean_ms)
+    adapted = []
+    for foreign in ran[:_BEST]:
+        try:
+            point = space.adapted(foreign.entry, foreign.definition)
+            if point is not None:
+                theirs = space.foreign_features(foreign.entry, foreign.definition)
+                adapted.append((point, theirs, space.features(point)))
+        except ToolchainError:
+            continue
+    return adapted
+
+
+def _by_similarity(tried: Sequence[list[tuple[Point, Sequence[float], Sequence[float]]]]) -> list[Point]:
+    """Return points, those of the most similar task first: features tell how far both are apart."""
+    tried = [group for group in tried if group]
+    if not tried:
+        return []
+    every = np.asarray([row for group in tried for _point, *rows in group for row in rows], np.float64)
+    scale = every.std(axis=0) + 1e-9
+
+    def distance(group: list[tuple[Point, Sequence[float], Sequence[float]]]) -> float:
+        return float(
+            np.mean([np.abs((np.asarray(one) - np.asarray(two)) / scale).mean() for _, one, two in group])
+        )
+
+    columns = [[point for point, *_rows in group] for group in sorted(tried, key=distance)]
+    points = [point for point in chain.from_iterable(zip_longest(*columns)) if point is not None]
+    return list(dict.fromkeys(points))
+
+
+class Experienced:
+    """A tuner that is told what the store has just before it first proposes; see `tasks.tuner.Tuner`.
+
+    By then other tasks of the same run have results too.
+    """
+
+    def __init__(self, tuner: Tuner, space: Space, key: RecordKey, store: RecordStore) -> None:
+        self._tuner, self._space, self._key, self._store = tuner, space, key, store
+        self._begun = False
+
+    def propose(self, count: int) -> list[Point]:
+        """Return what the tuner proposes."""
+        if not self._begun:
+            self._begun = True
+            if self._tuner.transfers:
+                self.transfer(experience_of(recorded(self._store, self._key, self._space), self._space))
+        return self._tuner.propose(count)
+
+    @property
+    def transfers(self) -> bool:
+        """Whether the tuner makes use of experience."""
+        return self._tuner.transfers
+
+    def learn(self, measured: Sequence[tuple[Point, Result]]) -> None:
+        """Hand results on."""
+        self._tuner.learn(measured)
+
+    def transfer(self, experience: Experience) -> None:
+        """Hand it on."""
+        self._tuner.transfer(experience)
+
+    def close(self) -> None:
+        """Close the tuner."""
+        self._tuner.close()
