@@ -8,10 +8,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.tuners import measuring
+from benchmarks.tuners import compare, measuring
 from toolchain.tuning.options import TuneOptions
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "data" / "packed.json"
 
 
 def main() -> None:
@@ -22,9 +22,25 @@ def main() -> None:
     measure.add_argument("raw", type=Path, help="file of JSON lines; what it has is not measured again")
     measure.add_argument("--networks", nargs="*", default=list(measuring.NETWORKS))
     measure.add_argument("--board", default="local")
+    collect = parts.add_parser("collect", help="make of a measured file what is replayed")
+    collect.add_argument("raw", type=Path)
+    collect.add_argument("--data", type=Path, default=DATA)
+    tuners = parts.add_parser("tuners", help="trials until a point is within 5 % of the best")
+    transfer = parts.add_parser("transfer", help="the same with and without records of other tasks")
+    for part in (tuners, transfer):
+        part.add_argument("--data", type=Path, default=DATA)
+        part.add_argument("--seeds", type=int, default=10)
+        part.add_argument("--spaces", nargs="*", default=[], help="beginnings of names; default: all")
     given = parser.parse_args()
-    options = TuneOptions(threads=1, repeat=30, min_repeat_ms=1)
-    measuring.measure(given.networks, given.board, given.raw, options)
+    if given.part == "measure":
+        options = TuneOptions(threads=1, repeat=30, min_repeat_ms=1)
+        measuring.measure(given.networks, given.board, given.raw, options)
+    elif given.part == "collect":
+        measuring.collect(given.raw, given.data)
+    elif given.part == "tuners":
+        compare.tuners(given.data, given.seeds, tuple(given.spaces))
+    else:
+        compare.transfer(given.data, given.seeds, tuple(given.spaces))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ The least of 30 readings is kept: what else the machine does makes others longer
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -97,3 +97,34 @@ def _source(name: str) -> Iterator[str]:
 
 def _silent(_event: Event) -> None:
     pass
+
+
+def collect(raw: Path, data: Path) -> None:
+    """Write what replays need of a measured file: decisions, features and times, task by task."""
+    lines = {(line["workload"], line["digest"]): line for line in read(raw)}
+    networks = list(dict.fromkeys(line["network"] for line in lines.values()))
+    backend = backend_for(find_boards("local")[0].profile, CodeOptions())
+    tasks = []
+    for name in networks:
+        with (
+            _source(name) as source,
+            backend.lower(load_model(source, ModelOptions()), backend.target(None, 1)) as network,
+        ):
+            for task in network.tasks:
+                space = network.space(task)
+                points = [space.point(index) for index in range(space.size or 0)]
+                known = [lines.get((task.workload, space.entry(point).digest)) for point in points]
+                if len(points) > 1 and all(line is not None and line["network"] == name for line in known):
+                    tasks.append(
+                        {
+                            "task": f"{name.removeprefix('zoo:')} {task.id}",
+                            "decisions": [json.loads(space.entry(point).payload) for point in points],
+                            "features": [_short(space.features(point)) for point in points],
+                            "ms": [line and line["ms"] for line in known],
+                        }
+                    )
+    data.write_text("[\n" + ",\n".join(json.dumps(task, separators=(",", ":")) for task in tasks) + "\n]\n")
+
+
+def _short(features: Sequence[float]) -> list[float]:
+    return [int(number) if number == int(number) else round(number, 3) for number in features]

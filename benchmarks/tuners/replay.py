@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from toolchain.errors import ToolchainError
 from toolchain.records.store import Usable, anything
 from toolchain.tasks.backend import MakeTuner
 from toolchain.tasks.candidate import Candidate, Entry
@@ -85,16 +85,22 @@ class Table(FiniteSpace[int]):
         return self._features[point]
 
     def foreign_features(self, entry: Entry, definition: str) -> Sequence[float]:
-        """Refuse: a table knows no other one."""
-        raise ToolchainError(f"{entry.payload} of {definition} is unknown here")
+        """Return the features of another table's point, which its definition is."""
+        del entry
+        features: list[float] = json.loads(definition)
+        return features
 
     def adapted(self, entry: Entry, definition: str) -> int | None:
-        """Refuse: a table knows no other one."""
-        raise ToolchainError(f"{entry.payload} of {definition} is unknown here")
+        """Return the point with the most similar decisions."""
+        del definition
+        return self.nearest(decisions_of(entry))
 
     def foreign(self, points: Sequence[int]) -> list[Foreign]:
         """Return points as the store has them for others."""
-        return [Foreign(self.entry(point), self.task.definition, self.result(point)) for point in points]
+        return [
+            Foreign(self.entry(point), json.dumps(self.features(point)), self.result(point))
+            for point in points
+        ]
 
     def rule(self, point: int) -> str:
         """Return the place."""
@@ -149,3 +155,16 @@ def needed(
 ) -> float:
     """Return the median number of trials until a point is near the best, over so many seeds."""
     return median(len(trials(space, make, seed, limit, prepare)) for seed in range(1, seeds + 1))
+
+
+def tables(data: Path) -> list[Table]:
+    """Return the tasks of a file that `measuring.collect` wrote."""
+    found = []
+    for task in json.loads(data.read_text()):
+        rows = [
+            {name: tuple(each) if isinstance(each, list) else each for name, each in row.items()}
+            for row in task["decisions"]
+        ]
+        times = [inf if ms is None else ms for ms in task["ms"]]
+        found.append(Table(task["task"], rows, task["features"], times))
+    return found

@@ -34,8 +34,7 @@ from itertools import product
 from math import ceil, inf, log2
 from typing import Any
 
-from benchmarks.tuners.replay import Table, decisions_of
-from toolchain.tasks.candidate import Entry
+from benchmarks.tuners.replay import Table
 
 Knobs = Mapping[str, Any]
 ORDERS = ("pixels", "channels")
@@ -58,7 +57,7 @@ class Layer:
         """Such as 56x56x4-8k3s2."""
         return f"{self.size}x{self.size}x{self.ci}-{self.co}k{self.kernel}s{self.stride}"
 
-    def table(self) -> VtaTable:
+    def table(self) -> Table:
         """Return the space, points in the order of their knobs' products."""
         knobs = {
             "h": _divisors(self.size),
@@ -70,22 +69,9 @@ class Layer:
             "order": self.orders,
         }
         rows = [dict(zip(knobs, values, strict=True)) for values in product(*knobs.values())]
-        return VtaTable(
+        return Table(
             self.name, rows, [features(self, row) for row in rows], [cycles(self, row) / 1e5 for row in rows]
         )
-
-
-class VtaTable(Table):
-    """Such a space; features of other layers are known by their names."""
-
-    def foreign_features(self, entry: Entry, definition: str) -> list[float]:
-        """Return the features of a point of another layer."""
-        return features(_BY_NAME[definition], decisions_of(entry))
-
-    def adapted(self, entry: Entry, definition: str) -> int | None:
-        """Return the point with the most similar knobs."""
-        del definition
-        return self.nearest(decisions_of(entry))
 
 
 LARGE = Layer(56, 16, 32, 1, 2, threads=(1, 2, 4))
@@ -96,8 +82,6 @@ RESNET_18 = (
     Layer(14, 8, 16, 1, 2), Layer(14, 8, 16, 3, 2), Layer(14, 16, 16, 3), Layer(7, 16, 32, 1, 2),
     Layer(7, 16, 32, 3, 2), Layer(7, 32, 32, 3),
 )  # fmt: skip
-
-_BY_NAME = {layer.name: layer for layer in RESNET_18}
 
 
 def cycles(layer: Layer, knobs: Knobs) -> float:

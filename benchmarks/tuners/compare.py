@@ -1,0 +1,70 @@
+"""Tables of trials: tuners against each other, and searches with and without records of other tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.tuners.replay import NEAR, Table, needed, tables
+from benchmarks.tuners.transfer import compared, summed
+from benchmarks.tuners.vta import LARGE, RESNET_18
+from toolchain.tuning.tuners.table import TUNERS
+
+_POINTS = 11  # of a packed space; in smaller ones the first batch has nearly all
+_TRANSFERS = ("xgb",)
+_HARD = 20  # trials that chance needs in spaces where transfer is asked for
+
+
+def tuners(data: Path, seeds: int, names: tuple[str, ...]) -> None:
+    """Print the median trials of each tuner until a point within 5 % of the best."""
+    # Where the default is near the best there is nothing to search for.
+    packed = [each for each in tables(data) if each.size >= _POINTS and each.times[0] > NEAR * each.best]
+    vta = [layer.table() for layer in (*RESNET_18, LARGE) if _wanted(layer.name, names)]
+    print(_row(["space", "points", *TUNERS]), _row(["---"] * (2 + len(TUNERS))), sep="\n", flush=True)
+    sums = []
+    for space in [*packed, *vta]:
+        if not _wanted(space.task.name, names):
+            continue
+        found = [needed(space, make, seeds) for make in TUNERS.values()]
+        if space in packed:
+            sums.append(found)
+        print(_row([space.task.name, space.size, *(f"{each:g}" for each in found)]), flush=True)
+    if sums:
+        totals = [sum(column) for column in zip(*sums, strict=True)]
+        print(_row([f"sum of {len(sums)} packed", "", *(f"{each:g}" for each in totals)]))
+
+
+def transfer(data: Path, seeds: int, names: tuple[str, ...]) -> None:
+    """Print trials without and with records, in the spaces of a kind in which chance needs many."""
+    print(_row(["space", "tuner", "random", "without", "with", "ratio", "each seed without", "and with"]))
+    print(_row(["---"] * 8), flush=True)
+    for spaces in (tables(data), [layer.table() for layer in RESNET_18]):
+        for space in spaces:
+            if _wanted(space.task.name, names) and (chance := expected(space)) >= _HARD:
+                for name in _TRANSFERS:
+                    found = compared(spaces, space, TUNERS[name], seeds)
+                    without, after, ratio = summed(found)
+                    curves = [" ".join(map(str, sorted(each))) for each in found]
+                    row = [
+                        space.task.name,
+                        name,
+                        f"{chance:.0f}",
+                        f"{without:g}",
+                        f"{after:g}",
+                        f"{ratio:.2f}",
+                    ]
+                    print(_row([*row, *curves]), flush=True)
+
+
+def expected(space: Table) -> float:
+    """Return how many trials chance needs on average: points are drawn without being put back."""
+    near = sum(time <= NEAR * space.best for time in space.times)
+    return (len(space.times) + 1) / (near + 1)
+
+
+def _wanted(name: str, names: tuple[str, ...]) -> bool:
+    return not names or name.startswith(names)
+
+
+def _row(cells: Sequence[object]) -> str:
+    return "| " + " | ".join(map(str, cells)) + " |"
