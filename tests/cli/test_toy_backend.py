@@ -15,7 +15,7 @@ HERE = ("small.onnx", "--board", "local", "--device", "toy")
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("state", "toy")
-@pytest.mark.parametrize("tuner", ["gridsearch", "random"])
+@pytest.mark.parametrize("tuner", ["gridsearch", "xgb"])
 def test_it_is_tuned_built_bundled_and_verified(invoke: Toolchain, tuner: str) -> None:
     tasks = invoke("tasks", *HERE, "--json").document
     assert len(tasks) == 1 and tasks[0]["weight"] == 2
