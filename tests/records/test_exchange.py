@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
@@ -225,3 +228,35 @@ def test_any_record_survives(tmp_path: Path, record: Record, times: tuple[float,
     both = [replace(record, run_ms=times), replace(record, failure="timeout", run_ms=())]
     write_records(path, [function], both)
     assert read_records(path) == ([function], both)
+
+
+IMPORT = """
+import sys
+from pathlib import Path
+from toolchain.records.exchange import read_records
+from toolchain.records.store import RecordStore
+with RecordStore(Path(sys.argv[1])) as store:
+    store.add_new(*read_records(Path(sys.argv[2])))
+"""
+
+
+def test_on_a_full_disk_nothing_is_imported(store: RecordStore, tmp_path: Path) -> None:
+    for number in range(1, 200):
+        put(store, float(number), payload="x" * 5000)
+    file, other = tmp_path / "x.jsonl", tmp_path / "other.sqlite"
+    write_records(file, store.functions(), store.all())
+    RecordStore(other).close()
+    limit = 500_000
+    ended = subprocess.run(
+        [sys.executable, "-c", IMPORT, str(other), str(file)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert f"cannot write {other}" in ended.stderr.splitlines()[-1]
+    with RecordStore(other) as imported:
+        assert imported.all() == [] and imported.functions() == []
+        assert imported.add_new(*read_records(file)) == 199

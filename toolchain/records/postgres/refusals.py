@@ -12,6 +12,7 @@ from toolchain.records.database import UnknownFunctionError
 if TYPE_CHECKING:
     from psycopg import Connection, Error
 
+_PASSWORD = 4  # letters
 # Codes of PostgreSQL's documentation, appendix A.
 _SHUT_DOWN = ("57P01", "57P02", "57P03")
 _OTHER_TABLES = ("42P01", "42703", "42804", "42883")
@@ -47,6 +48,10 @@ def is_broken(error: Error, db: Connection[Any]) -> bool:
 
 
 def one_line(error: Exception, password: str | None) -> str:
-    """Return what libpq or the server says; the password is in it nowhere."""
+    """Return what libpq or the server says; the password is in it nowhere.
+
+    Neither is told more than it needs to ask for one, so this is for what they may do one day; a password of
+    few letters is in every sentence.
+    """
     said = " ".join(str(error).split()) or type(error).__name__
-    return shortened(said.replace(password, "…") if password else said)
+    return shortened(said.replace(password, "…") if password and len(password) >= _PASSWORD else said)

@@ -141,7 +141,8 @@ class PostgresServer:
     def _unreachable(self, error: Exception) -> ToolchainError:
         said = one_line(error, self._address.password)
         hint = (
-            "start the server, or correct records_url (TOOLCHAIN_RECORDS_URL; set to nothing: the own file)"
+            "start the server, or correct records_url (TOOLCHAIN_RECORDS_URL); "
+            "without it the file in data_dir is used"
         )
         if "password" in said:
             hint = "put HOST:PORT:DATABASE:USER:PASSWORD into ~/.pgpass, a file that only you may read"
