@@ -59,6 +59,10 @@ class TuneResult:
     ----------
     run
         What its records are marked with: `Provenance.run`.
+    search_s
+        How long the search took: from the defaults to the last trial.
+    in_use_s
+        For how much of that each board had a session.
     """
 
     tasks: list[TunedTask]
@@ -66,6 +70,8 @@ class TuneResult:
     boards: dict[str, int] = field(default_factory=dict)
     network: Judgement | None = None
     run: str = ""
+    search_s: float = 0.0
+    in_use_s: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain tune --json` prints it."""
@@ -77,6 +83,8 @@ class TuneResult:
             "estimated_ms_before": sum(tuned.task.weight * tuned.default_ms for tuned in self.tasks),
             "estimated_ms_after": sum(tuned.task.weight * tuned.best_ms for tuned in self.tasks),
             "boards": self.boards,
+            "search_seconds": round(self.search_s, 1),
+            "in_use_seconds": {name: round(seconds, 1) for name, seconds in self.in_use_s.items()},
             "network": self.network.to_json() if self.network else None,
             "tasks": [
                 {

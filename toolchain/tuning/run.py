@@ -111,11 +111,22 @@ def tune(
         obstacle = obstacle_to_network(options.runner or backend.runner, boards)
         share = 1.0 if obstacle or options.time_s is None else SEARCH_SHARE
         search_until = None if options.time_s is None else begun + share * options.time_s
+        before, search_begun = bench.runner.in_use_s, time.monotonic()
         search.run(runs, Announced(scheduler, tasks, listener), search_until)
+        search_s = time.monotonic() - search_begun
+        in_use_s = {name: seconds - before[name] for name, seconds in bench.runner.in_use_s.items()}
         judge = NetworkJudge(model, backend, network, target, boards, store, listener)
         tuned, in_network = conclude(runs, judge, obstacle, judge_until(begun, options.time_s))
     measured = {name: sum(run.boards[name] for run in runs) for name in bench.runner.names}
-    return TuneResult(tuned, time.monotonic() - begun, measured, in_network, context.provenance.run)
+    return TuneResult(
+        tuned,
+        time.monotonic() - begun,
+        measured,
+        in_network,
+        context.provenance.run,
+        search_s,
+        in_use_s,
+    )
 
 
 def _bench(
