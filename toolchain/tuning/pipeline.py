@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from toolchain.processes.interrupts import let_signals_end_waits, uninterrupted
 from toolchain.tasks.bench import Built
 from toolchain.tasks.tuner import Result
+from toolchain.tuning.events import Notice
 from toolchain.tuning.first_round import check_first_round
 from toolchain.tuning.scheduler import Scheduler, Turn
 from toolchain.tuning.task_run import Proposal, TaskRun
@@ -25,6 +26,8 @@ _DEPTH = 3
 
 _BATCH = 8  # as many as a tuner proposes before it learns from them
 _POLL_S = 0.5  # TVM may make waits deaf to signals while one lasts; see `let_signals_end_waits`
+
+_INTERRUPTED = "interrupted: what is being built or measured comes to its end; Ctrl-C again ends at once"
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,10 @@ class Pipeline:
                         self._finish(future, runs, scheduler)
             except BaseException as error:
                 self._ending.set()
-                if isinstance(error, KeyboardInterrupt) and ended is not None:
-                    raise
+                if isinstance(error, KeyboardInterrupt):
+                    if ended is not None:
+                        raise
+                    runs[0].context.listener(Notice(_INTERRUPTED))
                 ended = ended or error
         if ended is not None:
             raise ended

@@ -19,6 +19,7 @@ from toolchain.tasks.experience import Experience
 from toolchain.tasks.tuner import Result
 
 _EARLIER = 64  # results of earlier runs that a search begins from
+_GENERATION = 8  # schedules bred at once, at least: one takes as long as eight
 _BARREN = 5  # generations without a new schedule, until the space is taken for exhausted
 _MOST = 1 << 30  # trials: who asks says when it is enough
 
@@ -106,7 +107,7 @@ class Evolutionary:
             context = tune_context(space.module, self.target, space.task.name, self.seed)
             context.pre_tuning(
                 max_trials=_MOST,
-                num_trials_per_iter=batch,
+                num_trials_per_iter=max(batch, _GENERATION),
                 design_spaces=context.generate_design_space(),
                 database=self.database,
                 cost_model=self.model,

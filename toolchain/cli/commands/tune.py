@@ -145,8 +145,8 @@ def command(
 ) -> int | None:
     """Search for faster code by measuring candidates on a board.
 
-    Every trial is kept at once: stop with Ctrl-C when you like, the next run goes on from there. `toolchain
-    build` applies what was found.
+    Every trial is kept at once: stop with Ctrl-C when you like, the next run goes on from there. What is
+    being measured comes to its end; a second Ctrl-C does not wait. `toolchain build` applies what was found.
     """
     from toolchain.boards.inventory.lookup import find_boards
 
