@@ -75,8 +75,13 @@ class OneBoard(BoardRunner):
         def tracker() -> Iterator[None]:
             yield None
 
+        self.aside: list[str] = []
         self.pool = SimpleNamespace(
-            take=take, tracker=tracker, lost=lambda _pooled: False, close=lambda: None
+            take=take,
+            tracker=tracker,
+            lost=lambda _pooled: False,
+            put_aside=lambda _pooled, reason: self.aside.append(reason),
+            close=lambda: None,
         )
         self.expect(TASK, [None])
 
@@ -146,3 +151,18 @@ def test_comparisons_owe_nothing_to_others(board: OneBoard) -> None:
     rounds = board.compare(TASK, built(["spoils", "b"]), 2)
     assert [failures(results) for results in rounds] == [[None, None]] * 2
     assert all(len(names) == 1 for names in board.worker.sessions)
+
+
+def test_a_board_that_is_worse_than_the_others_is_put_aside(
+    board: OneBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, int]] = []
+
+    def complaint(name: str, results: Sequence[Result]) -> str:
+        told.append((name, len(results)))
+        return "its repeats vary"
+
+    monkeypatch.setattr(board._health, "complaint", complaint)
+    assert failures(board.run(TASK, built(["a", "b"]))) == [None, None]
+    assert told == [("local", 2)]
+    assert board.aside == ["its repeats vary"]

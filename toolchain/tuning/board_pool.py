@@ -35,12 +35,15 @@ class PooledBoard:
         Where its server was found last; a server that is started anew has another.
     away
         Why it is left out; None while it is not.
+    aside
+        It is not taken again in this run.
     """
 
     board: Board
     worker: Worker = field(default_factory=Worker)
     port: int = 0
     away: str | None = None
+    aside: bool = False
     pause_s: float = _FIRST_PAUSE_S
     not_before: float = 0.0
 
@@ -102,6 +105,16 @@ class BoardPool:
         pooled.not_before = time.monotonic() + pooled.pause_s
         pooled.pause_s = min(2 * pooled.pause_s, _LONGEST_PAUSE_S)
 
+    def put_aside(self, pooled: PooledBoard, reason: str) -> None:
+        """Do without a board for the rest of the run; not without the last."""
+        with self._changed:
+            left = [other for other in self.all if not other.aside and other is not pooled]
+            if pooled.aside or not left:
+                return
+            pooled.aside = True
+        self._notice(f"board {pooled.board.name} is put aside for the rest of the run: {reason}")
+        pooled.worker.close()
+
     @contextmanager
     def tracker(self) -> Iterator[TrackerClient]:
         """Yield a connection to the tracker, which `close` cuts.
@@ -148,7 +161,8 @@ class BoardPool:
 
     def _put_back(self, pooled: PooledBoard) -> None:
         with self._changed:
-            self._free.append(pooled)
+            if not pooled.aside:
+                self._free.append(pooled)
             self._changed.notify()
 
     def _check_open(self) -> None:
@@ -170,7 +184,7 @@ class BoardPool:
                 self._changed.wait(min((s.not_before - now for s in self._free), default=1.0))
 
     def _check_some_there(self) -> None:
-        if any(pooled.away is None for pooled in self.all):
+        if any(pooled.away is None and not pooled.aside for pooled in self.all):
             self._some_there = time.monotonic()
         elif time.monotonic() - self._some_there > ALL_AWAY_S:
             reasons = "; ".join(f"{pooled.board.name}: {pooled.away}" for pooled in self.all)

@@ -28,6 +28,7 @@ from toolchain.tuning.board_pool import BoardLostError, BoardPool, PooledBoard
 from toolchain.tuning.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import compilers_for
 from toolchain.tuning.events import Listener, Notice, Step
+from toolchain.tuning.health import Health
 from toolchain.tuning.measure import Request, Subject, measure, ready
 from toolchain.tuning.options import TuneOptions
 
@@ -57,6 +58,7 @@ class BoardRunner:
         self.lanes = len(boards)
         self.names = tuple(board.name for board in boards)
         self.pool = BoardPool(boards, lab, lambda text: listener(Notice(text)))
+        self._health = Health(self.names)
         self._used_s = dict.fromkeys(self.names, 0.0)
         self._threads = ThreadPoolExecutor(max_workers=len(boards))
         self._cases: dict[str, tuple[Case, ...]] = {}
@@ -193,6 +195,8 @@ class BoardRunner:
                 results.pop()
             elif results[0].failure in ("upload", "runtime") and self.pool.lost(pooled):
                 raise BoardLostError(results[0].message)
+        if complaint := self._health.complaint(pooled.board.name, results):
+            self.pool.put_aside(pooled, complaint)
         return [replace(result, board=pooled.board.name) for result in results]
 
     def _limit_s(self, board: Board, task: Task, cases: int) -> float:
