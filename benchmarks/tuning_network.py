@@ -29,7 +29,7 @@ from toolchain.models.load import load_model  # noqa: E402
 from toolchain.models.options import ModelOptions  # noqa: E402
 from toolchain.records.store import FILE_NAME, RecordStore  # noqa: E402
 from toolchain.tasks.options import CodeOptions  # noqa: E402
-from toolchain.tuning.events import Event, Trial  # noqa: E402
+from toolchain.tuning.events import Event, Notice, Step  # noqa: E402
 from toolchain.tuning.gain import gain  # noqa: E402
 from toolchain.tuning.network_bench import BoardNetworkBench  # noqa: E402
 from toolchain.tuning.options import TuneOptions  # noqa: E402
@@ -40,7 +40,7 @@ NETWORKS, THREADS = ("resnet-18", "mobilenet"), (1, 2)
 
 def tell(event: Event) -> None:
     """Print what begins."""
-    if not isinstance(event, Trial):
+    if isinstance(event, Notice | Step):
         print(f"  {event.text}", file=sys.stderr, flush=True)
 
 
