@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from toolchain.errors import CheckError
-from toolchain.tuning.measure import _facts, _milliseconds
+from toolchain.tasks.reference import write_case
+from toolchain.tuning.measure import _compare, _facts, _milliseconds
 
 
 def test_times_become_milliseconds() -> None:
@@ -22,3 +26,11 @@ def test_a_time_that_no_clock_shows_is_told_with_its_board(seconds: float) -> No
 def test_facts_are_a_document(said: object) -> None:
     with pytest.raises(CheckError, match=r"board far: the answer of edge\.info cannot be right"):
         _facts("far", said)
+
+
+def test_where_nothing_is_known_the_first_to_come_are_right(tmp_path: Path) -> None:
+    case = write_case(tmp_path, "case", {})
+    first = np.arange(4, dtype=np.float32)
+    assert _compare([first], case) == ""
+    assert _compare([first], case) == ""
+    assert "differs from the definition by 1" in _compare([first + 1], case)
