@@ -36,6 +36,18 @@ def test_it_is_tuned_built_bundled_and_verified(invoke: Toolchain, tuner: str) -
     assert invoke("verify", built["bundle"], "--board", "local", "--json").document["passed"]
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("state")
+def test_a_run_is_reported_at_its_end_and_again_from_the_records(invoke: Toolchain, toy: Path) -> None:
+    tuned = invoke("tune", *HERE, "--trials", "4", "--scheduler", "round-robin", "--report", "end.html")
+    assert tuned.code == 0
+    again = invoke("report", "-o", "again.html", "--json").document
+    assert (again["tasks"], again["trials"]) == (1, 4)
+    pages = [(toy / name).read_text() for name in ("end.html", "again.html")]
+    assert all(again["run"] in page and "<svg" in page for page in pages)
+    assert "small.onnx on " in pages[0] and "these tasks, untuned" in pages[0]
+
+
 @pytest.mark.usefixtures("state", "toy")
 def test_its_records_say_nothing_to_cpus(invoke: Toolchain) -> None:
     invoke("tune", *HERE, "--trials", "2")

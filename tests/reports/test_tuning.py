@@ -13,8 +13,10 @@ from tests.reports.pages import Page
 from tests.reports.tuned import NAMES, WEIGHTS, records
 from toolchain.errors import ToolchainError
 from toolchain.records.record import Record
+from toolchain.records.store import RecordStore
 from toolchain.reports.runs import read_run
-from toolchain.reports.tuning import tuning_page, write_tuning_report
+from toolchain.reports.tuning import report_result, tuning_page, write_tuning_report
+from toolchain.tuning.result import TuneResult
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +122,25 @@ def test_times_that_no_clock_has_shown_are_called_so() -> None:
 def test_an_emulated_board_is_called_so() -> None:
     made = [replace(r, key=replace(r.key, board_class="rk3399+emulated")) for r in records()]
     assert "emulated: times say nothing about silicon" in Page(tuning_page(read_run(made, NAMES))).text
+
+
+def test_at_the_end_of_a_run_more_is_known_than_records_say(tmp_path: Path) -> None:
+    made = records(cut=True)
+    with RecordStore(tmp_path / "records.sqlite") as store:
+        for record in made:
+            workload = record.key.workload
+            function = store.add_function(workload, NAMES[record.function], workload)
+            store.add(replace(record, function=function))
+        run = made[0].provenance.run
+        result = TuneResult([], 100.0, run=run, search_s=80.0, in_use_s={"b1": 60.0, "b2": 20.0})
+        report_result(tmp_path / "page.html", store, result, "zoo:resnet18")
+    text = Page((tmp_path / "page.html").read_text()).text
+    assert "zoo:resnet18 on x86_64" in text and "75 %" in text and "25 %" in text
+
+
+def test_what_the_network_said_is_told() -> None:
+    said = "8.0 ms -> 7.5 ms & <b>"
+    assert said in Page(tuning_page(read_run(records(), NAMES), network=said)).text
 
 
 def test_equal_runs_give_equal_bytes(html: str) -> None:

@@ -58,7 +58,13 @@ class RunTask:
 
 @dataclass(frozen=True)
 class BoardUse:
-    """What a board did in a run."""
+    """What a board did in a run.
+
+    Attributes
+    ----------
+    in_use
+        For which part of the search it had a session; None: records do not say.
+    """
 
     name: str
     trials: int
@@ -66,6 +72,7 @@ class BoardUse:
     coolest_c: float | None
     hottest_c: float | None
     governors: tuple[str, ...]
+    in_use: float | None = None
 
 
 @dataclass(frozen=True)

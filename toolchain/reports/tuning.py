@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from toolchain.files import atomic
@@ -41,11 +42,20 @@ def report_result(path: Path, store: RecordStore, result: TuneResult, model: str
     """
     source = of_store(store)
     weights = {tuned.task.workload: tuned.task.weight for tuned in result.tasks}
-    write_tuning_report(path, read_run(source.records, source.names, result.run, weights), model)
+    run = read_run(source.records, source.names, result.run, weights)
+    boards = [replace(board, in_use=_in_use(result, board.name)) for board in run.boards]
+    network = str(result.network) if result.network is not None else ""
+    atomic.write_text(path, tuning_page(replace(run, boards=tuple(boards)), model, network))
 
 
-def tuning_page(run: Run, model: str = "") -> str:
-    """Return the report as HTML."""
+def tuning_page(run: Run, model: str = "", network: str = "") -> str:
+    """Return the report as HTML.
+
+    Parameters
+    ----------
+    network
+        What the whole network said of the choices; empty: it was not asked, or records do not say.
+    """
     found = _curves(run)
     drawn = any(curve.relative for curve in found)
     timed = [task for task in run.tasks if task.default_ms and task.chosen_ms]
@@ -53,12 +63,18 @@ def tuning_page(run: Run, model: str = "") -> str:
         "tuning.html.j2",
         run=run,
         model=model,
+        network=network,
         before_ms=_network(run, [task.default_ms for task in run.tasks]),
         after_ms=_network(run, [task.chosen_ms for task in run.tasks]),
         by_trial=tuning_curves(found) if drawn else "",
         by_time=best_by_time(run.tasks) if drawn else "",
         before_and_after=before_and_after(timed) if timed else "",
     )
+
+
+def _in_use(result: TuneResult, board: str) -> float | None:
+    seconds = result.in_use_s.get(board)
+    return None if seconds is None or not result.search_s else seconds / result.search_s
 
 
 def _curves(run: Run) -> list[Curve]:
