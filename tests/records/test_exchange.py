@@ -19,6 +19,7 @@ from toolchain.records.exchange import read_records, write_records
 from toolchain.records.function import Function
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance, Record
+from toolchain.records.sqlite.file import SqliteFile
 from toolchain.records.store import RecordStore
 
 
@@ -145,6 +146,24 @@ def test_a_file_of_something_else(tmp_path: Path, text: str) -> None:
     path = tmp_path / "file"
     path.write_text(text, encoding="latin-1")
     assert "is not a file of records" in refused(path)
+
+
+@settings(max_examples=60)
+@given(changes=st.lists(st.tuples(st.integers(0, 2**16), st.binary(max_size=6)), min_size=1, max_size=4))
+def test_bytes_that_a_disk_changed_are_refused_or_read(file: Path, changes: list[tuple[int, bytes]]) -> None:
+    data = bytearray(file.read_bytes())
+    for at, new in changes:
+        data[at % len(data) : at % len(data) + len(new)] = new
+    changed_file = file.with_name("changed")
+    changed_file.write_bytes(data)
+    try:
+        functions, records = read_records(changed_file)
+    except UsageError as error:
+        assert str(changed_file) in error.message and error.message.isprintable()
+        return
+    with RecordStore(SqliteFile(None)) as store:  # what is read can be kept
+        store.add_new(functions, records)
+        assert store.all()
 
 
 def test_a_file_of_a_newer_version(file: Path) -> None:
