@@ -27,9 +27,9 @@ _UNPACKED = Path(__file__).parents[3] / ".venv" / "postgres"  # by tools/servers
 def _programs() -> Path:
     """Return the folder of initdb and postgres."""
     for root in (Path("/"), _UNPACKED):
-        found = sorted(root.glob("usr/lib/postgresql/*/bin"), key=lambda folder: int(folder.parent.name))
+        found = list(root.glob("usr/lib/postgresql/*/bin/initdb"))
         if found:
-            return found[-1]
+            return max(found, key=lambda file: int(file.parts[-3])).parent
     program = shutil.which("initdb")
     assert program, "no PostgreSQL here: tools/servers.sh unpacks one"
     return Path(program).parent
