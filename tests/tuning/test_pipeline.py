@@ -13,6 +13,7 @@ import pytest
 
 from tests.waiting import until
 from toolchain.errors import ToolchainError
+from toolchain.tuning.events import Event, Notice
 from toolchain.tuning.pipeline import pipeline
 from toolchain.tuning.scheduler import Prospect
 from toolchain.tuning.schedulers.round_robin import RoundRobin
@@ -28,13 +29,16 @@ class Stub:
     failures: Counter[str] = field(default_factory=Counter)
     first_failure: str = ""
     best_ms: float = 1.0
-    context: object = field(
-        default_factory=lambda: SimpleNamespace(bench=SimpleNamespace(runner=SimpleNamespace(lanes=1)))
-    )
+    told: list[Event] = field(default_factory=list)
     task: object = field(default_factory=lambda: SimpleNamespace(id="c0ffee", name="stub"))
     proposed: list[int] = field(default_factory=list)
     learned: list[int] = field(default_factory=list)
     searching: set[int] = field(default_factory=set)
+
+    @property
+    def context(self) -> object:
+        bench = SimpleNamespace(runner=SimpleNamespace(lanes=1))
+        return SimpleNamespace(bench=bench, listener=self.told.append)
 
     def propose(self, count: int) -> list[int]:
         self.searching.add(threading.get_ident())
@@ -159,6 +163,8 @@ def test_an_interrupt_lets_what_has_begun_come_to_its_end() -> None:
     with pytest.raises(KeyboardInterrupt), pipeline() as search:
         made.append(search)
         search.run([run], scheduler(400))  # type: ignore[list-item]
+    (notice,) = run.told
+    assert isinstance(notice, Notice) and "Ctrl-C again ends at once" in notice.text
     assert run.trials >= 8
     assert sorted(run.learned) == list(range(run.trials)), "the tuner knows of it, too"
     assert len(run.proposed) <= 32
