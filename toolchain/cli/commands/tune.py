@@ -95,8 +95,8 @@ class Search(TypedDict):
 @click.option(
     "--tuner",
     metavar="NAME",
-    help="Who searches: gridsearch (the default for packed code), random, or evolutionary (the default for "
-    "other layouts, and for those alone).",
+    help="Who searches: xgb, xgb-rank, xgb-knob, ga, random, gridsearch (the default for packed code), or "
+    "evolutionary (the default for other layouts, and for those alone).",
 )
 @click.option(
     "--scheduler",
