@@ -5,6 +5,9 @@ from __future__ import annotations
 import tvm
 from tvm import tirx
 
+from toolchain.errors import ToolchainError
+from toolchain.foreign import first_line
+
 MAIN = "main"
 """What a function is called that stands by itself."""
 
@@ -15,8 +18,20 @@ def definition_of(func: tirx.PrimFunc) -> str:
 
 
 def function_of(definition: str) -> tirx.PrimFunc:
-    """Return the function that `definition_of` wrote."""
-    func: tirx.PrimFunc = tvm.ir.load_json(definition)
+    """Return the function that `definition_of` wrote.
+
+    Raises
+    ------
+    ToolchainError
+        It is none of this version of TVM, or damaged.
+    """
+    try:
+        func: tirx.PrimFunc = tvm.ir.load_json(definition)
+    except Exception as error:  # TVM raises anything from ValueError to its own kinds
+        raise ToolchainError(
+            f"the definition of a task cannot be read: {first_line(error)}",
+            "tune the task again with --fresh",
+        ) from error
     return func
 
 

@@ -43,3 +43,10 @@ def test_a_choice_of_another_task_becomes_a_legal_one(tasks: list[FusedTask]) ->
 def test_an_entry_of_another_version_has_no_features(tasks: list[FusedTask]) -> None:
     with pytest.raises(ToolchainError):
         space(tasks[0]).foreign_features(Entry("cpu", "{}", ""), tasks[0].definition)
+
+
+@pytest.mark.parametrize("definition", ["", "no definition", '{"root_index": 0, "nodes": []}'])
+def test_a_damaged_definition_has_no_features(tasks: list[FusedTask], definition: str) -> None:
+    own = space(tasks[0])
+    with pytest.raises(ToolchainError, match="definition of a task cannot be read"):
+        own.foreign_features(own.entry(own.default()), definition)
