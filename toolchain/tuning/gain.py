@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import exp, expm1, inf, log, sqrt
 from statistics import fmean, stdev
 
 # Student's t for a two-sided interval of 95 %, by degrees of freedom from 1 on; beyond them the last.
 # https://www.itl.nist.gov/div898/handbook/eda/section3/eda3672.htm
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145)
+_MOST = 700.0  # of a logarithm; what is uncertain by more is no number
 
 
 @dataclass(frozen=True)
@@ -19,9 +20,10 @@ class Gain:
     Attributes
     ----------
     share
-        Mean over the rounds: 0.03 is 3 % less time, below 0 is more time.
+        Over the rounds: 0.03 is 3 % less time, below 0 is more time.
     uncertainty
-        Half of the interval that holds the true share with 95 % confidence, as far as the rounds are alike.
+        How far below lies the end of the interval that holds the true share with 95 % confidence, as far as
+        the rounds are alike.
     """
 
     share: float
@@ -45,8 +47,11 @@ def gain(before: Sequence[float], after: Sequence[float]) -> Gain:
         Milliseconds; those of one place were taken one after the other, so that what slows a machine down
         for a while slows both.
     """
-    shares = [1 - new / old for old, new in zip(before, after, strict=True)]
-    if len(shares) < 2:
-        return Gain(fmean(shares) if shares else 0.0, inf)
-    degrees = len(shares) - 1
-    return Gain(fmean(shares), _T[min(degrees, len(_T)) - 1] * stdev(shares) / sqrt(len(shares)))
+    # Logarithms, since a round in which one of both was held up counts as much for one as for the other.
+    ratios = [log(new / old) for old, new in zip(before, after, strict=True)]
+    if len(ratios) < 2:
+        return Gain(-expm1(sum(ratios)), inf)
+    degrees = len(ratios) - 1
+    half = _T[min(degrees, len(_T)) - 1] * stdev(ratios) / sqrt(len(ratios))
+    middle = fmean(ratios)
+    return Gain(-expm1(middle), exp(middle) * expm1(min(half, _MOST)))
