@@ -31,6 +31,7 @@ class Told:
 
     results: Sequence[Result]
     failure: Failure | None = None
+    later: Result | None = None
     lanes: int = 1
     names: tuple[str, ...] = ("a", "b")
 
@@ -45,9 +46,12 @@ class Told:
         return list(self.results)
 
     def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
-        raise AssertionError((task, built))
+        """Say what came of it once a board was waited for."""
+        assert task.workload in self.cases and len(built) == 1
+        return [self.later or self.results[0]]
 
-    check = run
+    def check(self, task: Task, built: Sequence[Built]) -> list[Result]:
+        raise AssertionError((task, built))
 
     def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
         raise AssertionError((task, built, rounds))
@@ -85,6 +89,12 @@ def test_one_board_that_computes_wrongly_among_others_is_refused(probe: Probe) -
 def test_one_board_that_is_away_among_others_stops_nothing(probe: Probe) -> None:
     results = [Result((1.0,), board="a"), Result(failure="upload", message="no server", board="b")]
     bench = Told(results)
+    preflight(probe, Bench(bench, bench))
+
+
+def test_where_all_boards_are_away_the_first_to_come_back_is_waited_for(probe: Probe) -> None:
+    away = Result(failure="upload", message="no server", board="a")
+    bench = Told([away, replace(away, board="b")], later=Result((1.0,), board="b"))
     preflight(probe, Bench(bench, bench))
 
 

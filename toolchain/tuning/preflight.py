@@ -13,6 +13,9 @@ from toolchain.tasks.reference import Case, write_case
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.cases import compute, drawn
 
+_AWAY = "upload"
+"""How the failure of a board is called that went away."""
+
 _NEXT = {
     "build": "`toolchain doctor` checks this host",
     "link": "`toolchain doctor` checks this host",
@@ -26,20 +29,24 @@ _NEXT = {
 def preflight(probe: Probe, bench: Bench) -> None:
     """Build, link, upload, run, compare and time a kernel that is known to be good, on every board.
 
-    A board that cannot be reached is no error if there are others: it is left out for a while.
+    A board that cannot be reached is no error if there are others: it is left out for a while. Where there is
+    none, the first that comes back is waited for, as in the rest of a run.
 
     Raises
     ------
     ToolchainError
-        It could not be built, a board computes it wrongly or too slowly, or none can be reached. Names the
-        step and the board.
+        It could not be built, a board computes it wrongly or too slowly, or none comes back in time.
+        Names the step and the board.
     """
     with scratch_folder() as folder:
         bench.runner.expect(probe.task, [_case(probe, folder)])
         (built,) = bench.builder.build([probe.candidate])
         if built.failure:
             raise _failed("on this host", Result(failure=built.failure, message=built.message))
-        _check(bench.runner.probe(probe.task, built))
+        results = bench.runner.probe(probe.task, built)
+        if all(result.failure == _AWAY for result in results):
+            results = bench.runner.run(probe.task, [built])
+        _check(results)
 
 
 def _case(probe: Probe, folder: Path) -> Case:
@@ -49,7 +56,7 @@ def _case(probe: Probe, folder: Path) -> Case:
 
 
 def _check(results: Sequence[Result]) -> None:
-    away = [result for result in results if result.failure == "upload"]
+    away = [result for result in results if result.failure == _AWAY]
     for result in results:
         if result.failure and (result not in away or len(away) == len(results)):
             raise _failed(f"on board {result.board}", result)
