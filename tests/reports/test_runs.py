@@ -31,6 +31,23 @@ def test_weights_are_those_of_the_network_where_they_are_known() -> None:
     assert [task.weight for task in read_run(records(), NAMES, weights=WEIGHTS).tasks] == [1, 2, 3]
 
 
+def test_times_beside_each_other_are_of_one_kind() -> None:
+    """A choice is confirmed in the network, where nothing takes as long as it takes alone."""
+    made = [replace(r, run_ms=(99.0,)) if r.confirmed else r for r in records(tasks=2, trials=24)]
+    for task in read_run(made, NAMES).tasks:
+        alone = [trial.ms for trial in task.trials if trial.ms] + [task.default_ms or 0]
+        assert task.after_ms in alone and task.before_ms == task.default_ms
+    compared = {workload: (100.0, 99.0) for workload in WEIGHTS}
+    task, _other = read_run(made, NAMES, compared=compared).tasks
+    assert (task.before_ms, task.after_ms, task.default_ms) == (100.0, 99.0, 8.0)
+
+
+def test_a_choice_of_an_earlier_run_has_no_time_of_this_search() -> None:
+    made = [r for r in records(tasks=1, trials=24) if r.provenance.trial is None or r.confirmed]
+    (task,) = read_run(made, NAMES).tasks
+    assert task.confirmed and task.choice == "cpu" and task.after_ms is None
+
+
 def test_the_last_run_is_taken_unless_one_is_named() -> None:
     made = [*records(EARLY), *records(LATE, later=timedelta(hours=1))]
     assert read_run(made, NAMES).id == LATE

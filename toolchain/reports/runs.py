@@ -33,10 +33,13 @@ class RunTask:
     ----------
     weight
         How often the network computes it; None: records do not say.
-    default_ms
-        None: it was measured by no run.
-    chosen_ms, choice
-        What a build takes after the run: milliseconds, and `default` or the kind of the record.
+    default_ms, chosen_ms
+        Of the search, where each candidate was measured alone: without tuning, and of what a build takes
+        after the run. None: this run did not measure it so.
+    compared
+        The same of the last comparison; None: records do not say.
+    choice
+        What a build takes after the run: `default` or the kind of the record.
     confirmed
         That was measured again beside the default; else the run was cut short before.
     """
@@ -49,6 +52,17 @@ class RunTask:
     choice: str
     confirmed: bool
     trials: tuple[RunTrial, ...]
+    compared: tuple[float, float] | None = None
+
+    @property
+    def before_ms(self) -> float | None:
+        """Without tuning; of the last comparison where it is known, as is `after_ms`."""
+        return self.compared[0] if self.compared else self.default_ms
+
+    @property
+    def after_ms(self) -> float | None:
+        """Of what a build takes after the run."""
+        return self.compared[1] if self.compared else self.chosen_ms
 
     @property
     def failed(self) -> int:
@@ -113,6 +127,7 @@ def read_run(
     names: Mapping[str, str],
     run: str | None = None,
     weights: Mapping[str, int] | None = None,
+    compared: Mapping[str, tuple[float, float]] | None = None,
 ) -> Run:
     """Return a run.
 
@@ -126,6 +141,10 @@ def read_run(
         What its id begins with; None: the last run.
     weights
         Workload -> how often the network computes it, where that is known.
+    compared
+        Workload -> milliseconds of default and choice in the last comparison, where they are known. Records
+        have that of the choice alone, and no time of the search may stand beside it: the network leaves
+        other caches than a candidate that runs by itself.
 
     Raises
     ------
@@ -138,7 +157,13 @@ def read_run(
     begun = min(_time(record) for record in measured)
     first = own[0]
     tasks = [
-        _task([record for record in own if record.key.workload == workload], names, begun, weights or {})
+        _task(
+            [record for record in own if record.key.workload == workload],
+            names,
+            begun,
+            (weights or {}).get(workload),
+            (compared or {}).get(workload),
+        )
         for workload in dict.fromkeys(record.key.workload for record in own)
     ]
     return Run(
@@ -169,7 +194,11 @@ def _identity(records: Sequence[Record], run: str | None) -> str:
 
 
 def _task(
-    own: Sequence[Record], names: Mapping[str, str], begun: float, weights: Mapping[str, int]
+    own: Sequence[Record],
+    names: Mapping[str, str],
+    begun: float,
+    weight: int | None,
+    compared: tuple[float, float] | None,
 ) -> RunTask:
     trials = [record for record in own if _is_trial(record)]
     default = next((r for r in own if r.provenance.trial is None and not r.confirmed and not r.failure), None)
@@ -177,19 +206,21 @@ def _task(
     timed = [record for record in (default, *trials) if record is not None and not record.failure]
     chosen = confirmed or min(timed, key=lambda record: fmean(record.run_ms), default=None)
     is_default = chosen is not None and default is not None and chosen.digest == default.digest
+    alone = [record.best_ms for record in timed if chosen is not None and record.digest == chosen.digest]
     workload = own[0].key.workload
     return RunTask(
         workload[:ID_LENGTH],
         names.get(own[0].function, workload),
-        weights.get(workload),
+        weight,
         default.best_ms if default else None,
-        chosen.best_ms if chosen else None,
+        alone[-1] if alone else None,
         "default" if is_default else chosen.kind if chosen else "",
         confirmed is not None,
         tuple(
             RunTrial(_time(record) - begun, record.best_ms, record.failure, record.provenance.board)
             for record in trials
         ),
+        compared,
     )
 
 

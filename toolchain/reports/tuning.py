@@ -42,7 +42,8 @@ def report_result(path: Path, store: RecordStore, result: TuneResult, model: str
     """
     source = of_store(store)
     weights = {tuned.task.workload: tuned.task.weight for tuned in result.tasks}
-    run = read_run(source.records, source.names, result.run, weights)
+    compared = {tuned.task.workload: (tuned.default_ms, tuned.best_ms) for tuned in result.tasks}
+    run = read_run(source.records, source.names, result.run, weights, compared)
     boards = [replace(board, in_use=_in_use(result, board.name)) for board in run.boards]
     network = str(result.network) if result.network is not None else ""
     atomic.write_text(path, tuning_page(replace(run, boards=tuple(boards)), model, network))
@@ -58,14 +59,14 @@ def tuning_page(run: Run, model: str = "", network: str = "") -> str:
     """
     found = _curves(run)
     drawn = any(curve.relative for curve in found)
-    timed = [task for task in run.tasks if task.default_ms and task.chosen_ms]
+    timed = [task for task in run.tasks if task.before_ms and task.after_ms]
     return render(
         "tuning.html.j2",
         run=run,
         model=model,
         network=network,
-        before_ms=_network(run, [task.default_ms for task in run.tasks]),
-        after_ms=_network(run, [task.chosen_ms for task in run.tasks]),
+        before_ms=_network(run, [task.before_ms for task in run.tasks]),
+        after_ms=_network(run, [task.after_ms for task in run.tasks]),
         by_trial=tuning_curves(found) if drawn else "",
         by_time=best_by_time(run.tasks) if drawn else "",
         before_and_after=before_and_after(timed) if timed else "",

@@ -52,22 +52,22 @@ def best_by_time(tasks: Sequence[RunTask]) -> str:
 
 def before_and_after(tasks: Sequence[RunTask]) -> str:
     """Plot the milliseconds of each task by default and as chosen, the first tasks of all."""
-    shown = [(task, task.default_ms, task.chosen_ms) for task in tasks if task.default_ms and task.chosen_ms][
+    shown = [(task, task.before_ms, task.after_ms) for task in tasks if task.before_ms and task.after_ms][
         :_BARS
     ]
     with figure("before-and-after", 1.1 + 0.42 * len(shown)) as (made, svg):
         axes = made.subplots()
-        for place, (_task, default_ms, chosen_ms) in enumerate(shown):
+        for place, (_task, before_ms, after_ms) in enumerate(shown):
             for shift, ms, colour, label in (
-                (-0.19, default_ms, FAINT, "default"),
-                (0.19, chosen_ms, SERIES[0], "chosen"),
+                (-0.19, before_ms, FAINT, "default"),
+                (0.19, after_ms, SERIES[0], "chosen"),
             ):
                 label = label if not place else f"_{label}"
                 axes.barh(place + shift, ms, color=colour, height=0.36, label=label)
-        widest = max(max(default_ms, chosen_ms) for _task, default_ms, chosen_ms in shown)
-        for place, (_task, default_ms, chosen_ms) in enumerate(shown):
-            behind = f"{milliseconds(default_ms)} to {milliseconds(chosen_ms)}"
-            axes.text(max(default_ms, chosen_ms) + widest * 0.01, place, behind, va="center", fontsize=8)
+        widest = max(max(before_ms, after_ms) for _task, before_ms, after_ms in shown)
+        for place, (_task, before_ms, after_ms) in enumerate(shown):
+            behind = f"{milliseconds(before_ms)} to {milliseconds(after_ms)}"
+            axes.text(max(before_ms, after_ms) + widest * 0.01, place, behind, va="center", fontsize=8)
         axes.set_yticks(range(len(shown)), [_name(task) for task, *_ in shown])
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")

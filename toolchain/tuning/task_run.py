@@ -177,6 +177,8 @@ class TaskRun:
             for row in self.context.store.all(self.key)
             if row.digest in wanted and row.provenance.modelled == self.modelled
         ]
+        # A choice was measured again, in a network maybe: what tuners learn was all measured in one way.
+        rows.sort(key=lambda row: not row.confirmed)
         self.known = {row.digest: row for row in rows}
         found = []
         for row in self.known.values():
