@@ -30,7 +30,7 @@ def test_a_batch_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
         "default 90ab12cd 1.000 ms best 1.000 ms on b1 fused_dense",
         "searching",
         "44fe76e2 failed, timeout: not done within 3 s",
-        "3/20 44fe76e2 1.000 ms 8.0 GFLOPS 3 trials, 1 failed network 4.000 ms 0 s fused_conv2d",
+        "3/20 44fe76e2 1.000 ms 8.0 GFLOPS 3 trials, 1 failed total 4.000 ms 0 s fused_conv2d",
     ]
 
 

@@ -29,10 +29,11 @@ def total(standing: Standing) -> str:
 
 def batch(standing: Standing, row: Row) -> str:
     """Return a line for a batch that has been measured."""
+    trials = f"{row.trials} trial{'' if row.trials == 1 else 's'}"
     failed = f", {row.failed} failed" if row.failed else ""
     return (
         f"{_count(standing)}  {row.task.id}  {number(row.best_ms):>9} ms  {number(row.gflops, 1):>7} GFLOPS"
-        f"  {row.trials} trials{failed}  network {number(standing.estimated_ms)} ms"
+        f"  {trials}{failed}  total {number(standing.estimated_ms)} ms"
         f"  {standing.seconds:.0f} s  {row.task.name}"
     )
 
