@@ -65,11 +65,6 @@ def wants_json() -> bool:
     return bool(click.get_current_context().meta.get(_JSON))
 
 
-def wants_detail() -> bool:
-    """Return whether the running command was given `-v`."""
-    return bool(click.get_current_context().meta.get(_VERBOSE))
-
-
 def emit(document: Any, tell: Callable[[], None]) -> None:
     """Print `document` as JSON if `--json` was given, else call `tell`."""
     if wants_json():

@@ -125,5 +125,5 @@ class Space(Protocol):
         Raises
         ------
         ToolchainError
-            The point does not apply to the task after all.
+            The point does not apply to the task, and that is known already; else compiling it says so.
         """

@@ -15,9 +15,10 @@ from toolchain.tuning.builders.host import HostCompilers
 
 @pytest.fixture(scope="module")
 def compilers() -> Iterator[HostCompilers]:
+    others = set(psutil.Process().children())
     made = HostCompilers(2)
     yield made
-    mine = psutil.Process().children()
+    mine = set(psutil.Process().children()) - others
     made.close()
     until(lambda: not any(process.is_running() for process in mine))
 

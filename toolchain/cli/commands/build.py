@@ -18,7 +18,7 @@ from toolchain.cli.options import (
     engine_option,
     named_inputs,
 )
-from toolchain.cli.output import emit, note, output_options, table, wants_detail
+from toolchain.cli.output import emit, is_verbose, note, output_options, table
 from toolchain.cli.progress import step_progress
 from toolchain.imports.tvm_import import import_tvm
 
@@ -120,7 +120,7 @@ def show(result: BuildResult) -> None:
     for decision in result.decisions:
         if decision.warning:
             note(f"warning: task {decision.task.id} ({decision.task.name}): {decision.warning}")
-    if wants_detail():
+    if is_verbose():
         _show_decisions(result.decisions)
     tasks = count(result.decisions)
     hits = Counter(decision.source for decision in result.decisions if decision.tuned)
