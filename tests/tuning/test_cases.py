@@ -15,6 +15,8 @@ from toolchain.tasks.parameter import Array, Parameter
 from toolchain.tuning import cases
 from toolchain.tuning.cases import drawn, run_cases
 
+pytestmark = pytest.mark.slow
+
 WIDE = Parameter((64, 64), "float32")
 TASK = Product("ab" * 8, "matmul", 1, 8192, ((64, 64), (64, 64), (64, 64)))
 

@@ -12,6 +12,8 @@ from tests.waiting import until
 from toolchain.tuning.builders import host
 from toolchain.tuning.builders.host import HostCompilers
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def compilers() -> Iterator[HostCompilers]:

@@ -18,6 +18,8 @@ from toolchain.tuning.tuners.gridsearch import GridSearch
 from toolchain.tuning.tuners.random import RandomSearch
 from toolchain.tuning.tuners.table import TUNERS, tuner_for
 
+pytestmark = pytest.mark.slow
+
 COUNTED = ("xgb-knob", "ga", "gridsearch")
 GRID = Grid(3, 6)
 MAKERS = pytest.mark.parametrize("make", TUNERS.values(), ids=TUNERS)

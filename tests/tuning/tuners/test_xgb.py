@@ -14,6 +14,8 @@ from toolchain.tasks.tuner import Result
 from toolchain.tuning.tuners import xgb
 from toolchain.tuning.tuners.table import TUNERS
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("xgb", "xgb-rank", "xgb-knob")
 FITS = 40  # of tiles up to 12x12: larger ones fail
 
