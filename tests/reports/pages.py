@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -41,3 +42,14 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+def assert_stands_alone(html: str, figures: int) -> None:
+    """Make sure that a page fetches and runs nothing, and that its figures keep to themselves."""
+    page = Page(html)
+    assert page.fetched == []
+    assert "script" not in page.tags
+    assert not re.search(r"url\((?!#)|@import", html)
+    assert page.tags.count("svg") == figures
+    assert len(page.ids) == len(set(page.ids))  # figures must not take each other's clips and markers
+    assert not re.search(r"#0[123]0[01]0\d", html)  # every stand-in for a colour was replaced

@@ -16,20 +16,22 @@ from toolchain.reports.tuning_charts import before_and_after, best_by_time
 from toolchain.tuning.result import TuneResult
 
 
-def write_tuning_report(path: Path, run: Run, model: str = "") -> None:
+def write_tuning_report(path: Path, run: Run, model: str = "", network: str = "") -> None:
     """Write the report as one HTML file, whole or not at all; equal runs give equal bytes.
 
     Parameters
     ----------
     model
         What was tuned; empty: records do not say.
+    network
+        See `tuning_page`.
 
     Raises
     ------
     ToolchainError
         The file system refused.
     """
-    atomic.write_text(path, tuning_page(run, model))
+    atomic.write_text(path, tuning_page(run, model, network))
 
 
 def report_result(path: Path, store: RecordStore, result: TuneResult, model: str) -> None:
@@ -46,7 +48,7 @@ def report_result(path: Path, store: RecordStore, result: TuneResult, model: str
     run = read_run(source.records, source.names, result.run, weights, compared)
     boards = [replace(board, in_use=_in_use(result, board.name)) for board in run.boards]
     network = str(result.network) if result.network is not None else ""
-    atomic.write_text(path, tuning_page(replace(run, boards=tuple(boards)), model, network))
+    write_tuning_report(path, replace(run, boards=tuple(boards)), model, network)
 
 
 def tuning_page(run: Run, model: str = "", network: str = "") -> str:
