@@ -44,6 +44,17 @@ def test_kinds_are_the_backends_own(store: RecordStore) -> None:
     assert store.best(KEY, ("toy",)) is None
 
 
+def test_the_newest_of_some_kinds_come_first(store: RecordStore) -> None:
+    old, toy, failed = (
+        put(store, 2.0),
+        put(store, 1.0, kind="toy"),
+        put(store, 3.0, run_ms=(), failure="build"),
+    )
+    assert list(store.newest(KINDS)) == [failed, old]
+    assert list(store.newest(("toy", *KINDS))) == [failed, toy, old]
+    assert list(store.newest(("other",))) == []
+
+
 def test_what_was_measured_stands_before_what_a_model_said(store: RecordStore) -> None:
     model = replace(PROVENANCE, modelled=True)
     fast = put(store, 1.0, provenance=model, confirmed=True)

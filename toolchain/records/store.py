@@ -199,6 +199,12 @@ class RecordStore:
             query, values = f"{query} AND {columns.OF_KEY}", columns.key_values(key)
         return list(self._records(self._all(f"{query} ORDER BY id", values)))
 
+    def newest(self, kinds: Sequence[str]) -> Iterator[Record]:
+        """Yield the records of these kinds, failures included, newest first; none is made before its turn."""
+        marks = ", ".join("?" * len(kinds))
+        query = f"{columns.SELECT} WHERE {columns.POSSIBLE} AND kind IN ({marks}) ORDER BY id DESC"
+        return self._records(self._all(query, tuple(kinds)))
+
     def ranked(self) -> list[tuple[int, Record]]:
         """Return every record that has a time, with its number: of one key, in the order of preference."""
         keys = ", ".join(columns.KEY)

@@ -32,8 +32,8 @@ def recorded(store: RecordStore, key: RecordKey, space: Space) -> list[list[Fore
     groups: defaultdict[tuple[RecordKey, bool], dict[str, Foreign]] = defaultdict(dict)
     definitions: dict[str, str] = {}
     kept = 0
-    for record in reversed(store.all()):
-        if record.key == key or record.kind not in space.kinds or record.key.emulated != key.emulated:
+    for record in store.newest(space.kinds):
+        if record.key == key or record.key.emulated != key.emulated:
             continue
         group = groups[record.key, record.provenance.modelled]
         if record.failure in PASSING_FAILURES or record.digest in group or len(group) >= _LESSON:
