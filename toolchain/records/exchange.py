@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from toolchain.files.plain import open_plain
 from toolchain.foreign import first_line
 from toolchain.records import rows
 from toolchain.records.columns import NAMES
-from toolchain.records.function import Function
+from toolchain.records.function import Function, function_id
 from toolchain.records.record import Record
 
 FORMAT = "edge-toolchain records"
@@ -162,7 +161,7 @@ def _function(fields: Any) -> Function:
     if not all(isinstance(text, str) for text in fields.values()):
         raise ValueError("what stands in a function is text")
     function = Function(**fields)
-    if sha256(function.definition.encode()).hexdigest() != function.id:
+    if function_id(function.definition) != function.id:
         raise ValueError(f"the definition is not that of function {function.id}")
     return function
 

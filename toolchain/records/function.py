@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import NamedTuple
 
 
@@ -11,7 +12,7 @@ class Function(NamedTuple):
     Parameters
     ----------
     id
-        The SHA-256 of its definition.
+        `function_id` of its definition: the SHA-256.
     workload
         Hash of what it computes; several functions may have the same.
     definition
@@ -22,3 +23,8 @@ class Function(NamedTuple):
     workload: str
     name: str
     definition: str
+
+
+def function_id(definition: str) -> str:
+    """Return the id of the function with this definition."""
+    return sha256(definition.encode()).hexdigest()

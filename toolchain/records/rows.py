@@ -37,10 +37,9 @@ def values(record: Record) -> tuple[Value, ...]:
         )
     own = [getattr(record, name) for name in OWN]
     own[OWN.index("run_ms")] = json.dumps([float(ms) for ms in record.run_ms])
-    for_sql = [int(value) if isinstance(value, bool) else value for value in own]
-    provenance = (getattr(record.provenance, name) for name in PROVENANCE)
-    said = (int(value) if isinstance(value, bool) else value for value in provenance)
-    return (*key_values(record.key), *for_sql, *said, record.best_ms)
+    own += [getattr(record.provenance, name) for name in PROVENANCE]
+    for_sql = (int(value) if isinstance(value, bool) else value for value in own)
+    return (*key_values(record.key), *for_sql, record.best_ms)
 
 
 def values_if_new(record: Record) -> tuple[Value, ...]:

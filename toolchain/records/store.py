@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,7 +24,7 @@ from toolchain.records.database import (
     DatabaseGoneError,
     UnknownFunctionError,
 )
-from toolchain.records.function import Function
+from toolchain.records.function import Function, function_id
 from toolchain.records.key import RecordKey
 from toolchain.records.record import PASSING_FAILURES, Record
 from toolchain.records.sqlite.file import FILE_NAME, SqliteFile
@@ -110,7 +109,7 @@ class RecordStore:
         str
             For `Record.function`.
         """
-        identity = sha256(definition.encode()).hexdigest()
+        identity = function_id(definition)
         function = self._functions[identity] = Function(identity, workload, name, definition)
         with self._lock, self._counted():
             try:

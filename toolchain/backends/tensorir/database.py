@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from toolchain.foreign import first_line
 from toolchain.lowering.definition import MAIN, definition_of, function_of, module_of
 from toolchain.lowering.workload import workload_hash
 from toolchain.records.columns import possible_ms
-from toolchain.records.function import Function
+from toolchain.records.function import Function, function_id
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance, Record
 from toolchain.targets.target import BoardTarget, target_for
@@ -114,7 +113,7 @@ def read_database(folder: Path, target: BuildFor) -> tuple[list[Function], list[
             continue  # a failure takes 1e10 s
         func = tuned.workload.mod[MAIN]
         definition = definition_of(func)
-        function = Function(sha256(definition.encode()).hexdigest(), workload_hash(func), MAIN, definition)
+        function = Function(function_id(definition), workload_hash(func), MAIN, definition)
         functions[function.id] = function
         key = _key(file, number, function.workload, tuned.target, target)
         provenance = Provenance(
