@@ -31,17 +31,14 @@ class Genetic(Seen):
         self._space = with_decisions("ga", task, space)
         self._all = space
         self._random = chance(seed, task.workload)
-        self._seeds: list[Point] = []  # points like the best of other tasks, to begin with
 
     def transfer(self, experience: Experience) -> None:
         """Begin the population with points like the best of other tasks."""
-        self._seeds = list(experience.points[: _FIRST // 2])
+        self.seeds = list(experience.points[: _FIRST // 2])
 
     def propose(self, count: int) -> list[Point]:
         """Return children of the best points; points by chance while there are too few."""
-        points = [point for point in self._seeds if point not in self.seen][:count]
-        self._seeds = [point for point in self._seeds if point not in points]
-        self.seen.update(points)
+        points = self.sown(count)
         if len(self.times) >= _FIRST:
             population = nsmallest(_POPULATION, self.times, key=lambda point: self.times[point])
             in_vain = 0

@@ -70,7 +70,6 @@ class BoostedSearch(Seen):
         self._features = features or space.features
         self._models = Committee(objective, seed)
         self._others: list[Lesson] = []
-        self._seeds: list[Point] = []  # points like the best of other tasks, to begin with
         self._rows: dict[Point, Floats] = {}
         self._taught = 0
 
@@ -84,13 +83,11 @@ class BoostedSearch(Seen):
                 )
                 for lesson in experience.lessons
             ]
-        self._seeds = list(experience.points[:_SEEDS])
+        self.seeds = list(experience.points[:_SEEDS])
 
     def propose(self, count: int) -> list[Point]:
         """Return the points that the models promise most of, and some by chance."""
-        points = [point for point in self._seeds if point not in self.seen][:count]
-        self._seeds = [point for point in self._seeds if point not in points]
-        self.seen.update(points)
+        points = self.sown(count)
         if self._train():
             left = count - len(points)
             by_model = sum(self._random.random() >= _BY_CHANCE for _ in range(left))
