@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 
 from toolchain.boards.board import Board
@@ -14,13 +14,12 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.models.load import Model
 from toolchain.processes.interrupts import let_signals_end_waits
-from toolchain.records.record import now
 from toolchain.records.store import RecordStore
 from toolchain.rpc.lab import PORT_VARIABLE
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
 from toolchain.tasks.task import Task
-from toolchain.tuning.confirm import Confirmed, Finalist, confirm
+from toolchain.tuning.confirm import Confirmed, Finalist, choice_of, confirm
 from toolchain.tuning.events import Listener, Notice, Step
 from toolchain.tuning.finalists import finalists
 from toolchain.tuning.judge import Judgement, judge
@@ -116,13 +115,7 @@ class Judged:
         nothing = (winner.record.run_ms, own[0].record.run_ms)  # no function of its own in the network
         ms, default_ms = said.task_ms.get(task.workload, nothing)
         calls = task.weight if task.workload in said.task_ms else 1
-        choice = replace(
-            winner.record,
-            run_ms=tuple(each / calls for each in ms),
-            confirmed=True,
-            created=now(),
-            provenance=replace(winner.record.provenance, board=self.board),
-        )
+        choice = choice_of(winner.record, [network_ms / calls for network_ms in ms], self.board)
         return Confirmed(choice, fmean(default_ms) / calls)
 
 
@@ -159,8 +152,7 @@ def conclude(
 
 
 def _undisputed(default: Finalist) -> Confirmed:
-    choice = replace(default.record, confirmed=True, created=now())
-    return Confirmed(choice, default.result.mean_ms)
+    return Confirmed(choice_of(default.record, default.record.run_ms), default.result.mean_ms)
 
 
 def _alone(runs: Sequence[TaskRun], standing: Sequence[Sequence[Finalist]]) -> list[TunedTask]:

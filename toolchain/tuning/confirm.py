@@ -39,6 +39,20 @@ class Confirmed:
     default_ms: float
 
 
+def choice_of(record: Record, run_ms: Sequence[float], board: str = "") -> Record:
+    """Return the record of a winner.
+
+    Parameters
+    ----------
+    run_ms
+        What it took in the last comparison.
+    board
+        Where that was; empty: where it was measured before.
+    """
+    provenance = replace(record.provenance, board=board or record.provenance.board)
+    return replace(record, run_ms=tuple(run_ms), confirmed=True, created=now(), provenance=provenance)
+
+
 def result_of(record: Record) -> Result:
     """Return what a record says of a candidate."""
     return Result(record.run_ms, record.failure, modelled=record.provenance.modelled)
@@ -61,15 +75,8 @@ def confirm(task: Task, finalists: Sequence[Finalist], runner: Runner) -> Confir
                 failed.add(place)
     standing = [place for place in range(len(finalists)) if place not in failed]
     winner = choose({place: times[place] for place in standing})
-    record = finalists[winner].record
-    board = next((result[winner].board for result in measured if result[winner].board), None)
-    choice = replace(
-        record,
-        run_ms=tuple(times[winner]),
-        confirmed=True,
-        created=now(),
-        provenance=replace(record.provenance, board=board or record.provenance.board),
-    )
+    board = next((result[winner].board for result in measured if result[winner].board), "")
+    choice = choice_of(finalists[winner].record, times[winner], board)
     return Confirmed(choice, fmean(times[0] or finalists[0].record.run_ms))
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from toolchain.boards.board import Board
-from toolchain.measuring.deadlines import deadline
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Record
 from toolchain.tasks.task import Task
+from toolchain.tuning.limit import trial_limit_s
 from toolchain.tuning.options import TuneOptions
 
 _ENOUGH = 8  # trials of a run that a pace is taken from: a batch
@@ -58,17 +58,7 @@ def earlier_pace(records: Iterable[Record], key: RecordKey) -> Pace | None:
 
 def longest_pace(tasks: Sequence[Task], board: Board, options: TuneOptions) -> Pace:
     """Return the mean of the tasks' deadlines."""
-    limits = [
-        deadline(
-            task.flops,
-            board.profile,
-            emulated=board.emulated,
-            runs=2 + options.number * options.repeat,
-            extra_s=options.repeat * options.min_repeat_ms / 1e3,
-            timeout=options.timeout_s,
-        ).seconds
-        for task in tasks
-    ]
+    limits = [trial_limit_s(task, board, options) for task in tasks]
     seconds = sum(limits) / max(1, len(limits))
     return Pace(seconds, f"a trial is given {seconds:.0f} s; no run on this class was timed yet", most=True)
 

@@ -12,7 +12,6 @@ from itertools import takewhile
 from toolchain.boards.board import Board
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
-from toolchain.measuring.deadlines import deadline
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import WorkerDiedError
 from toolchain.rpc.client import Grant
@@ -29,6 +28,7 @@ from toolchain.tuning.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import compilers_for
 from toolchain.tuning.events import Listener, Notice, Step
 from toolchain.tuning.health import Health
+from toolchain.tuning.limit import trial_limit_s
 from toolchain.tuning.measure import Request, Subject, measure, ready
 from toolchain.tuning.options import TuneOptions
 
@@ -171,7 +171,7 @@ class BoardRunner:
             Of the first candidates; none where it cannot be told which of several ended the worker.
         """
         cases = self._cases[task.workload][: None if every else 1]
-        limit_s = self._limit_s(pooled.board, task, len(cases))
+        limit_s = trial_limit_s(task, pooled.board, self._options, len(cases))
         session_s = limit_s if len(built) == 1 else limit_s * _SHARED
         try:
             pooled.worker.call(_START_S, ready)
@@ -198,17 +198,6 @@ class BoardRunner:
         if complaint := self._health.complaint(pooled.board.name, results):
             self.pool.put_aside(pooled, complaint)
         return [replace(result, board=pooled.board.name) for result in results]
-
-    def _limit_s(self, board: Board, task: Task, cases: int) -> float:
-        return deadline(
-            task.flops,
-            board.profile,
-            emulated=board.emulated,
-            # the comparisons, the evaluator's own warm-up, and what it times
-            runs=cases + 1 + self._options.number * self._options.repeat,
-            extra_s=self._options.repeat * self._options.min_repeat_ms / 1e3,
-            timeout=self._options.timeout_s,
-        ).seconds
 
     def _request(
         self,
