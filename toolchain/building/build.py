@@ -21,7 +21,7 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.files.scratch import scratch_folder
 from toolchain.linking.choice import linker_named
-from toolchain.linking.gate import check_library
+from toolchain.linking.library import link_library
 from toolchain.lowering.export import write_object_tar
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
@@ -143,8 +143,7 @@ def build(
         )
         progress("linking")
         linked = folder / "library.so"
-        linker.link(objects.files, linked, target.profile)
-        check_library(linked, target.profile, objects.files)
+        link_library(objects.files, linked, target.profile, linker)
         progress("writing the bundle")
         manifest = manifest_of(model, backend, target, made_for, options.format, objects, decisions)
         with atomic.replacing(library) as temporary:

@@ -9,8 +9,7 @@ from pathlib import Path
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
 from toolchain.files.scratch import scratch_folder
-from toolchain.linking.gate import check_library
-from toolchain.linking.lld import ZigLinker
+from toolchain.linking.library import link_library
 from toolchain.profiles import Profile
 
 
@@ -29,8 +28,7 @@ def library_for(bundle: Bundle, profile: Profile) -> bytes:
     with scratch_folder() as folder:
         objects = _objects(bundle, folder)
         linked = folder / "library.so"
-        ZigLinker().link(objects, linked, profile)
-        check_library(linked, profile, objects)
+        link_library(objects, linked, profile)
         return linked.read_bytes()
 
 

@@ -9,8 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from toolchain.errors import ToolchainError
-from toolchain.linking.choice import linker_named
-from toolchain.linking.gate import check_library
+from toolchain.linking.library import link_library
 from toolchain.profiles import Profile
 from toolchain.tasks.bench import Built
 from toolchain.tasks.candidate import Candidate
@@ -64,7 +63,6 @@ class LibraryBuilder:
             for place, data in enumerate(data for each in compiled for data in each.objects):
                 objects.append(folder / f"{place}.o")
                 objects[-1].write_bytes(data)
-            linker_named("zig").link(objects, library, self._profile)
-            check_library(library, self._profile, objects)
+            link_library(objects, library, self._profile)
         finally:
             shutil.rmtree(folder)

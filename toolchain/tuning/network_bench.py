@@ -15,8 +15,7 @@ from toolchain.building.decide import Decision, decide_task, points
 from toolchain.building.manifest import manifest_of
 from toolchain.bundles.read import Bundle
 from toolchain.errors import CheckError
-from toolchain.linking.choice import linker_named
-from toolchain.linking.gate import check_library
+from toolchain.linking.library import link_library
 from toolchain.measuring.bench import BenchResult, bench_bundle
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
@@ -84,8 +83,7 @@ class BoardNetworkBench:
         folder.mkdir()
         objects = self._network.compile({**self._others, **points}, folder, lambda _step: None)
         library, profile = folder / "library.so", self._board.profile
-        linker_named("zig").link(objects.files, library, profile)
-        check_library(library, profile, objects.files)
+        link_library(objects.files, library, profile)
         built_for = BuildFor(profile, self._board.name, self._board.emulated, self._board.record_class)
         decisions = [Decision(task) for task in self._network.tasks]
         manifest = manifest_of(self._model, self._backend, built_for, self._target, "so", objects, decisions)

@@ -1,0 +1,31 @@
+"""Whatever is linked for a board has passed the gate."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolchain.errors import ToolchainError
+from toolchain.linking import ZigLinker
+from toolchain.linking.library import link_library
+from toolchain.profiles import load_profile
+
+pytestmark = pytest.mark.slow
+
+
+def test_objects_become_a_library(workshop):
+    out = workshop.folder / "lib.so"
+    link_library(workshop.objects("expf"), out, workshop.profile)
+    assert out.read_bytes()[:4] == b"\x7fELF"
+
+
+def test_what_a_linker_lets_through_and_the_board_could_not_load_is_refused(workshop):
+    class Foreign(ZigLinker):
+        """Links for the boards of the objects, whatever is asked for."""
+
+        def link(self, objects, out, profile):
+            assert profile == asked
+            super().link(objects, out, workshop.profile)
+
+    asked = load_profile({"x86_64": "pynq"}.get(workshop.profile.arch, "x86_64"))
+    with pytest.raises(ToolchainError, match=f"is not fit for board class {asked.name}"):
+        link_library(workshop.objects("expf"), workshop.folder / "lib.so", asked, Foreign())
