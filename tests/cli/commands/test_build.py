@@ -67,6 +67,16 @@ def test_a_build_tells_hits_and_misses_task_by_task(
     ran = invoke(*arguments, "--require-tuned")
     assert ran.code == 1 and ran.says("3 of 4 tasks") and task.id not in ran.err
 
+    brought = files / "brought.jsonl"
+    assert invoke("records", "export", brought.name).code == 0
+    monkeypatch.setattr("toolchain.records.shipped.file.SHIPPED", brought)
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(files / "nothing of one's own"))
+    configuration.cache_clear()
+    hit = next(row for row in invoke(*arguments, "--json").document["records"] if row["task"] == task.id)
+    assert (hit["source"], hit["how"]) == ("shipped", "other-cpu-or-threads")
+    without = invoke(*arguments, "--no-shipped", "--json").document["records"]
+    assert not any(row["source"] for row in without)
+
 
 @pytest.mark.parametrize(("model", "code", "says"), MODELS, ids=[row[0] for row in MODELS])
 def test_models_that_cannot_be_used(

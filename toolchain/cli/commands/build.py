@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 @device_option
 @model_options
 @click.option("--require-tuned", is_flag=True, help="Fail when a task has no record.")
+@click.option("--no-shipped", is_flag=True, help="Leave out the records that come with this package.")
 @named_inputs("--sample", "The input that `verify` runs, one for each input; default: a seeded one.")
 @click.option(
     "--linker",
@@ -71,6 +72,7 @@ def command(
     code: CodeOptions,
     cluster: str | None,
     require_tuned: bool,
+    no_shipped: bool,
     inputs: tuple[str, ...],
     linker: str,
     file_format: Literal["so", "tar"],
@@ -95,6 +97,7 @@ def command(
     from toolchain.building.build import BuildOptions, build
     from toolchain.measuring.arrays import read_inputs
     from toolchain.models.load import load_model
+    from toolchain.records.shipped.file import SHIPPED
     from toolchain.records.store import user_store
 
     loaded = load_model(model, options)
@@ -106,6 +109,7 @@ def command(
         linker=linker,
         format=file_format,
         sample=sample,
+        shipped=None if no_shipped else SHIPPED,
     )
     with user_store() as store, step_progress() as progress:
         result = build(loaded, target, store, output, how, progress)
