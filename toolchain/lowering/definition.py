@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tvm
 from tvm import tirx
+from tvm_ffi.serialization import from_json_graph_str, to_json_graph_str
 
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
@@ -33,6 +34,13 @@ def function_of(definition: str) -> tirx.PrimFunc:
             "tune the task again with --fresh",
         ) from error
     return func
+
+
+def copied(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return a function that shares nothing with the original, called `main`."""
+    text = to_json_graph_str(func.with_attr("global_symbol", MAIN))
+    copy: tirx.PrimFunc = from_json_graph_str(text)
+    return copy
 
 
 def module_of(func: tirx.PrimFunc) -> tvm.IRModule:

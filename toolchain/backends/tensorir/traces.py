@@ -17,7 +17,7 @@ from tvm.tirx import PrimFunc
 from toolchain.backends.tensorir.kinds import METASCHEDULE
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
-from toolchain.lowering.definition import MAIN, definition_of, function_of
+from toolchain.lowering.definition import MAIN, copied, function_of
 from toolchain.lowering.workload import same_workload, workload_hash
 from toolchain.tasks.candidate import Entry
 
@@ -56,7 +56,7 @@ def traced(payload: str, func: PrimFunc) -> Schedule:
     # hand it a body of its own.
     workload = workload_hash(func)
     trace = parse_trace(payload, workload)
-    schedule = Schedule(tvm.IRModule({MAIN: function_of(definition_of(func))}))
+    schedule = Schedule(tvm.IRModule({MAIN: copied(func)}))
     try:
         if any(instruction[0] == "Tensorize" for instruction in trace[0]):
             import_module("tvm.s_tir.tensor_intrin")  # takes seconds: only where it is needed

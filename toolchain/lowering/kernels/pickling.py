@@ -14,6 +14,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
+from tvm_ffi.serialization import from_json_graph_str
 
 from toolchain.lowering.kernels.recipe import Recipe
 
@@ -32,7 +33,9 @@ def pickled(recipe: Recipe) -> bytes:
 def unpickled(data: bytes) -> Recipe:
     """Return the recipe that `pickled` made bytes of, in this process or its parent."""
     text, _end, plain = data.partition(_END)
-    recipe: Recipe = _Unpickler(plain, list(tvm.ir.load_json(text.decode()))).load()
+    # `tvm.ir.load_json` looks for what earlier versions wrote, which takes longer than all else here.
+    objects = from_json_graph_str(text.decode())
+    recipe: Recipe = _Unpickler(plain, list(objects)).load()
     return recipe
 
 
