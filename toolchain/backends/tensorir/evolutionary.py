@@ -19,7 +19,7 @@ from toolchain.tasks.experience import Experience
 from toolchain.tasks.tuner import Result
 
 _EARLIER = 64  # results of earlier runs that a search begins from
-_GENERATION = 8  # schedules bred at once, at least: one takes as long as eight
+_GENERATION = 64  # schedules bred at once, as MetaSchedule does: one takes nearly as long
 _BARREN = 5  # generations without a new schedule, until the space is taken for exhausted
 _MOST = 1 << 30  # trials: who asks says when it is enough
 
