@@ -27,7 +27,8 @@ def main() -> None:
     collect.add_argument("--data", type=Path, default=DATA)
     tuners = parts.add_parser("tuners", help="trials until a point is within 5 % of the best")
     transfer = parts.add_parser("transfer", help="the same with and without records of other tasks")
-    for part in (tuners, transfer):
+    networks = parts.add_parser("networks", help="what whole runs of a network come to")
+    for part in (tuners, transfer, networks):
         part.add_argument("--data", type=Path, default=DATA)
         part.add_argument("--seeds", type=int, default=10)
         part.add_argument("--spaces", nargs="*", default=[], help="beginnings of names; default: all")
@@ -39,6 +40,8 @@ def main() -> None:
         measuring.collect(given.raw, given.data)
     elif given.part == "tuners":
         compare.tuners(given.data, given.seeds, tuple(given.spaces))
+    elif given.part == "networks":
+        compare.networks(given.data, given.seeds, tuple(given.spaces))
     else:
         compare.transfer(given.data, given.seeds, tuple(given.spaces))
 

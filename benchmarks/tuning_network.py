@@ -1,11 +1,12 @@
 """Whether tuning made a network slower: tuned and untuned code in turn, on this host.
 
-    .venv/bin/python benchmarks/tuning_network.py tune FOLDER [--trials N]
-    .venv/bin/python benchmarks/tuning_network.py compare FOLDER [--repeats N] [--rounds N]
+    .venv/bin/python benchmarks/tuning_network.py tune FOLDER [--trials N] [--avx2]
+    .venv/bin/python benchmarks/tuning_network.py compare FOLDER [--repeats N] [--rounds N] [--avx2]
 
 The first tunes every network for every number of threads into one store in FOLDER, and takes minutes; the
 second builds each without records and with them, times both in turn, and prints a line for each repeat. What
-is the same code is said so, and not timed. The machine should be quiet for the second.
+is the same code is said so, and not timed. The machine should be quiet for the second. With --avx2 code is
+made for the class x86_64, which has AVX2, and not for this host's CPU.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from toolchain.backends.table import backend_for  # noqa: E402
-from toolchain.boards.inventory.lookup import find_board  # noqa: E402
+from toolchain.boards.board import Board  # noqa: E402
+from toolchain.boards.inventory.lookup import local_board  # noqa: E402
 from toolchain.building.decide import decide_task, points  # noqa: E402
 from toolchain.files.scratch import scratch_folder  # noqa: E402
 from toolchain.models.load import load_model  # noqa: E402
 from toolchain.models.options import ModelOptions  # noqa: E402
+from toolchain.profiles import load_profile  # noqa: E402
 from toolchain.records.store import FILE_NAME, RecordStore  # noqa: E402
 from toolchain.tasks.options import CodeOptions  # noqa: E402
 from toolchain.tuning.events import Event, Notice, Step  # noqa: E402
@@ -44,9 +48,14 @@ def tell(event: Event) -> None:
         print(f"  {event.text}", file=sys.stderr, flush=True)
 
 
-def tune_all(folder: Path, networks: list[str], threads: list[int], trials: int) -> None:
+def host(*, avx2: bool) -> Board:
+    """Return this host as a board; with the CPU of its class, or with its own."""
+    board = local_board()
+    return replace(board, profile=load_profile("x86_64")) if avx2 else board
+
+
+def tune_all(board: Board, folder: Path, networks: list[str], threads: list[int], trials: int) -> None:
     """Tune into the store of a folder."""
-    board = find_board("local")
     with RecordStore(folder / FILE_NAME) as store:
         for name in networks:
             model = load_model(f"zoo:{name}", ModelOptions())
@@ -59,9 +68,10 @@ def tune_all(folder: Path, networks: list[str], threads: list[int], trials: int)
                 print(json.dumps(said), flush=True)
 
 
-def compare(folder: Path, name: str, threads: int, repeats: int, rounds: int) -> Iterator[dict[str, object]]:
+def compare(
+    board: Board, folder: Path, name: str, threads: int, repeats: int, rounds: int
+) -> Iterator[dict[str, object]]:
     """Yield what each repeat says of a network with the store's records beside the one without."""
-    board = find_board("local")
     model = load_model(f"zoo:{name}", ModelOptions())
     backend = backend_for(board.profile, CodeOptions())
     target = backend.target(None, threads)
@@ -107,14 +117,16 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--avx2", action="store_true")
     given = parser.parse_args()
+    board = host(avx2=given.avx2)
     if given.what == "tune":
-        tune_all(given.folder, given.networks, given.threads, given.trials)
+        tune_all(board, given.folder, given.networks, given.threads, given.trials)
         return
     print(json.dumps({"machine": platform.processor(), "cpus": os.cpu_count(), "load": os.getloadavg()}))
     for name in given.networks:
         for count in given.threads:
-            for said in compare(given.folder, name, count, given.repeats, given.rounds):
+            for said in compare(board, given.folder, name, count, given.repeats, given.rounds):
                 print(json.dumps(said), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Tables of trials: tuners against each other, and searches with and without records of other tasks."""
+"""Tables of trials: of tuners, of schedulers and early stopping, and with records of other tasks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.tuners.replay import NEAR, Table, needed, tables
+from benchmarks.tuners.runs import latency, outcome
 from benchmarks.tuners.transfer import compared, summed
 from benchmarks.tuners.vta import LARGE, RESNET_18
+from toolchain.tuning.schedulers.table import SCHEDULERS
 from toolchain.tuning.tuners.table import TUNERS
 
 _POINTS = 11  # of a packed space; in smaller ones the first batch has nearly all
 _TRANSFERS = ("xgb",)
 _HARD = 20  # trials that chance needs in spaces where transfer is asked for
+_BUDGETS = (64, 128, 256)
+_PATIENCES = (None, 16, 8)
+_SEARCHES = ("gridsearch", "xgb")
 
 
 def tuners(data: Path, seeds: int, names: tuple[str, ...]) -> None:
@@ -54,6 +59,29 @@ def transfer(data: Path, seeds: int, names: tuple[str, ...]) -> None:
                         f"{ratio:.2f}",
                     ]
                     print(_row([*row, *curves]), flush=True)
+
+
+def networks(data: Path, seeds: int, names: tuple[str, ...]) -> None:
+    """Print what whole runs come to: schedulers by budget, then early stopping in runs without a limit."""
+    by_network: dict[str, list[Table]] = {}
+    for space in tables(data):
+        by_network.setdefault(space.task.name.split()[0], []).append(space)
+    for name, spaces in by_network.items():
+        if not _wanted(name, names):
+            continue
+        untuned, best = (
+            latency(spaces, [pick(space) for space in spaces])
+            for pick in (lambda space: space.times[0], lambda space: space.best)
+        )
+        points = sum(len(space.times) - 1 for space in spaces)
+        print(f"\n{name}: {untuned:.2f} ms untuned, {best:.2f} ms at best, {points} points but the defaults")
+        print(_row(["tuner", "scheduler", "early stopping", "trials", "ms"]), _row(["---"] * 5), sep="\n")
+        for tuner in _SEARCHES:
+            limited = [(scheduler, trials, None) for trials in _BUDGETS for scheduler in SCHEDULERS]
+            stopped = [(next(iter(SCHEDULERS)), points, patience) for patience in _PATIENCES]
+            for scheduler, trials, patience in [*limited, *stopped]:
+                made = outcome(spaces, SCHEDULERS[scheduler], TUNERS[tuner], trials, patience, seeds)
+                print(_row([tuner, scheduler, patience or "", made.trials, f"{made.ms:.3f}"]), flush=True)
 
 
 def expected(space: Table) -> float:

@@ -22,6 +22,7 @@ from toolchain.models.options import ModelOptions
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.space import Space
 from toolchain.tasks.task import Task
+from toolchain.tuning.cases import run_cases
 from toolchain.tuning.events import Event
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.runner import board_bench
@@ -36,7 +37,7 @@ def measure(networks: list[str], board: str, raw: Path, options: TuneOptions) ->
     boards = find_boards(board)
     backend = backend_for(boards[0].profile, CodeOptions())
     target = backend.target(None, options.threads)
-    with board_bench(boards, target, options, _silent) as bench:
+    with run_cases(print) as cases, board_bench(boards, target, options, _silent) as bench:
         for name in networks:
             with (
                 _source(name) as source,
@@ -50,6 +51,9 @@ def measure(networks: list[str], board: str, raw: Path, options: TuneOptions) ->
                         for point in map(space.point, range(size if size > 1 else 0))
                         if (task.workload, space.entry(point).digest) not in done
                     ]
+                    if left:
+                        cases.begin(task, network.reference(task))
+                        bench.runner.expect(task, cases.of(task))
                     for begin in range(0, len(left), _BATCH):
                         points = left[begin : begin + _BATCH]
                         built = bench.builder.build([space.candidate(point) for point in points])
@@ -118,6 +122,7 @@ def collect(raw: Path, data: Path) -> None:
                     tasks.append(
                         {
                             "task": f"{name.removeprefix('zoo:')} {task.id}",
+                            "weight": task.weight,
                             "decisions": [json.loads(space.entry(point).payload) for point in points],
                             "features": [_short(space.features(point)) for point in points],
                             "ms": [line and line["ms"] for line in known],

@@ -42,7 +42,9 @@ class Table(FiniteSpace[int]):
     features
         Of each point.
     times
-        Milliseconds of each point; infinite where it fails.
+        Milliseconds of each point; infinite where it fails. The first is the default.
+    weight
+        How often the network computes it.
     """
 
     kinds: tuple[str, ...] = ("place",)
@@ -55,12 +57,13 @@ class Table(FiniteSpace[int]):
         rows: Sequence[Mapping[str, Any]],
         features: Sequence[Sequence[float]],
         times: Sequence[float],
+        weight: int = 1,
     ) -> None:
         self.usable: Usable = anything
         self.allowed: Usable = anything
         self.points = range(len(rows))
         self.rows, self.times, self._features = rows, times, features
-        self.task = Replayed(name, name, 1, 1, ())
+        self.task = Replayed(name, name, weight, 1, ())
 
     @property
     def best(self) -> float:
@@ -166,5 +169,5 @@ def tables(data: Path) -> list[Table]:
             for row in task["decisions"]
         ]
         times = [inf if ms is None else ms for ms in task["ms"]]
-        found.append(Table(task["task"], rows, task["features"], times))
+        found.append(Table(task["task"], rows, task["features"], times, task["weight"]))
     return found
