@@ -1,137 +1,145 @@
-"""How a search gets faster with more boards: 1, 2, 4, 8 and 16, of which each measures by sleeping.
+"""How a search gets faster with more boards: 1, 2, 4, 8 and 16 that measure kernels which sleep.
 
-    python benchmarks/tuning_boards.py
+    python benchmarks/tuning_boards.py                 kernels of 200, 100 and 20 ms
+    python benchmarks/tuning_boards.py --kernel 100    of one length
 
-The loop (`tuning/pipeline.py`), the scheduler and the runner that shares batches out are the real ones.
-Boards are not: instead of a session there is a sleep, so that what is seen is what the loop itself costs, and
-not the cores of this host. Building takes no time. Goal: N boards measure 0.9 N times as much as one.
+Boards are folders of this host, each with a real `edge-rt serve` under the lab; the loop, the scheduler, the
+runner with its watch over the boards, workers, tracker, gates, sessions and uploads are the real ones, too.
+A kernel is a function in C that sleeps, so that boards do not compete for this host's cores as they compute;
+whatever else a measurement costs, they do: `busy` is the share of the cores that anything used. All
+candidates are built before; searching takes no time. A candidate takes five calls: one is compared, one warms
+up, three are timed.
+
+Goal: N boards measure 0.9 N times as much as one.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
-from toolchain.boards.inventory.lookup import local_board
-from toolchain.tasks.bench import Built
-from toolchain.tasks.candidate import Candidate, Entry
+import numpy as np
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.tuners.c_function import asleep
+from toolchain.boards.board import Board
+from toolchain.boards.emulation import emulated
+from toolchain.files.scratch import scratch_folder
+from toolchain.lowering.probe import probe_for
+from toolchain.targets.target import target_for
+from toolchain.tasks.bench import Bench, Built
+from toolchain.tasks.reference import write_case
 from toolchain.tasks.tuner import Result
-from toolchain.tuning import runner
-from toolchain.tuning.measure import measure
+from toolchain.tuning.events import Event, Notice
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.pipeline import pipeline
-from toolchain.tuning.runner import BoardRunner
+from toolchain.tuning.preflight import preflight
+from toolchain.tuning.runner import board_bench
 from toolchain.tuning.scheduler import Prospect
 from toolchain.tuning.schedulers.round_robin import RoundRobin
 
-MEASURING_S = 0.2
-TRIALS_PER_BOARD = 48
-CANDIDATE = Candidate(Entry("", "", ""), None, (), 1)  # type: ignore[arg-type]
-
-
-class Sleeper:
-    """Stands for the process that talks to a board."""
-
-    def call(self, _deadline_s: float, function: object, *arguments: Any) -> Any:
-        """Take as long as the candidates."""
-        if function is not measure:
-            return None
-        subjects = arguments[0].subjects
-        time.sleep(MEASURING_S * len(subjects))
-        return [Result((1.0,))] * len(subjects)
-
-
-class Sleepers:
-    """Stands for the boards of a lab; see `tuning.board_pool.BoardPool`."""
-
-    def __init__(self, count: int) -> None:
-        self._free: SimpleQueue[SimpleNamespace] = SimpleQueue()
-        for _ in range(count):
-            self._free.put(SimpleNamespace(board=local_board(), worker=Sleeper(), key="sleeper"))
-
-    @contextmanager
-    def take(self) -> Iterator[SimpleNamespace]:
-        """Yield one that is free."""
-        board = self._free.get()
-        try:
-            yield board
-        finally:
-            self._free.put(board)
-
-    @contextmanager
-    def tracker(self) -> Iterator[None]:
-        """Yield nothing: nobody is asked."""
-        yield None
-
-    def close(self) -> None:
-        """Do nothing."""
+COUNTS = (1, 2, 4, 8, 16)
+TRIALS_PER_BOARD = 24
+TASK: Any = SimpleNamespace(id="asleep", name="asleep", workload="asleep", flops=1)
 
 
 @dataclass
 class Run:
-    """Stands for the run of a task: proposes numbers, and has them measured."""
+    """Stands for the run of a task: proposes what is built already, and has it measured."""
 
     context: SimpleNamespace
+    built: Sequence[Built]
     trials: int = 0
     best_ms: float = 1.0
     failures: Counter[str] = field(default_factory=Counter)
 
-    def propose(self, count: int) -> Sequence[int]:
+    def propose(self, count: int) -> Sequence[Built]:
         """Return so many."""
-        return range(count)
+        return self.built[:count]
 
-    def measure(self, proposals: Sequence[int]) -> Sequence[Result]:
+    def measure(self, proposals: Sequence[Built]) -> Sequence[Result]:
         """Measure them."""
-        built = [Built(CANDIDATE, Path("library.so"))] * len(proposals)
-        return self.context.bench.runner.run(SimpleNamespace(workload="", flops=1), built)
+        results: Sequence[Result] = self.context.bench.runner.run(TASK, proposals)
+        return results
 
-    def record(self, proposals: Sequence[int], _measured: object) -> None:
+    def record(self, _proposals: object, measured: Sequence[Result]) -> None:
         """Count them."""
-        self.trials += len(proposals)
+        self.trials += len(measured)
+        self.failures.update(result.message for result in measured if result.failure)
 
     def learn(self, _proposals: object, _measured: object) -> None:
         """Do nothing."""
 
 
-def seconds(boards: int) -> float:
-    """Return how long a search with so many boards takes, for as many trials for each."""
-    trials = TRIALS_PER_BOARD * boards
-    made: Any = BoardRunner(
-        [local_board()] * boards,
-        SimpleNamespace(host="", port=0),
-        SimpleNamespace(threads=1, cpu=""),
-        TuneOptions(),
-        lambda _event: None,
-    )
-    made.pool = Sleepers(boards)
-    made.expect(SimpleNamespace(workload=""), [None])
-    run: Any = Run(SimpleNamespace(bench=SimpleNamespace(runner=made)))
-    begun = time.monotonic()
-    with pipeline() as search:
+def searched(boards: Sequence[Board], kernel_ms: int) -> dict[str, float]:
+    """Return how a search on boards went, the same number of trials for each."""
+    trials = TRIALS_PER_BOARD * len(boards)
+    target = target_for(boards[0].profile, None, 1)
+    with ExitStack() as stack:
+        folder = stack.enter_context(scratch_folder())
+        search = stack.enter_context(pipeline())
+        bench: Bench = stack.enter_context(board_bench(boards, target, TuneOptions(), tell))
+        preflight(probe_for(target.target), bench, folder)  # starts all workers
+        case = write_case(folder, "case", {})
+        case.expect([np.zeros(1, np.int32)])
+        bench.runner.expect(TASK, [case])
+        built = bench.builder.build([asleep(kernel_ms / 1e3)] * max(COUNTS))
+        run: Any = Run(SimpleNamespace(bench=bench, listener=tell), built)
+        before = sum(bench.runner.in_use_s.values())
+        psutil.cpu_percent()
+        begun = time.monotonic()
         search.run([run], RoundRobin(trials, [Prospect(1, 1.0, None)]))
-    took = time.monotonic() - begun
-    made.close()
-    assert run.trials == trials  # noqa: S101 - it measured what it was told to
-    return took
+        took = time.monotonic() - begun
+        busy = psutil.cpu_percent() / 100
+        in_use = (sum(bench.runner.in_use_s.values()) - before) / len(boards) / took
+    if run.failures or run.trials != trials:
+        raise AssertionError((run.failures, run.trials))
+    return {"seconds": took, "per_second": trials / took, "in_use": in_use, "busy": busy}
+
+
+def tell(event: Event) -> None:
+    """Print what the user of a run would see of its boards."""
+    if isinstance(event, Notice):
+        print(event.text, file=sys.stderr)
 
 
 def main() -> None:
     """Print one JSON document."""
-    runner.wait_for_server = lambda *_arguments: None  # type: ignore[assignment, return-value]
-    alone = seconds(1)
-    document = {}
-    for boards in (1, 2, 4, 8, 16):
-        took = seconds(boards)
-        document[boards] = {"seconds": round(took, 2), "times": round(boards * alone / took, 2)}
-    print(json.dumps(document, indent=1))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kernel", type=int, nargs="*", default=[200, 100, 20], help="milliseconds")
+    parser.add_argument("--boards", type=int, nargs="*", default=list(COUNTS))
+    given = parser.parse_args()
+    document: dict[int, dict[int, dict[str, float]]] = {}
+    with tempfile.TemporaryDirectory() as state:
+        os.environ["TOOLCHAIN_STATE_DIR"] = state
+        names = [f"sleeper-{number}" for number in range(max(given.boards))]
+        boards = [emulated.start("x86_64", kind="process", name=name) for name in names]
+        for kernel_ms in given.kernel:
+            rows = document[kernel_ms] = {}
+            for count in given.boards:
+                row = rows[count] = searched(boards[:count], kernel_ms)
+                row["times"] = row["per_second"] / rows[given.boards[0]]["per_second"]
+                print(kernel_ms, count, row, file=sys.stderr)
+    said = {
+        ms: {count: {name: round(number, 2) for name, number in row.items()} for count, row in rows.items()}
+        for ms, rows in document.items()
+    }
+    print(json.dumps({"trials_per_board": TRIALS_PER_BOARD, "kernel_ms": said}, indent=1))
 
 
 if __name__ == "__main__":

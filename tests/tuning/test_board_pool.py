@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from toolchain.boards.inventory.lookup import local_board
+from toolchain.tuning import board_pool
 from toolchain.tuning.board_pool import BoardPool, PooledBoard
 
 
@@ -45,8 +47,37 @@ def test_one_that_was_put_aside_is_not_taken_again(pool: Pool) -> None:
 
 
 def test_the_last_one_stays(pool: Pool) -> None:
+    done = []
     for _ in range(2):
         with pool.take() as pooled:
-            pool.put_aside(pooled, "hot")
+            done.append(pool.put_aside(pooled, "its repeats vary"))
+    assert done == [True, False]
     assert len(pool.notices) == 1
     assert len(pool.names(2)) == 1
+
+
+def test_one_of_two_stays_while_the_other_is_away(pool: Pool) -> None:
+    a, b = pool.all
+    pool.leave_out(b, "no server")
+    assert not pool.put_aside(a, "its repeats vary")
+    assert not pool.let_cool(a, "hot")
+
+
+def test_one_that_nobody_has_taken_is_put_aside_too(pool: Pool) -> None:
+    assert pool.put_aside(pool.all[0], "slow")
+    assert pool.names(2) == {"b"}
+    pool.leave_out(pool.all[0], "no server")
+    assert len(pool.notices) == 1, "nobody waits for it"
+
+
+def test_one_that_is_hot_is_left_out_for_a_while(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    hot, _other = pool.all
+    assert pool.let_cool(hot, "it has 80 °C")
+    assert pool.names(2) == {"b"}
+    later = time.monotonic() + 31
+    monkeypatch.setattr(board_pool.time, "monotonic", lambda: later)
+    with pool.take() as first, pool.take() as second:
+        assert {first.board.name, second.board.name} == {"a", "b"}
+    assert pool.notices == ["board a cools down for 30 s: it has 80 °C", "board a is there again"]
+    assert pool.let_cool(hot, "it has 80 °C")
+    assert pool.notices[-1] == "board a cools down for 60 s: it has 80 °C"

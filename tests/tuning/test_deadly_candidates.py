@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,8 +9,8 @@ import numpy as np
 import pytest
 from tvm import te
 
+from benchmarks.tuners.c_function import CFunction
 from toolchain.boards.inventory.lookup import local_board
-from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.lowering.code import code_of
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.rpc import lab
@@ -28,22 +26,6 @@ TASK = SimpleNamespace(id="c0ffee", name="doubled", workload="c0ffee", flops=4)
 PARAMETERS = (Parameter((4,), "float32"), Parameter((4,), "float32"))
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A function in C, by its body."""
-
-    body: str
-
-    def objects(self, symbol: str) -> tuple[bytes, ...]:
-        with tempfile.TemporaryDirectory() as folder:
-            source, made = Path(folder) / "function.c", Path(folder) / "function.o"
-            source.write_text(f"int __tvm_ffi_{symbol}(void *a, void *b, int c, void *d) {{ {self.body} }}")
-            arguments = ["cc", "-target", "x86_64-linux-gnu", "-O1", "-fPIC", "-fno-sanitize=all"]
-            ended = run_zig([*arguments, "-c", str(source), "-o", str(made)], 120, zig_cache_environment())
-            assert ended.returncode == 0, ended.last_lines()
-            return (made.read_bytes(),)
-
-
 def candidate(code: Code) -> Candidate:
     return Candidate(Entry("", "", ""), code, PARAMETERS, 1)
 
@@ -54,8 +36,8 @@ def test_each_costs_itself(tmp_path: Path) -> None:
     x = te.placeholder((4,), name="x")
     doubled = te.create_prim_func([x, te.compute((4,), lambda i: x[i] + x[i], name="y")])
     sound = candidate(code_of(Scheduled(doubled), target.target))
-    hangs = candidate(Compiled("volatile int n = 1; while (n) {} return 0;"))
-    crashes = candidate(Compiled("*(volatile int *)8 = 1; return 0;"))
+    hangs = candidate(CFunction("volatile int n = 1; while (n) {} return 0;"))
+    crashes = candidate(CFunction("*(volatile int *)8 = 1; return 0;"))
     case = write_case(tmp_path, "case", {0: np.arange(4, dtype=np.float32)})
     case.expect([2 * np.arange(4, dtype=np.float32)])
     how = TuneOptions(repeat=2, min_repeat_ms=1, timeout_s=6)

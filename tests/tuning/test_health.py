@@ -45,3 +45,32 @@ def test_anything_else_is_no_reason(own: list[Result], other: list[Result]) -> N
 
 def test_a_board_alone_is_never_worse_than_others() -> None:
     assert Health(("a",)).complaint("a", [FAILED] * 2 * _WINDOW) is None
+
+
+def away(health: Health, name: str, times: int) -> list[str | None]:
+    return [health.loss(name) for _ in range(times)]
+
+
+def test_one_that_goes_away_again_and_again_where_another_does_not() -> None:
+    health = Health(("a", "b"))
+    health.complaint("a", [SOUND] * 5)
+    health.complaint("b", [SOUND])
+    said = "it went away 3 times within 8 measurements, and another did not"
+    assert away(health, "a", 3) == [None, None, said]
+
+
+def test_one_that_went_away_long_ago_is_forgiven() -> None:
+    health = Health(("a", "b"))
+    health.complaint("b", [SOUND])
+    assert away(health, "a", 2) == [None] * 2
+    health.complaint("a", [SOUND] * _WINDOW)
+    assert away(health, "a", 2) == [None] * 2
+
+
+def test_what_no_board_survives_is_no_boards_fault() -> None:
+    health = Health(("a", "b"))
+    health.complaint("b", [SOUND])
+    assert health.loss("b") is None
+    assert away(health, "a", 5) == [None] * 5
+    assert away(Health(("a", "b")), "a", 5) == [None] * 5, "of the other nothing is known"
+    assert away(Health(("a",)), "a", 5) == [None] * 5

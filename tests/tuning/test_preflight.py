@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,40 +63,40 @@ def probe() -> Probe:
     return probe_for(target_for(find_board("local").profile).target)
 
 
-def fails(probe: Probe, told: Told) -> str:
+def fails(probe: Probe, told: Told, folder: Path) -> str:
     with pytest.raises(ToolchainError) as caught:
-        preflight(probe, Bench(told, told))
+        preflight(probe, Bench(told, told), folder)
     assert caught.value.hint
     return caught.value.message
 
 
 @pytest.mark.parametrize("failure", ["build", "link"])
-def test_what_cannot_be_made_is_told_with_its_step(probe: Probe, failure: Failure) -> None:
-    said = fails(probe, Told([], failure=failure))
+def test_what_cannot_be_made_is_told_with_its_step(probe: Probe, failure: Failure, tmp_path: Path) -> None:
+    said = fails(probe, Told([], failure=failure), tmp_path)
     assert said.endswith(f"on this host, before anything is tuned: {failure}: zig: no such option")
 
 
 @pytest.mark.parametrize("failure", ["upload", "timeout", "runtime", "wrong result"])
-def test_a_board_that_fails_is_named_with_the_step(probe: Probe, failure: Failure) -> None:
-    said = fails(probe, Told([Result(failure=failure, message="the reason", board="a")]))
+def test_a_board_that_fails_is_named_with_the_step(probe: Probe, failure: Failure, tmp_path: Path) -> None:
+    said = fails(probe, Told([Result(failure=failure, message="the reason", board="a")]), tmp_path)
     assert "on board a" in said and said.endswith(f"{failure}: the reason")
 
 
-def test_one_board_that_computes_wrongly_among_others_is_refused(probe: Probe) -> None:
+def test_one_board_that_computes_wrongly_among_others_is_refused(probe: Probe, tmp_path: Path) -> None:
     results = [Result((1.0,), board="a"), Result(failure="wrong result", message="by 3", board="b")]
-    assert "on board b" in fails(probe, Told(results))
+    assert "on board b" in fails(probe, Told(results), tmp_path)
 
 
-def test_one_board_that_is_away_among_others_stops_nothing(probe: Probe) -> None:
+def test_one_board_that_is_away_among_others_stops_nothing(probe: Probe, tmp_path: Path) -> None:
     results = [Result((1.0,), board="a"), Result(failure="upload", message="no server", board="b")]
     bench = Told(results)
-    preflight(probe, Bench(bench, bench))
+    preflight(probe, Bench(bench, bench), tmp_path)
 
 
-def test_where_all_boards_are_away_the_first_to_come_back_is_waited_for(probe: Probe) -> None:
+def test_where_all_boards_are_away_the_first_to_come_back_is_waited_for(probe: Probe, tmp_path: Path) -> None:
     away = Result(failure="upload", message="no server", board="a")
     bench = Told([away, replace(away, board="b")], later=Result((1.0,), board="b"))
-    preflight(probe, Bench(bench, bench))
+    preflight(probe, Bench(bench, bench), tmp_path)
 
 
 @dataclass(frozen=True)
@@ -127,19 +128,21 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 @pytest.mark.slow
-def test_the_way_to_a_board_is_open(probe: Probe, bench: Bench) -> None:
-    preflight(probe, bench)
+def test_the_way_to_a_board_is_open(probe: Probe, bench: Bench, tmp_path: Path) -> None:
+    preflight(probe, bench, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_board_that_computes_something_else_is_found_out(probe: Probe, bench: Bench) -> None:
+def test_a_board_that_computes_something_else_is_found_out(
+    probe: Probe, bench: Bench, tmp_path: Path
+) -> None:
     other = replace(probe, reference=Difference(probe.reference.parameters))
     with pytest.raises(ToolchainError, match=r"on board local, .*: wrong result: differs"):
-        preflight(other, bench)
+        preflight(other, bench, tmp_path)
 
 
 @pytest.mark.slow
-def test_what_does_not_compile_is_found_out(probe: Probe, bench: Bench) -> None:
+def test_what_does_not_compile_is_found_out(probe: Probe, bench: Bench, tmp_path: Path) -> None:
     other = replace(probe, candidate=replace(probe.candidate, code=NoCode()))
     with pytest.raises(ToolchainError, match=r"on this host, .*: build: LLVM writes no main"):
-        preflight(other, bench)
+        preflight(other, bench, tmp_path)

@@ -15,7 +15,7 @@ from toolchain.tasks.bench import Built
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.tuner import Result
 from toolchain.tuning import runner
-from toolchain.tuning.board_pool import BoardLostError
+from toolchain.tuning.board_pool import BoardLostError, PooledBoard
 from toolchain.tuning.measure import Request, measure
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.runner import BoardRunner
@@ -65,7 +65,8 @@ class OneBoard(BoardRunner):
             lambda _event: None,
         )
         self.worker = FakeWorker()
-        pooled = SimpleNamespace(board=local_board(), worker=self.worker, key="key@local")
+        pooled = self.pool.all[0]
+        pooled.worker = self.worker
 
         @contextmanager
         def take() -> Iterator[object]:
@@ -75,13 +76,8 @@ class OneBoard(BoardRunner):
         def tracker() -> Iterator[None]:
             yield None
 
-        self.aside: list[str] = []
         self.pool = SimpleNamespace(
-            take=take,
-            tracker=tracker,
-            lost=lambda _pooled: False,
-            put_aside=lambda _pooled, reason: self.aside.append(reason),
-            close=lambda: None,
+            all=[pooled], take=take, tracker=tracker, lost=lambda _pooled: False, close=lambda: None
         )
         self.expect(TASK, [None])
 
@@ -153,16 +149,39 @@ def test_comparisons_owe_nothing_to_others(board: OneBoard) -> None:
     assert all(len(names) == 1 for names in board.worker.sessions)
 
 
-def test_a_board_that_is_worse_than_the_others_is_put_aside(
+def test_a_board_is_judged_by_what_it_measures(board: OneBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, list[Result]]] = []
+
+    def measured(pooled: PooledBoard, results: list[Result]) -> None:
+        told.append((pooled.board.name, results))
+
+    monkeypatch.setattr(board._watch, "measured", measured)
+    results = board.run(TASK, built(["a", "b"]))
+    assert told == [("local", results)]
+
+
+@pytest.mark.parametrize("probed", [False, True])
+def test_a_board_is_looked_at_before_it_is_used(board: OneBoard, probed: bool) -> None:
+    if probed:
+        assert failures(board.probe(TASK, built(["known"])[0])) == [None]
+        board._watch._speed.ask_again("local")
+    board.run(TASK, built(["a"]))
+    board.run(TASK, built(["b"]))
+    assert board.worker.sessions == ([["known"], ["known"], ["a"], ["b"]] if probed else [["a"], ["b"]])
+
+
+def test_one_that_is_not_fit_is_passed_over(board: OneBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    board.probe(TASK, built(["known"])[0])
+    answers = iter([False, False, True])
+    monkeypatch.setattr(board._watch, "fit", lambda _pooled: next(answers))
+    assert failures(board.run(TASK, built(["a"]))) == [None]
+    assert board.worker.sessions == [["known"], ["a"]]
+
+
+def test_what_a_board_is_put_aside_for_is_not_held_against_a_candidate(
     board: OneBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[tuple[str, int]] = []
-
-    def complaint(name: str, results: Sequence[Result]) -> str:
-        told.append((name, len(results)))
-        return "its repeats vary"
-
-    monkeypatch.setattr(board._health, "complaint", complaint)
-    assert failures(board.run(TASK, built(["a", "b"]))) == [None, None]
-    assert told == [("local", 2)]
-    assert board.aside == ["its repeats vary"]
+    aside = iter([False, False, True, False, False, False])
+    monkeypatch.setattr(board._watch, "lost", lambda _pooled, _reason: next(aside))
+    assert failures(board.run(TASK, built(["unplugs"]))) == ["upload"]
+    assert len(board.worker.sessions) == 6

@@ -46,14 +46,15 @@ class Runner(Protocol):
 
     Attributes
     ----------
-    lanes
-        How many candidates it measures at a time.
     names
         Of the boards that measure; empty where none does.
     """
 
-    lanes: int
     names: tuple[str, ...]
+
+    @property
+    def lanes(self) -> int:
+        """How many candidates it measures at a time, now."""
 
     @property
     def in_use_s(self) -> Mapping[str, float]:
@@ -75,7 +76,11 @@ class Runner(Protocol):
         """Do as `run` does, with every case of the task."""
 
     def probe(self, task: Task, built: Built) -> list[Result]:
-        """Run one candidate in every place that there is, once."""
+        """Run one candidate that is known to be good in every place that there is.
+
+        Its library, its case and what comes of it stay as they are for as long as there is the runner: it may
+        be run again to see whether a place is slower than others, or than it was.
+        """
 
     def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
         """Measure candidates in turn, all in one place, `rounds` times; return what each round gave.

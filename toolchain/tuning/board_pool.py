@@ -16,6 +16,9 @@ from toolchain.rpc.lab import Lab
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
+# A board that cools down is tried again after half a minute, then less often, and sooner than a run gives up.
+_FIRST_COOLING_S = 30.0
+_LONGEST_COOLING_S = 120.0
 _SETTLE_S = 0.3  # until the tracker knows that a server has gone; one that was killed is back no sooner
 # So long a run waits while no board is there: one that reboots takes up to a minute and a half.
 ALL_AWAY_S = 180.0
@@ -45,6 +48,7 @@ class PooledBoard:
     away: str | None = None
     aside: bool = False
     pause_s: float = _FIRST_PAUSE_S
+    cooling_s: float = _FIRST_COOLING_S
     not_before: float = 0.0
 
     @property
@@ -98,6 +102,8 @@ class BoardPool:
 
     def leave_out(self, pooled: PooledBoard, reason: str) -> None:
         """Take note that a board is not there; it is tried again, less and less often."""
+        if pooled.aside:
+            return
         if pooled.away is None and not self._closed:
             self._notice(f"board {pooled.board.name} is away: {reason}")
             pooled.pause_s = _FIRST_PAUSE_S
@@ -105,15 +111,33 @@ class BoardPool:
         pooled.not_before = time.monotonic() + pooled.pause_s
         pooled.pause_s = min(2 * pooled.pause_s, _LONGEST_PAUSE_S)
 
-    def put_aside(self, pooled: PooledBoard, reason: str) -> None:
-        """Do without a board for the rest of the run; not without the last."""
+    def let_cool(self, pooled: PooledBoard, reason: str) -> bool:
+        """Leave a board out for a while, if another is there; return whether it is."""
         with self._changed:
-            left = [other for other in self.all if not other.aside and other is not pooled]
-            if pooled.aside or not left:
-                return
+            if pooled.aside or not self._another(pooled):
+                return False
+            pooled.away = reason
+            pooled.not_before = time.monotonic() + pooled.cooling_s
+        self._notice(f"board {pooled.board.name} cools down for {pooled.cooling_s:g} s: {reason}")
+        pooled.cooling_s = min(2 * pooled.cooling_s, _LONGEST_COOLING_S)
+        return True
+
+    def put_aside(self, pooled: PooledBoard, reason: str) -> bool:
+        """Do without a board for the rest of the run, if another is there; return whether it is done without.
+
+        It is free for others as soon as this returns: what had a session with it has ended.
+        """
+        with self._changed:
+            if pooled.aside:
+                return True
+            if not self._another(pooled):
+                return False
             pooled.aside = True
+            if pooled in self._free:
+                self._free.remove(pooled)
         self._notice(f"board {pooled.board.name} is put aside for the rest of the run: {reason}")
         pooled.worker.close()
+        return True
 
     @contextmanager
     def tracker(self) -> Iterator[TrackerClient]:
@@ -158,6 +182,10 @@ class BoardPool:
                 return pooled
             self.leave_out(pooled, "the lab has no server of it")
             self._put_back(pooled)
+
+    def _another(self, pooled: PooledBoard) -> bool:
+        """Whether another board is there."""
+        return any(other.away is None and not other.aside for other in self.all if other is not pooled)
 
     def _put_back(self, pooled: PooledBoard) -> None:
         with self._changed:

@@ -19,6 +19,7 @@ _WINDOW = 16
 _FEW_FAIL = 0.25  # share of the others' candidates that fail, where a board is to blame that fails always
 _SPREAD = 0.5  # standard deviation of repeats over their mean; a board with a steady clock has 0.01 to 0.1
 _TIMES_OTHERS = 5.0
+_LOSSES = 3  # among as many measurements, where another board had none: so often is no cable that was touched
 
 
 class Health:
@@ -32,6 +33,7 @@ class Health:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._results: dict[str, deque[Result]] = {name: deque(maxlen=_WINDOW) for name in names}
+        self._losses: dict[str, deque[bool]] = {name: deque(maxlen=_WINDOW) for name in names}
         self._lock = threading.Lock()
 
     def complaint(self, name: str, results: Sequence[Result]) -> str | None:
@@ -39,10 +41,22 @@ class Health:
         with self._lock:
             own = self._results[name]
             own.extend(results)
+            self._losses[name].extend(False for _ in results)
             others = [seen for other, seen in self._results.items() if other != name and len(seen) == _WINDOW]
             if len(own) < _WINDOW or not others:
                 return None
             return _failing(own, others) or _unsteady(own, others)
+
+    def loss(self, name: str) -> str | None:
+        """Take note that a board went away under a measurement; return what is wrong with it."""
+        with self._lock:
+            own = self._losses[name]
+            own.append(True)
+            # What boards do not survive is a candidate's fault: then they all go away.
+            steady = any(seen and not any(seen) for other, seen in self._losses.items() if other != name)
+            if own.count(True) < _LOSSES or not steady:
+                return None
+            return f"it went away {own.count(True)} times within {len(own)} measurements, and another did not"
 
 
 def _failing(own: Sequence[Result], others: Sequence[Sequence[Result]]) -> str | None:

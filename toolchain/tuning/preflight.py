@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from toolchain.errors import ToolchainError
-from toolchain.files.scratch import scratch_folder
 from toolchain.tasks.bench import Bench
 from toolchain.tasks.probe import Probe
 from toolchain.tasks.reference import Case, write_case
@@ -26,11 +25,16 @@ _NEXT = {
 }
 
 
-def preflight(probe: Probe, bench: Bench) -> None:
+def preflight(probe: Probe, bench: Bench, folder: Path) -> None:
     """Build, link, upload, run, compare and time a kernel that is known to be good, on every board.
 
     A board that cannot be reached is no error if there are others: it is left out for a while. Where there is
     none, the first that comes back is waited for, as in the rest of a run.
+
+    Parameters
+    ----------
+    folder
+        For the kernel's case, which the runner may use for as long as there is one.
 
     Raises
     ------
@@ -38,15 +42,14 @@ def preflight(probe: Probe, bench: Bench) -> None:
         It could not be built, a board computes it wrongly or too slowly, or none comes back in time.
         Names the step and the board.
     """
-    with scratch_folder() as folder:
-        bench.runner.expect(probe.task, [_case(probe, folder)])
-        (built,) = bench.builder.build([probe.candidate])
-        if built.failure:
-            raise _failed("on this host", Result(failure=built.failure, message=built.message))
-        results = bench.runner.probe(probe.task, built)
-        if all(result.failure == _AWAY for result in results):
-            results = bench.runner.run(probe.task, [built])
-        _check(results)
+    bench.runner.expect(probe.task, [_case(probe, folder)])
+    (built,) = bench.builder.build([probe.candidate])
+    if built.failure:
+        raise _failed("on this host", Result(failure=built.failure, message=built.message))
+    results = bench.runner.probe(probe.task, built)
+    if all(result.failure == _AWAY for result in results):
+        results = bench.runner.run(probe.task, [built])
+    _check(results)
 
 
 def _case(probe: Probe, folder: Path) -> Case:

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from toolchain import __version__
 from toolchain.boards.board import Board
 from toolchain.errors import UsageError
+from toolchain.files.scratch import scratch_folder
 from toolchain.models.load import Model
 from toolchain.records.record import Provenance
 from toolchain.records.store import RecordStore
@@ -84,11 +85,12 @@ def tune(
         cases = stack.enter_context(run_cases(lambda text: listener(Notice(text))))
         for task in tasks:
             cases.begin(task, network.reference(task))
+        reference = stack.enter_context(scratch_folder())
         search = stack.enter_context(pipeline())
         bench = stack.enter_context(_bench(backend, boards, target, options, listener))
         if (probe := network.probe()) is not None:
             listener(Step("trying the way to the board with a known-good kernel"))
-            preflight(probe, bench)
+            preflight(probe, bench, reference)
         listener(Step("measuring the defaults"))
         context = RunContext(
             bench=bench,

@@ -27,10 +27,11 @@ from toolchain.tuning.board_pool import BoardLostError, BoardPool, PooledBoard
 from toolchain.tuning.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import compilers_for
 from toolchain.tuning.events import Listener, Notice, Step
-from toolchain.tuning.health import Health
 from toolchain.tuning.limit import trial_limit_s
 from toolchain.tuning.measure import Request, Subject, measure, ready
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.speed import IN_A_ROW, MIN_REPEAT_MS, REPEATS
+from toolchain.tuning.watch import Watch
 
 _START_S = 120.0  # for a worker to import TVM on a busy machine; it takes 2 s
 # The server answers its own deadline; a worker that hears nothing for this much longer is stuck.
@@ -43,7 +44,8 @@ _ATTEMPTS = 3  # so many boards may go away under a candidate in one run
 class BoardRunner:
     """Measures on boards, one worker process for each; see `tasks.bench.Runner`.
 
-    A board that hangs delays nobody else.
+    A board that hangs delays nobody else, and one that is worse than the others is done without. The library
+    of `probe` is the reference kernel that boards are watched with.
     """
 
     def __init__(
@@ -55,17 +57,26 @@ class BoardRunner:
         listener: Listener,
     ) -> None:
         self._lab, self._target, self._options = lab, target, options
-        self.lanes = len(boards)
         self.names = tuple(board.name for board in boards)
-        self.pool = BoardPool(boards, lab, lambda text: listener(Notice(text)))
-        self._health = Health(self.names)
         self._used_s = dict.fromkeys(self.names, 0.0)
+
+        def notice(text: str) -> None:
+            listener(Notice(text))
+
+        self.pool = BoardPool(boards, lab, notice)
+        self._watch = Watch(self.pool, self._read, self._used_s, notice)
+        self._reference: tuple[Task, Built] | None = None
         self._threads = ThreadPoolExecutor(max_workers=len(boards))
         self._cases: dict[str, tuple[Case, ...]] = {}
 
     def expect(self, task: Task, cases: Sequence[Case]) -> None:
         """Compare from now on what candidates of a task compute."""
         self._cases[task.workload] = tuple(cases)
+
+    @property
+    def lanes(self) -> int:
+        """How many boards there are, but for those that are put aside."""
+        return sum(not pooled.aside for pooled in self.pool.all)
 
     @property
     def in_use_s(self) -> Mapping[str, float]:
@@ -93,14 +104,35 @@ class BoardRunner:
     def probe(self, task: Task, built: Built) -> list[Result]:
         """Measure a library on every board; one that is not there is left out for a while."""
         let_signals_end_waits()
-        return list(self._threads.map(lambda pooled: self._probe(pooled, task, built), self.pool.all))
+        if built.library is None:
+            return [Result(failure=built.failure, message=built.message)] * len(self.names)
+        self._reference = task, built
+        results = list(self._threads.map(self._first_reading, self.pool.all))
+        if any(result.failure and result.failure != "upload" for result in results):
+            return results  # it is no reference
+        for _ in range(IN_A_ROW):
+            there = [pooled for pooled in self.pool.all if pooled.away is None and not pooled.aside]
+            for pooled in there:
+                self._watch.judge(pooled)
+            doubtful = [pooled for pooled in there if pooled.away is None and self._watch.due(pooled)]
+            list(self._threads.map(self._first_reading, doubtful))
+        return results
 
-    def _probe(self, pooled: PooledBoard, task: Task, built: Built) -> Result:
+    def _first_reading(self, pooled: PooledBoard) -> Result:
         try:
-            return self._alone(pooled, task, built)
+            return self._watch.read(pooled)
         except BoardLostError as error:
             self.pool.leave_out(pooled, str(error))
             return Result(failure="upload", message=str(error), board=pooled.board.name)
+
+    def _read(self, pooled: PooledBoard) -> Result:
+        """Time the reference kernel."""
+        if self._reference is None:
+            raise AssertionError("no kernel was probed")
+        task, built = self._reference
+        how = replace(self._options, number=1, repeat=REPEATS, min_repeat_ms=MIN_REPEAT_MS)
+        (result,) = self._session(pooled, task, [built], self._cases[task.workload], how)
+        return result
 
     def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
         """Measure candidates in turn, all on one board; return what each round gave.
@@ -110,6 +142,9 @@ class BoardRunner:
         lost = ""
         for _ in range(_ATTEMPTS):
             with suppress(BoardLostError), self.pool.take() as pooled:
+                if not self._fit(pooled):
+                    lost = f"board {pooled.board.name} is done without"
+                    continue
                 try:
                     return [[self._alone(pooled, task, item) for item in built] for _ in range(rounds)]
                 except BoardLostError as error:
@@ -136,11 +171,13 @@ class BoardRunner:
                 results.append(Result(failure=left[0].failure, message=left[0].message))
                 continue
             with suppress(BoardLostError), self.pool.take() as pooled:
+                if not self._fit(pooled):
+                    continue
                 try:
                     measured = self._measure(pooled, task, _of_one_library(left[:together]), every=every)
                 except BoardLostError as error:
                     together = 1  # one may be what boards do not survive
-                    losses += 1
+                    losses = 0 if self._watch.lost(pooled, str(error)) else losses + 1
                     if losses == _ATTEMPTS:
                         name = pooled.board.name
                         message = f"{_ATTEMPTS} times a board went away; at last {name}: {error}"
@@ -151,6 +188,10 @@ class BoardRunner:
                 losses = 0
                 results.extend(measured)
         return results
+
+    def _fit(self, pooled: PooledBoard) -> bool:
+        """Whether a board may be used that was taken."""
+        return self._reference is None or self._watch.fit(pooled)
 
     def _alone(self, pooled: PooledBoard, task: Task, built: Built) -> Result:
         if built.library is None:
@@ -171,13 +212,26 @@ class BoardRunner:
             Of the first candidates; none where it cannot be told which of several ended the worker.
         """
         cases = self._cases[task.workload][: None if every else 1]
-        limit_s = trial_limit_s(task, pooled.board, self._options, len(cases))
+        results = self._session(pooled, task, built, cases, self._options)
+        self._watch.measured(pooled, results)
+        return results
+
+    def _session(
+        self,
+        pooled: PooledBoard,
+        task: Task,
+        built: Sequence[Built],
+        cases: tuple[Case, ...],
+        how: TuneOptions,
+    ) -> list[Result]:
+        """Measure as `_measure` does; what it says of the board is for others to judge."""
+        limit_s = trial_limit_s(task, pooled.board, how, len(cases))
         session_s = limit_s if len(built) == 1 else limit_s * _SHARED
         try:
             pooled.worker.call(_START_S, ready)
             with self.pool.tracker() as tracker:
                 grant = wait_for_server(tracker, pooled.key, session_s + _WAIT_S, session_s)
-            request = self._request(grant, pooled.key, built, cases, limit_s, session_s)
+            request = self._request(grant, pooled.key, built, cases, how, limit_s, session_s)
             begun = time.monotonic()
             try:
                 results = pooled.worker.call(session_s + _GRACE_S, measure, request)
@@ -195,8 +249,6 @@ class BoardRunner:
                 results.pop()
             elif results[0].failure in ("upload", "runtime") and self.pool.lost(pooled):
                 raise BoardLostError(results[0].message)
-        if complaint := self._health.complaint(pooled.board.name, results):
-            self.pool.put_aside(pooled, complaint)
         return [replace(result, board=pooled.board.name) for result in results]
 
     def _request(
@@ -205,6 +257,7 @@ class BoardRunner:
         key: str,
         built: Sequence[Built],
         cases: tuple[Case, ...],
+        how: TuneOptions,
         limit_s: float,
         session_s: float,
     ) -> Request:
@@ -216,9 +269,9 @@ class BoardRunner:
             subjects=tuple(_subject(item) for item in built),
             threads=self._target.threads,
             cluster=self._target.cpu,
-            number=self._options.number,
-            repeat=self._options.repeat,
-            min_repeat_ms=self._options.min_repeat_ms,
+            number=how.number,
+            repeat=how.repeat,
+            min_repeat_ms=how.min_repeat_ms,
             limit_s=limit_s,
             timeout_s=session_s,
             cases=cases,
