@@ -16,16 +16,19 @@ _NUMBER = Parameter((1,), "int32")  # 0 before it is written, too
 
 @dataclass(frozen=True)
 class CFunction:
-    """A function for x86-64, by its body; see `tasks.candidate.Code`."""
+    """A function for x86-64, by its body and what stands before it; see `tasks.candidate.Code`."""
 
     body: str
+    before: str = ""
 
     def objects(self, symbol: str) -> tuple[bytes, ...]:
         """Return the object that zig makes of it."""
         with tempfile.TemporaryDirectory() as folder:
             source, made = Path(folder) / "function.c", Path(folder) / "function.o"
-            source.write_text(f"int __tvm_ffi_{symbol}(void *a, void *b, int c, void *d) {{ {self.body} }}")
-            arguments = ["cc", "-target", "x86_64-linux-gnu", "-O1", "-fPIC", "-fno-sanitize=all"]
+            function = f"int __tvm_ffi_{symbol}(void *a, void *b, int c, void *d) {{ {self.body} }}"
+            source.write_text(f"{self.before}\n{function}")
+            arguments = ["cc", "-target", "x86_64-linux-gnu", "-O1", "-fPIC"]
+            arguments += ["-fno-sanitize=all", "-fno-stack-protector"]
             ended = run_zig(
                 [*arguments, "-c", str(source), "-o", str(made)], _COMPILE_S, zig_cache_environment()
             )

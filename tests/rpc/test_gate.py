@@ -69,6 +69,31 @@ def test_a_lie_is_told_and_nothing_of_it_arrives(name: str) -> None:
     assert message in told[0]
 
 
+def test_what_a_library_of_the_client_did_to_the_session_is_no_lie_of_the_board() -> None:
+    words, message = fake.LIES["take-over"]
+
+    def session(connection: socket.socket) -> None:
+        fake.greet(connection)
+        fake.question(connection)
+        connection.sendall(fake.VOID)
+        fake.question(connection)
+        connection.sendall(fake.VOID)
+        fake.question(connection)
+        connection.sendall(words)
+        connection.recv(1)
+
+    with gate(session) as (opened, told), client(opened) as connection:
+        connection.sendall(fake.packet(Code.GET_GLOBAL_FUNC, fake.sequence(fake.text(packets.LOADS))))
+        assert fake.receive(connection, len(fake.VOID)) == fake.VOID
+        connection.sendall(ASKED)
+        received = rest(connection)
+    size, code = HEADER.unpack_from(received)
+    assert code == Code.EXCEPTION
+    assert size == len(received) - 8, "an error, whole, and nothing else"
+    assert f"{message}, once it had loaded a library for its client: " in received[24:].decode()
+    assert told == []
+
+
 CLIENT = """
 import sys
 from tvm import rpc
@@ -93,7 +118,10 @@ def test_a_board_does_not_take_over_the_host(tmp_path: Path) -> None:
         assert "board b: its server sent kInitServer, which only a client may say" in ended.stderr
         assert len(told) == 1
         assert not marker.exists()
-        with subprocess.Popen([sys.executable, "-c", CLIENT, str(port)], stderr=subprocess.DEVNULL) as client:
+        # In a folder of its own: TVM hands `touch` the numbers of two pipes as well.
+        with subprocess.Popen(
+            [sys.executable, "-c", CLIENT, str(port)], cwd=tmp_path, stderr=subprocess.DEVNULL
+        ) as client:
             until(marker.exists)
             client.kill()
         opened.close()

@@ -1,4 +1,4 @@
-"""Candidates of one library on a real board: one that hangs and one that crashes cost the others nothing."""
+"""Candidates that hang, crash or write over memory on a real board: they cost those beside them nothing."""
 
 from __future__ import annotations
 
@@ -18,35 +18,63 @@ from toolchain.targets.target import target_for
 from toolchain.tasks.candidate import Candidate, Code, Entry
 from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import write_case
+from toolchain.tuning.events import Event, Step
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.runner import board_bench
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 TASK = SimpleNamespace(id="c0ffee", name="doubled", workload="c0ffee", flops=4)
 PARAMETERS = (Parameter((4,), "float32"), Parameter((4,), "float32"))
+ACTS = Path(__file__).with_name("deadly.c")
+# What each does once it has computed what it should.
+DEADLY = {
+    "hang()": "timeout",
+    "crash()": "runtime",
+    "spoil_heap()": "runtime",
+    "spoil_around_output(arguments)": "runtime",
+    "spoil_arguments(arguments)": "runtime",
+    "smash_stack()": "runtime",
+    "clear_program()": "runtime",
+    "send_nonsense()": "runtime",
+    "spoil_input(arguments)": None,
+}
 
 
 def candidate(code: Code) -> Candidate:
     return Candidate(Entry("", "", ""), code, PARAMETERS, 1)
 
 
-def test_each_costs_itself(tmp_path: Path) -> None:
+def deadly(act: str) -> Candidate:
+    body = f"Argument *arguments = b; double_it(arguments); return {act};"
+    return candidate(CFunction(body, before=f'#include "{ACTS}"'))
+
+
+def test_they_cost_themselves(tmp_path: Path) -> None:
     board = local_board()
     target = target_for(board.profile, None, 1)
     x = te.placeholder((4,), name="x")
     doubled = te.create_prim_func([x, te.compute((4,), lambda i: x[i] + x[i], name="y")])
     sound = candidate(code_of(Scheduled(doubled), target.target))
-    hangs = candidate(CFunction("volatile int n = 1; while (n) {} return 0;"))
-    crashes = candidate(CFunction("*(volatile int *)8 = 1; return 0;"))
     case = write_case(tmp_path, "case", {0: np.arange(4, dtype=np.float32)})
     case.expect([2 * np.arange(4, dtype=np.float32)])
-    how = TuneOptions(repeat=2, min_repeat_ms=1, timeout_s=6)
-    with board_bench([board], target, how, lambda _event: None) as bench:
+    how = TuneOptions(repeat=2, min_repeat_ms=1, timeout_s=5)
+    events: list[Event] = []
+    with board_bench([board], target, how, events.append) as bench:
         bench.runner.expect(TASK, [case])
-        built = bench.builder.build([sound, hangs, sound, crashes, sound])
-        assert [each.failure for each in built] == [None] * 5
+        batch = [sound]
+        for act in DEADLY:
+            batch += [deadly(act), sound]
+        built = bench.builder.build(batch)
+        assert [each.failure for each in built] == [None] * len(batch)
         assert len({each.library for each in built}) == 1
         results = bench.runner.run(TASK, built)
-    assert [result.failure for result in results] == [None, "timeout", None, "runtime", None]
+        status = lab.status()
+        assert status is not None
+        assert status.boards["local"].state == "serving"
+    assert {act: result.failure for act, result in zip(DEADLY, results[1::2], strict=True)} == DEADLY
+    assert [result.failure for result in results[::2]] == [None] * (len(DEADLY) + 1)
     assert all(result.run_ms for result in results[::2])
+    assert [event for event in events if not isinstance(event, Step)] == [], "the board was never away"
+    nonsense = results[1::2][list(DEADLY).index("send_nonsense()")].message
+    assert nonsense.startswith("board local: its server sent the unknown code ")
     assert lab.status() is None

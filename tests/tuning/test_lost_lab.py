@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,7 @@ from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.session import open_session
-from toolchain.tuning.events import Event, Step
+from toolchain.tuning.events import Event, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run import tune
 
@@ -33,18 +34,25 @@ HOW = TuneOptions(trials=1, heaviest=1, tuner="random", repeat=2, min_repeat_ms=
 def test_a_lab_that_goes_ends_the_run(model: Model, store: RecordStore, number: signal.Signals) -> None:
     before = threading.active_count()
     pids: list[int] = []
+    told: list[Trial] = []
 
     def listen(event: Event) -> None:
-        if event == Step("searching"):
+        if not isinstance(event, Trial) or event.stage != "search":
+            return
+        told.append(event)
+        if not pids:
             status = lab.status()
             assert status is not None
             pids.append(status.pid)
             os.kill(status.pid, number)
 
+    how = replace(HOW, trials=200)
     try:
         with pytest.raises(ToolchainError, match=r"no tracker answers|the lab") as caught:
-            tune(model, plain(local_board()), [local_board()], store, HOW, listen)
+            tune(model, plain(local_board()), [local_board()], store, how, listen)
         assert "lab" in caught.value.hint
+        kept = [record for record in store.all() if record.provenance.trial is not None]
+        assert 1 <= len(kept) == len(told) < how.trials
     finally:
         if number == signal.SIGSTOP:
             os.kill(pids[0], signal.SIGKILL)

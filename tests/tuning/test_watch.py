@@ -148,6 +148,21 @@ def test_a_board_alone_is_used_and_once_it_is_said_what_was_seen(celsius: float 
     assert "the reference kernel takes 2.1 times as long as at the beginning" in notice
 
 
+def test_a_session_that_is_killed_once_says_nothing_about_the_board() -> None:
+    told = Told("a", "b")
+    assert told.fit("a")
+    killed = [Result(failure="runtime", message="the session was ended")]
+    sound = told.watch._read
+
+    def read(pooled: PooledBoard) -> Result:
+        return killed.pop() if killed else sound(pooled)
+
+    told.watch._read = read
+    assert told.fit("a")
+    assert not killed
+    assert told.notices == []
+
+
 def test_one_that_no_longer_computes_what_it_should_is_put_aside() -> None:
     told = Told("a", "b")
     assert told.fit("a")

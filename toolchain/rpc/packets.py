@@ -27,6 +27,9 @@ _TENSOR = struct.Struct("<Q8si4s")
 _MOST_RANK = 64
 _MOST_DEVICES = 128  # kRPCSessMask of tvm/runtime/rpc
 MAX_COPY_QUESTION_BYTES = CODE_BYTES + _TENSOR.size + 8 * _MOST_RANK + 16
+MAX_NAME_QUESTION_BYTES = 64 << 10
+LOADS = b"tvm.rpc.server.load_module"
+"""The function by which a client has its own code loaded (tvm/rpc/client.py)."""
 
 
 class Code(IntEnum):

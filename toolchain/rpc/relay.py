@@ -97,7 +97,8 @@ class Relay:
     client, server
         Connections, which are closed in the end.
     lied
-        Told what the server did, once, before the client is.
+        Told what the server did, once, before the client is; not where the server has loaded a library for
+        the client: what that did to the session's process is no fault of the board.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Relay:
         self._from_client, self._from_server = _Source(client), _Source(server)
         self._asked: deque[Question] = deque()
         self._reporting = False
+        self._loaded = False  # or about to be
         self._answers = threading.Thread(target=self._run, name=f"answers of {name}", daemon=True)
         self._questions = threading.Thread(target=self._ask, name=f"questions to {name}", daemon=True)
 
@@ -152,9 +154,12 @@ class Relay:
                 connection.close()
 
     def _report(self, lie: str) -> None:
+        if self._loaded:
+            lie += ", once it had loaded a library for its client"
         log.warning("%s %s: the session ends", self._name, lie)
         self._reporting = True
-        self._lied(lie)
+        if not self._loaded:
+            self._lied(lie)
         with contextlib.suppress(OSError):
             self._client.settimeout(_DRAIN_S)
             self._client.sendall(packets.exception(f"{self._name} {lie}: the session was ended"))
@@ -217,6 +222,13 @@ class Relay:
                         raise _EndedError
                     body = self._from_client.take(count)
                     self._asked.append(Question(Code(code), packets.copied_bytes(body)))
+                    self._server.sendall(header + body)
+                elif code == Code.GET_GLOBAL_FUNC:
+                    if size > packets.MAX_NAME_QUESTION_BYTES:
+                        raise _EndedError
+                    body = self._from_client.take(count)
+                    self._loaded = self._loaded or packets.LOADS in body
+                    self._asked.append(Question(Code(code)))
                     self._server.sendall(header + body)
                 elif code in packets.QUESTIONS:
                     self._asked.append(Question(Code(code)))

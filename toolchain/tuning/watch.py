@@ -78,6 +78,8 @@ class Watch:
             return True
         try:
             reading = self.read(pooled)
+            if reading.failure:  # once may be the end of a session that was killed, for want of memory say
+                reading = self.read(pooled)
         except BoardLostError as error:
             self.lost(pooled, str(error))
             raise

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,22 +31,35 @@ def started(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.fixture(scope="module")
-def scheduler() -> Iterator[str]:
+@contextmanager
+def scheduling() -> Iterator[tuple[str, subprocess.Popen[str]]]:
     process = started("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show")
     try:
         assert process.stderr is not None
         for line in process.stderr:
             if "Scheduler at:" in line:
-                yield line.split()[-1].removeprefix("tcp://")
+                yield line.split()[-1].removeprefix("tcp://"), process
                 break
     finally:
         process.kill()
         process.wait()
 
 
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    with scheduling() as (address, _process):
+        yield address
+
+
 def worker(scheduler: str) -> subprocess.Popen[str]:
     return started("worker", f"tcp://{scheduler}", "--no-nanny", "--nthreads", "1", "--no-dashboard")
+
+
+def wait_for_workers(scheduler: str, count: int) -> None:
+    from distributed import Client
+
+    with Client(scheduler, set_as_default=False) as client:
+        client.wait_for_workers(count, timeout=120)
 
 
 @pytest.fixture
@@ -55,8 +69,7 @@ def workers(scheduler: str) -> Iterator[list[subprocess.Popen[str]]]:
 
     processes = [worker(scheduler), worker(scheduler)]
     try:
-        with Client(scheduler, set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=120)
+        wait_for_workers(scheduler, 2)
         yield processes
         with Client(scheduler, set_as_default=False) as client:
             for process in processes:
@@ -90,6 +103,26 @@ def test_a_worker_that_is_killed_in_the_middle_costs_time_alone(
         with fleet_alone.context(), pytest.raises(ToolchainError, match="for 2 s there was no worker"):
             compilers.compile([(Said("never"), "main")])
         fleet_alone.undo()
+
+
+def test_a_scheduler_that_goes_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "_CONNECT_S", 5.0)
+    with scheduling() as (address, process), worker(address) as alone:
+        try:
+            wait_for_workers(address, 1)
+            with closing(FleetCompilers(f"dask://{address}")) as compilers:
+                gone = f"--builders dask://{address}: the scheduler has gone"
+                kill = threading.Timer(1, process.kill)
+                kill.start()
+                with pytest.raises(ToolchainError, match=gone) as caught:
+                    compilers.compile([(Said("a", takes_s=60), "a")])
+                kill.join()
+                assert "what was measured is kept: run it again" in caught.value.hint
+                until(lambda: compilers._client.status == "closed")
+                with pytest.raises(ToolchainError, match=gone):
+                    compilers.compile([(Said("a"), "a")])
+        finally:
+            alone.kill()
 
 
 def test_a_worker_of_another_version_is_named_with_both(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
-import psutil
 import pytest
 
 from tests.tuning.builders.fleet_code import Crashing, Refused, Said
@@ -17,12 +17,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def compilers() -> Iterator[HostCompilers]:
-    others = set(psutil.Process().children())
     made = HostCompilers(2)
     yield made
-    mine = set(psutil.Process().children()) - others
+    mine = [worker._process for worker in made._workers if worker._process]
     made.close()
-    until(lambda: not any(process.is_running() for process in mine))
+    until(lambda: all(process.poll() is not None for process in mine))
 
 
 def test_each_is_compiled_under_its_symbol_in_their_order(compilers: HostCompilers) -> None:
@@ -37,11 +36,22 @@ def test_one_that_is_refused_or_ends_its_process_costs_itself(compilers: HostCom
     assert made[2].message == "compiling: the process ended with exit code -6"
 
 
-def test_a_process_that_is_killed_from_outside_costs_no_candidate(compilers: HostCompilers) -> None:
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "in the middle"])
+def test_a_process_that_is_killed_from_outside_costs_no_candidate(
+    compilers: HostCompilers, *, busy: bool
+) -> None:
     compilers.compile([(Said("a"), "a")] * 2)
-    for process in psutil.Process().children():
-        process.kill()
-    assert [each.failure for each in compilers.compile([(Said("a"), "a")] * 4)] == [None] * 4
+
+    def kill() -> None:
+        for worker in compilers._workers:
+            worker.kill()
+
+    if busy:
+        threading.Timer(0.5, kill).start()
+    else:
+        kill()
+    made = compilers.compile([(Said("a", takes_s=1), "a")] * 2)
+    assert [each.failure for each in made] == [None] * 2
 
 
 def test_one_that_takes_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch, compilers: HostCompilers) -> None:

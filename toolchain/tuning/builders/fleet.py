@@ -27,7 +27,9 @@ _ANSWER_S = 60.0  # for workers to import what says their versions, on busy host
 _POLL_S = 0.05
 _LOOK_S = 1.0
 _ALONE_S = 60.0  # so long a run waits for a worker when all have gone; one that restarts takes seconds
+_LOOKING_S = 5.0  # for the scheduler to say what workers it has
 _CLOSE_S = 5.0
+_AGAIN = "what was measured is kept: run it again when the fleet is there, or without --builders on this host"
 _INSTALL = "install edge-toolchain {tool} there, or use an image of this version"
 
 
@@ -65,10 +67,16 @@ class FleetCompilers:
         ToolchainError
             The scheduler has gone, or all its workers.
         """
+        from distributed.client import ClosedClientError
+
         asked = versions_here()
-        futures = [
-            self._client.submit(compile_as_member, asked, pickle.dumps(item), pure=False) for item in codes
-        ]
+        try:
+            futures = [
+                self._client.submit(compile_as_member, asked, pickle.dumps(item), pure=False)
+                for item in codes
+            ]
+        except ClosedClientError as error:  # it was lost while nothing was asked of it
+            raise self._gone() from error
         self._wait(futures)
         return [self._compiled(future) for future in futures]
 
@@ -116,15 +124,16 @@ class FleetCompilers:
             elif now - there > _ALONE_S:
                 raise ToolchainError(
                     f"--builders {self._address}: for {_ALONE_S:g} s there was no worker",
-                    "what was measured is kept: run it again when the fleet is there",
+                    _AGAIN,
                 )
 
     def _workers(self) -> int:
         """Return how many workers there are; none where the scheduler does not answer."""
         if self._client.status != "running":
             return 0
+        client = self._client
         try:
-            return len(self._client.ncores())
+            return len(client.sync(client.scheduler.ncores, callback_timeout=_LOOKING_S))
         except (OSError, TimeoutError):
             return 0
 
@@ -145,9 +154,12 @@ class FleetCompilers:
             raise ToolchainError(
                 f"--builders {self._address}: a worker failed: {first_line(error)}", "see the worker's log"
             )
-        raise ToolchainError(
-            f"the scheduler of --builders {self._address} dropped what it was to compile",
-            "what was measured is kept: run it again when the fleet is there",
+        raise self._gone()
+
+    def _gone(self) -> ToolchainError:
+        return ToolchainError(
+            f"--builders {self._address}: the scheduler has gone, or dropped what it was to compile",
+            _AGAIN,
         )
 
 
