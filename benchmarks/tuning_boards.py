@@ -1,7 +1,7 @@
 """How a search gets faster with more boards: 1, 2, 4, 8 and 16 that measure kernels which sleep.
 
-    python benchmarks/tuning_boards.py                 kernels of 200, 100 and 20 ms
-    python benchmarks/tuning_boards.py --kernel 100    of one length
+    python benchmarks/tuning_boards.py                 kernels of 100 and of 20 ms
+    python benchmarks/tuning_boards.py --kernel 200    of another length
 
 Boards are folders of this host, each with a real `edge-rt serve` under the lab; the loop, the scheduler, the
 runner with its watch over the boards, workers, tracker, gates, sessions and uploads are the real ones, too.
@@ -84,29 +84,36 @@ class Run:
         """Do nothing."""
 
 
-def searched(boards: Sequence[Board], kernel_ms: int) -> dict[str, float]:
-    """Return how a search on boards went, the same number of trials for each."""
-    trials = TRIALS_PER_BOARD * len(boards)
+def searches(boards: Sequence[Board], kernels_ms: Sequence[int]) -> dict[int, dict[str, float]]:
+    """Return by kernels how a search on boards went, the same number of trials for each board."""
     target = target_for(boards[0].profile, None, 1)
     with ExitStack() as stack:
         folder = stack.enter_context(scratch_folder())
-        search = stack.enter_context(pipeline())
-        bench: Bench = stack.enter_context(board_bench(boards, target, TuneOptions(), tell))
+        bench = stack.enter_context(board_bench(boards, target, TuneOptions(), tell))
         preflight(probe_for(target.target), bench, folder)  # starts all workers
         case = write_case(folder, "case", {})
         case.expect([np.zeros(1, np.int32)])
         bench.runner.expect(TASK, [case])
-        built = bench.builder.build([asleep(kernel_ms / 1e3)] * max(COUNTS))
-        run: Any = Run(SimpleNamespace(bench=bench, listener=tell), built)
-        before = sum(bench.runner.in_use_s.values())
-        psutil.cpu_percent()
-        begun = time.monotonic()
-        search.run([run], RoundRobin(trials, [Prospect(1, 1.0, None)]))
-        took = time.monotonic() - begun
-        busy = psutil.cpu_percent() / 100
-        in_use = (sum(bench.runner.in_use_s.values()) - before) / len(boards) / took
-    if run.failures or run.trials != trials:
-        raise AssertionError((run.failures, run.trials))
+        rows = {}
+        for ms in kernels_ms:
+            built = bench.builder.build([asleep(ms / 1e3)] * max(COUNTS))
+            rows[ms] = search(bench, built, TRIALS_PER_BOARD * len(boards))
+        return rows
+
+
+def search(bench: Bench, built: Sequence[Built], trials: int) -> dict[str, float]:
+    """Search once."""
+    run: Any = Run(SimpleNamespace(bench=bench, listener=tell), built)
+    before = sum(bench.runner.in_use_s.values())
+    psutil.cpu_percent()
+    begun = time.monotonic()
+    with pipeline() as loop:
+        loop.run([run], RoundRobin(trials, [Prospect(1, 1.0, None)]))
+    took = time.monotonic() - begun
+    busy = psutil.cpu_percent() / 100
+    in_use = (sum(bench.runner.in_use_s.values()) - before) / len(bench.runner.names) / took
+    if run.failures or run.trials != trials or bench.runner.lanes < len(bench.runner.names):
+        raise AssertionError((run.failures, run.trials, bench.runner.lanes))
     return {"seconds": took, "per_second": trials / took, "in_use": in_use, "busy": busy}
 
 
@@ -121,24 +128,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kernel", type=int, nargs="*", default=[200, 100, 20], help="milliseconds")
+    parser.add_argument("--kernel", type=int, nargs="*", default=[100, 20], help="milliseconds")
     parser.add_argument("--boards", type=int, nargs="*", default=list(COUNTS))
     given = parser.parse_args()
-    document: dict[int, dict[int, dict[str, float]]] = {}
+    said: dict[int, dict[int, dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as state:
         os.environ["TOOLCHAIN_STATE_DIR"] = state
         names = [f"sleeper-{number}" for number in range(max(given.boards))]
         boards = [emulated.start("x86_64", kind="process", name=name) for name in names]
-        for kernel_ms in given.kernel:
-            rows = document[kernel_ms] = {}
-            for count in given.boards:
-                row = rows[count] = searched(boards[:count], kernel_ms)
-                row["times"] = row["per_second"] / rows[given.boards[0]]["per_second"]
-                print(kernel_ms, count, row, file=sys.stderr)
-    said = {
-        ms: {count: {name: round(number, 2) for name, number in row.items()} for count, row in rows.items()}
-        for ms, rows in document.items()
-    }
+        alone: dict[int, float] = {}
+        for count in given.boards:
+            for ms, row in searches(boards[:count], given.kernel).items():
+                row["times"] = row["per_second"] / alone.setdefault(ms, row["per_second"])
+                said.setdefault(ms, {})[count] = {name: round(number, 2) for name, number in row.items()}
     print(json.dumps({"trials_per_board": TRIALS_PER_BOARD, "kernel_ms": said}, indent=1))
 
 

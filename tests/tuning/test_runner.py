@@ -185,3 +185,16 @@ def test_what_a_board_is_put_aside_for_is_not_held_against_a_candidate(
     monkeypatch.setattr(board._watch, "lost", lambda _pooled, _reason: next(aside))
     assert failures(board.run(TASK, built(["unplugs"]))) == ["upload"]
     assert len(board.worker.sessions) == 6
+
+
+@pytest.mark.parametrize(
+    ("count", "lanes", "sizes"),
+    [(8, 1, [8]), (8, 3, [3, 3, 2]), (8, 8, [2] * 4), (3, 16, [2, 1]), (1, 2, [1])],
+)
+def test_boards_get_two_candidates_at_least_as_far_as_there_are(
+    count: int, lanes: int, sizes: list[int]
+) -> None:
+    given = built([str(number) for number in range(count)])
+    shares = runner._shares(given, lanes)
+    assert [len(share) for share in shares] == sizes
+    assert [item for share in shares for item in share] == given

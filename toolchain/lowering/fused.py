@@ -95,7 +95,7 @@ class FusedNetwork:
         return plain_function(self.fused_task(task))
 
     def probe(self) -> Probe | None:
-        """Return the sum of two vectors."""
+        """Return a chain of products and sums."""
         return probe_for(self.target.target)
 
     def listing(self, task: Task) -> str:

@@ -1,10 +1,11 @@
-"""The sum of two vectors, without a schedule: the smallest thing that goes the whole way to a board."""
+"""A chain of products and sums, without a schedule: a small thing that goes the whole way to a board."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import tvm
 from tvm import te
 
@@ -15,24 +16,42 @@ from toolchain.tasks.parameter import Array, Parameter
 from toolchain.tasks.probe import Known, Probe
 
 _LENGTH = 1024
+# Steps for each element: it is to take as long as the core takes to compute. The sum of two vectors takes
+# twice as long in one process as in the next, by where their memory happens to lie (58 and 112 ns).
+_STEPS = 32
+_FACTOR = 0.75  # of a step: x = 0.75 x + b
 _VECTOR = Parameter((_LENGTH,), "float32")
-_TASK = Known("known-good-kernel", "sum of two vectors", 1, _LENGTH, ((_LENGTH,),) * 3)
+_TASK = Known("known-good-kernel", "chain of products and sums", 1, 2 * _STEPS * _LENGTH, ((_LENGTH,),) * 3)
 
 
 @dataclass(frozen=True)
-class Sum:
+class Chain:
     """What numpy says of it; see `tasks.reference.Reference`."""
 
     parameters: tuple[Parameter, ...] = (_VECTOR, _VECTOR)
 
     def outputs(self, draws: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """Return the sums."""
-        return [[a + b] for a, b in draws]
+        """Return the ends of the chains."""
+        return [[_chain(a, b)] for a, b in draws]
+
+
+def _chain(a: Array, b: Array) -> Array:
+    x = a
+    for _ in range(_STEPS):
+        x = x * np.float32(_FACTOR) + b
+    return x
 
 
 def probe_for(target: tvm.target.Target) -> Probe:
-    """Return the sum, for a target."""
+    """Return the kernel, for a target."""
     a, b = (te.placeholder((_LENGTH,), name=name) for name in "ab")
-    func = te.create_prim_func([a, b, te.compute((_LENGTH,), lambda i: a[i] + b[i], name="sum")])
+
+    def chain(i: tvm.tirx.Var) -> tvm.tirx.PrimExpr:
+        x = a[i]
+        for _ in range(_STEPS):
+            x = x * _FACTOR + b[i]
+        return x
+
+    func = te.create_prim_func([a, b, te.compute((_LENGTH,), chain, name="chain")])
     candidate = Candidate(Entry("probe", "", "probe"), code_of(Scheduled(func), target), (_VECTOR,) * 3, 1)
-    return Probe(_TASK, candidate, Sum())
+    return Probe(_TASK, candidate, Chain())

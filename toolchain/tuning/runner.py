@@ -37,6 +37,9 @@ _START_S = 120.0  # for a worker to import TVM on a busy machine; it takes 2 s
 # The server answers its own deadline; a worker that hears nothing for this much longer is stuck.
 _GRACE_S = 20.0
 _WAIT_S = 30.0  # for a board that somebody else measures on, beyond the deadline of one measurement
+# Candidates for one board, if there are as many: a session costs 25 ms with a board of this host, more over
+# SSH. Boards that go without have the other batches that are under way.
+_SHARE = 2
 _SHARED = 1.5  # the time of a session of several candidates, in deadlines of one
 _ATTEMPTS = 3  # so many boards may go away under a candidate in one run
 
@@ -285,7 +288,7 @@ def _subject(built: Built) -> Subject:
 
 def _shares(built: Sequence[Built], lanes: int) -> list[Sequence[Built]]:
     """Deal candidates out to so many boards; those that follow one another stay together."""
-    size = -(-len(built) // lanes)
+    size = max(_SHARE, -(-len(built) // lanes))
     return [built[begin : begin + size] for begin in range(0, len(built), size)]
 
 

@@ -20,9 +20,9 @@ REPEATS, MIN_REPEAT_MS = 5, 20  # of a reading: a tenth of a second, in repeats 
 IN_A_ROW = 3
 """Readings until a doubt is a complaint."""
 
-# A reading for so many times its own duration of use. With the two more that a doubt takes, readings take at
-# most 2 % of a board's time.
-_USE_PER_READING = 150
+# A reading for so many times its own duration of use. With two more that a doubt takes, and the three that
+# a doubt about another takes, readings are 2 % of a board's time at most.
+_USE_PER_READING = 200
 # Boards of a class have the same cores: where one takes half as long again, its governor, its supply or other
 # work slows it, and by more than what the choices of a task differ by.
 _FAR = 1.5
@@ -57,8 +57,9 @@ class _Board:
     ----------
     number
         Of the last one, counted over all boards.
-    doubts
-        How many of the last ones in a row were bad, and the number of the first of them.
+    doubts, since
+        How many of the last ones in a row were bad; and how many readings there were when that was seen: what
+        the others show later is of the same time as the next of this board.
     due_s
         Of its use, when it is read next.
     """
@@ -93,7 +94,7 @@ class Speed:
             if own is None:
                 return False
             doubtful = [board for board in self._boards.values() if board.doubts]
-            return used_s >= own.due_s or any(board is own or own.number < board.since for board in doubtful)
+            return used_s >= own.due_s or any(board is own or own.number <= board.since for board in doubtful)
 
     def note(self, name: str, reading: Result, took_s: float, used_s: float) -> None:
         """Take note of a reading.
@@ -119,15 +120,11 @@ class Speed:
         with self._lock:
             own = self._boards[name]
             others = [board for board in self._boards.values() if board is not own and board.last]
-            if (
-                not own.last
-                or _wrong(own, own.last[-1], others, [board.last[-1] for board in others]) is None
-            ):
+            latest = [board.last[-1] for board in others]
+            if not own.last or _wrong(own, own.last[-1], others, latest) is None:
                 own.doubts = 0
                 return None
-            own.doubts += 1
-            if own.doubts == 1:
-                own.since = own.number
+            own.doubts, own.since = own.doubts + 1, self._count
             if own.doubts < IN_A_ROW:
                 return None
             own.doubts = 0
