@@ -43,6 +43,7 @@ def test_what_nothing_makes_is_refused(typed: dict[str, str], says: list[str]) -
     assert all(word in caught.value.message for word in says)
 
 
+@pytest.mark.slow
 def test_a_build_of_packed_code_does_without_metaschedule() -> None:
     code = (
         "import sys\n"

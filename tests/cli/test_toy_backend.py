@@ -48,6 +48,7 @@ def test_a_run_is_reported_at_its_end_and_again_from_the_records(invoke: Toolcha
     assert "small.onnx on " in pages[0] and "these tasks, untuned" in pages[0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state", "toy")
 def test_its_records_say_nothing_to_cpus(invoke: Toolchain) -> None:
     invoke("tune", *HERE, "--trials", "2")

@@ -162,6 +162,7 @@ def test_pads_and_what_was_found(board: str, tmp_path: Path) -> None:
     check_networks(board, [pads, merged(FOUND)], tmp_path)
 
 
+@pytest.mark.slow  # minutes where nothing was linked for aarch64 yet
 @pytest.mark.parametrize(
     ("place", "what"), [(8, "written beside"), (5000, "beyond a buffer"), (-1, "beside|beyond")]
 )
