@@ -13,7 +13,7 @@ from tvm.s_tir import meta_schedule as ms
 from tests.building.network import written
 from toolchain.backends.table import backend_for
 from toolchain.backends.tensorir import rules
-from toolchain.backends.tensorir.evolutionary import Evolutionary
+from toolchain.backends.tensorir.evolutionary import Evolutionary, Lessons
 from toolchain.backends.tensorir.space import TraceSpace
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.models.load import load_model
@@ -39,10 +39,36 @@ def test_ctrl_c_within_tvm_is_an_interrupt_and_no_crash(tmp_path: Path) -> None:
     with backend.lower(model, backend.target()) as network:
         space = network.space(network.tasks[0])
         assert isinstance(space, TraceSpace)
-        search = Evolutionary(space, InterruptedModel(), 1)
+        search = Evolutionary(space, Lessons(InterruptedModel()), 1)
         with pytest.raises(KeyboardInterrupt):
             search.propose(4)
         search.close()
+
+
+class Training:
+    """A cost model that notes what it is trained with."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[object, int, int]] = []
+
+    def update(self, context: object, candidates: list[object], results: list[object]) -> None:
+        self.heard.append((context, len(candidates), len(results)))
+
+
+def test_a_model_is_trained_once_for_each_task_when_it_is_asked_for() -> None:
+    model = Training()
+    lessons = Lessons(model)  # type: ignore[arg-type]
+    first, second = ms.TuneContext(), ms.TuneContext()
+    for context, count in ((first, 2), (second, 1), (first, 3)):
+        lessons.add(context, [object()] * count, [object()] * count)  # type: ignore[list-item]
+    assert not model.heard
+    assert lessons.learned() is model
+    assert [(context.same_as(first), *counts) for context, *counts in model.heard] == [  # type: ignore[attr-defined]
+        (True, 5, 5),
+        (False, 1, 1),
+    ]
+    lessons.learned()
+    assert len(model.heard) == 2
 
 
 def test_signals_are_put_off_not_lost() -> None:
@@ -66,7 +92,7 @@ def test_results_may_come_late_and_in_any_order(tmp_path: Path, monkeypatch: pyt
         assert isinstance(space, TraceSpace)
 
         def search(seed: int) -> Evolutionary:
-            return Evolutionary(space, ms.cost_model.RandomModel(), seed)
+            return Evolutionary(space, Lessons(ms.cost_model.RandomModel()), seed)
 
         first = search(1)
         flying = [first.propose(4) for _ in range(3)]

@@ -7,9 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 import tvm
-from tvm.s_tir import meta_schedule as ms
 
-from toolchain.backends.tensorir.evolutionary import Evolutionary, cost_model
+from toolchain.backends.tensorir.evolutionary import Evolutionary, Lessons, cost_model
 from toolchain.backends.tensorir.space import Schedules, TraceSpace
 from toolchain.errors import UsageError
 from toolchain.lowering.fused import FusedNetwork
@@ -85,9 +84,9 @@ class TensorIRNetwork(FusedNetwork):
         )
 
     @cached_property
-    def _cost_model(self) -> ms.CostModel:
-        return cost_model()
+    def _lessons(self) -> Lessons:
+        return Lessons(cost_model())
 
     def _evolutionary(self, task: Task, space: Space, seed: int) -> Evolutionary:
         del space  # one of TraceSpace, which can be had again
-        return Evolutionary(self.space(task), self._cost_model, seed)
+        return Evolutionary(self.space(task), self._lessons, seed)
