@@ -16,7 +16,7 @@ _POINTS = 11  # of a packed space; in smaller ones the first batch has nearly al
 _TRANSFERS = ("xgb",)
 _HARD = 20  # trials that chance needs in spaces where transfer is asked for
 _BUDGETS = (64, 128, 256)
-_PATIENCES = (None, 16, 8)
+_PATIENCES = (None, 16, 12, 8)
 _SEARCHES = ("gridsearch", "xgb")
 
 
