@@ -44,6 +44,10 @@ def test_one_that_became_slow(speed: Speed) -> None:
     assert last(speed, before, *[after] * IN_A_ROW) == {"a": said}
 
 
+def test_a_lucky_beginning_is_no_reason_where_others_are_as_slow_now(speed: Speed) -> None:
+    assert last(speed, {"a": 1.0, "b": 1.9, "c": 2.0}, *[{"a": 2.0, "b": 1.9, "c": 2.0}] * 5) == {}
+
+
 def test_where_the_temperature_is_known_and_low_it_is_not_hot(speed: Speed) -> None:
     after = {"a": 2.1, "b": 1.0, "c": 1.0}
     said = last(speed, {"a": 1.0, "b": 1.0, "c": 1.0}, *[after] * IN_A_ROW, celsius=45.0)

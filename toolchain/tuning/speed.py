@@ -154,7 +154,10 @@ def _wrong(own: _Board, ms: float, others: Sequence[_Board], theirs_ms: Sequence
     if degrees is not None and degrees >= _HOT_C and max(far, slowed) >= _HOT_SLOWED:
         said = since if slowed >= _HOT_SLOWED else beside
         return Complaint(f"it has {degrees:.0f} °C, and {said}", hot=True)
-    if slowed >= _SLOWED:
-        why = "it is hot or busy" if degrees is None else "it is busy, or its clock was lowered"
-        return Complaint(f"{since}: {why}")
-    return Complaint(beside) if far >= _FAR else None
+    # With others, they decide: a beginning is one reading, and the boards of one host disturb each other.
+    if (far < _FAR) if others else (slowed < _SLOWED):
+        return None
+    if slowed < _SLOWED:
+        return Complaint(beside)
+    why = "it is hot or busy" if degrees is None else "it is busy, or its clock was lowered"
+    return Complaint(f"{since}: {why}")
