@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -36,7 +37,9 @@ from toolchain.tuning.watch import Watch
 TASK = SimpleNamespace(id="c0ffee", name="sleeps", workload="c0ffee", flops=1)
 QEMU = shutil.which("qemu-x86_64")
 slow = pytest.mark.slow
-in_emulator = pytest.mark.skipif(QEMU is None, reason="qemu-x86_64 makes a board slow")
+in_emulator = pytest.mark.skipif(
+    QEMU is None and not os.environ.get("CI"), reason="qemu-x86_64 makes a board slow"
+)
 
 
 class Run:
@@ -114,12 +117,12 @@ class Run:
 class Told:
     """A watch over boards that are there, which read what they are told."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, emulated: bool = False) -> None:
         self.notices: list[str] = []
         self.readings = dict.fromkeys(names, Result((1.0,)))
         self.gone: set[str] = set()
         self.read: list[str] = []
-        boards = [replace(local_board(), name=name) for name in names]
+        boards = [replace(local_board(), name=name, emulated=emulated) for name in names]
         self.pool = BoardPool(boards, SimpleNamespace(), self.notices.append)
         self.used = dict.fromkeys(names, 1.0)
         self.watch = Watch(self.pool, self._read, self.used, self.notices.append)
@@ -162,6 +165,14 @@ def test_a_board_alone_is_used_and_once_it_is_said_what_was_seen(celsius: float 
     (notice,) = told.notices
     assert notice.startswith("board a may mislead, and there is no other: ")
     assert "the reference kernel takes 2.1 times as long as at the beginning" in notice
+
+
+def test_of_an_emulated_board_alone_nothing_is_said_for_its_times_are_its_hosts() -> None:
+    told = Told("a", emulated=True)
+    assert told.fit("a")
+    told.readings["a"] = Result((2.1,))
+    assert all(told.fit("a") for _ in range(9))
+    assert told.notices == []
 
 
 def test_a_session_that_is_killed_once_says_nothing_about_the_board() -> None:

@@ -107,7 +107,7 @@ class Watch:
         return True
 
     def _tell(self, pooled: PooledBoard, reason: str) -> None:
-        """Say once what is wrong with a board."""
-        if pooled.board.name not in self._told:
+        """Say once what is wrong with a board; of an emulated one nothing: its times are its host's."""
+        if pooled.board.name not in self._told and not pooled.board.emulated:
             self._told.add(pooled.board.name)
             self._notice(f"board {pooled.board.name} may mislead, and there is no other: {reason}")
