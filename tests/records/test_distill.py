@@ -9,9 +9,10 @@ import pytest
 from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.errors import ToolchainError
 from toolchain.records.distill import Distilled, distill
+from toolchain.records.selection import Build
 from toolchain.records.store import RecordStore, anything
 
-BUILDS = [(KINDS, anything)]
+BUILDS = [Build(KINDS, anything)]
 OTHER = replace(KEY, threads=1)
 
 

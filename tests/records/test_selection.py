@@ -7,7 +7,7 @@ import pytest
 
 from tests.records.samples import KEY, PROVENANCE, put
 from toolchain.backends.table import BACKENDS
-from toolchain.records.selection import Selection, taken
+from toolchain.records.selection import Build, Selection, taken
 from toolchain.records.store import RecordStore, anything
 
 BUILDS = [build for offer in BACKENDS for build in offer.builds]
@@ -29,7 +29,7 @@ def test_every_sort_of_build_has_its_own(store: RecordStore) -> None:
     chosen = [record for _number, record in taken(store.ranked(), BUILDS)]
     assert set(chosen) == {winograd, direct, trace}
     # The same as builds ask for, one after the other.
-    assert set(chosen) == {store.best(KEY, kinds, usable) for kinds, usable in BUILDS}
+    assert set(chosen) == {store.best(KEY, build.kinds, build.usable) for build in BUILDS}
 
 
 def test_keep_counts_candidates_and_not_measurements(store: RecordStore) -> None:
@@ -43,7 +43,7 @@ def test_keep_counts_candidates_and_not_measurements(store: RecordStore) -> None
 def test_kinds_that_no_backend_here_knows_are_kept_too(store: RecordStore) -> None:
     toy = put(store, 2.0, kind="toy")
     put(store, 3.0, kind="toy")
-    assert [record for _number, record in taken(store.ranked(), [(("cpu",), anything)])] == [toy]
+    assert [record for _number, record in taken(store.ranked(), [Build(("cpu",), anything)])] == [toy]
 
 
 def test_a_selection(store: RecordStore) -> None:

@@ -11,7 +11,8 @@ from toolchain.backends.packed import kinds as packed
 from toolchain.backends.tensorir import kinds as tensorir
 from toolchain.errors import UsageError
 from toolchain.profiles import Profile
-from toolchain.records.store import Usable, anything
+from toolchain.records.selection import Build
+from toolchain.records.store import anything
 from toolchain.tasks.backend import Backend
 from toolchain.tasks.options import CodeOptions
 
@@ -34,13 +35,13 @@ class Offer:
     make
         Returns it for a board class and options; raises UsageError where the options do not fit.
     builds
-        Kinds of records that its builds take, and which of those; one pair for each sort of build.
+        Its sorts of builds, with the records that they take.
     """
 
     devices: tuple[str, ...]
     layouts: tuple[str, ...]
     make: Callable[[Profile, CodeOptions], Backend]
-    builds: tuple[tuple[tuple[str, ...], Usable], ...]
+    builds: tuple[Build, ...]
 
 
 def _packed(profile: Profile, options: CodeOptions) -> Backend:
@@ -55,9 +56,14 @@ def _tensorir(profile: Profile, options: CodeOptions) -> Backend:
     return TensorIR(profile, options)
 
 
+_PACKED = (
+    Build(packed.KINDS, packed.usable(winograd=True)),
+    Build(packed.KINDS, packed.usable(winograd=False), "--winograd off"),
+)
+
 BACKENDS = [
-    Offer(("cpu",), ("packed",), _packed, tuple((packed.KINDS, packed.usable(on)) for on in (True, False))),
-    Offer(("cpu",), ("NCHW", "NHWC"), _tensorir, ((tensorir.KINDS, anything),)),
+    Offer(("cpu",), ("packed",), _packed, _PACKED),
+    Offer(("cpu",), ("NCHW", "NHWC"), _tensorir, (Build(tensorir.KINDS, anything, "--layout NCHW|NHWC"),)),
 ]
 """`--layout auto` takes the first that a device has."""
 

@@ -10,8 +10,20 @@ from toolchain.records.key import RecordKey
 from toolchain.records.record import Record
 from toolchain.records.store import Usable
 
-Build = tuple[Sequence[str], Usable]
-"""A sort of build: the kinds of records that it takes, and which of those."""
+
+@dataclass(frozen=True)
+class Build:
+    """A sort of build: the kinds of records that it takes, and which of those.
+
+    Attributes
+    ----------
+    options
+        What is typed for it; empty: nothing.
+    """
+
+    kinds: tuple[str, ...]
+    usable: Usable
+    options: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,15 +62,15 @@ def taken(
     keep
         How many different candidates of each.
     """
-    known = {kind for kinds, _usable in builds for kind in kinds}
+    known = {kind for build in builds for kind in build.kinds}
     digests: defaultdict[tuple[RecordKey, int | str], set[str]] = defaultdict(set)
     chosen = []
     for number, record in ranked:
         if record.kind in known:
             sorts: list[int | str] = [
                 place
-                for place, (kinds, usable) in enumerate(builds)
-                if record.kind in kinds and usable(record)
+                for place, build in enumerate(builds)
+                if record.kind in build.kinds and build.usable(record)
             ]
         else:
             sorts = [record.kind]

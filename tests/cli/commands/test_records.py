@@ -34,6 +34,23 @@ def test_all_are_listed_and_the_best_is_told(invoke: Toolchain) -> None:
     assert invoke("records", "best").out.splitlines()[1].startswith(KEY.workload[:8])
 
 
+@pytest.mark.usefixtures("records")
+def test_it_is_told_which_builds_take_another_record(invoke: Toolchain) -> None:
+    with user_store() as store:
+        put(store, 0.5, kind="cpu", payload='{"algorithm":"winograd"}')
+        put(store, 0.8, kind="cpu", payload='{"algorithm":"direct"}')
+        put(store, 0.9, kind="cpu", payload='{"algorithm":"direct"}')
+    best = invoke("records", "best", "--json").document
+    assert {(record["best_ms"], record["options"]) for record in best} == {
+        (0.5, ""),
+        (0.8, "--winograd off"),
+        (1.5, "--layout NCHW|NHWC"),
+    }
+    head, *rows = invoke("records", "best").out.splitlines()
+    ends = {row.split()[7]: row[head.index("WITH") :] for row in rows}
+    assert ends == {"0.500": "", "0.800": "--winograd off", "1.500": "--layout NCHW|NHWC"}
+
+
 def test_no_records_are_no_error(invoke: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(tmp_path / "none"))
     configuration.cache_clear()
@@ -89,11 +106,12 @@ def test_distilled(invoke: Toolchain) -> None:
     dry = invoke("records", "distill", "--dry-run", "--json").document
     assert (dry["kept"], dry["removed"], dry["removed_failures"], dry["dry_run"]) == (1, 1, 1, True)
     assert len(invoke("records", "list", "--json").document) == 3
-    best = invoke("records", "best", "--json").document
+    (best,) = invoke("records", "best", "--json").document
     kept = invoke("records", "distill", "--keep-failures").out
     assert kept.startswith("1 slower records and 0 failures were removed; 2 kept: ")
     assert invoke("records", "distill").out.startswith("0 slower records and 1 failures were removed; 1 kept")
-    assert invoke("records", "list", "--json").document == best
+    del best["options"]
+    assert invoke("records", "list", "--json").document == [best]
     assert invoke("records", "distill", "--keep", "0").code == 2
 
 

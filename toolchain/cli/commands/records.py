@@ -41,25 +41,39 @@ def list_records(selection: Selection) -> None:
 def best(selection: Selection) -> None:
     """List what a build applies: one record for each task, cpu and board class.
 
-    A task that was tuned in packed and in other layouts, or with and without winograd, has one of each.
+    A task that was tuned in packed and in other layouts, or with and without winograd, has one of each; the
+    column WITH has the options of builds that take another one than builds without options.
     """
     from toolchain.records.selection import taken
     from toolchain.records.store import user_store
 
     with user_store() as store:
-        chosen = [record for _number, record in taken(store.ranked(), builds())]
-    _emit([record for record in chosen if record in selection])
+        ranked = list(store.ranked())
+    sorts = [
+        (build, {number for number, record in taken(ranked, [build]) if record.kind in build.kinds})
+        for build in builds()
+    ]
+    chosen = [(number, record) for number, record in taken(ranked, builds()) if record in selection]
+    options = [[build.options for build, numbers in sorts if number in numbers] for number, _record in chosen]
+    records = [record for _number, record in chosen]
+    _emit(records, ["" if "" in own else ", ".join(own) for own in options])
 
 
 for _each in records_exchange.COMMANDS:
     command.add_command(_each)
 
 
-def _emit(records: Sequence[Record]) -> None:
+def _emit(records: Sequence[Record], options: Sequence[str] | None = None) -> None:
+    """Print records; `options` are those of the builds that take them, where that was asked."""
+    rows = [_row(record) for record in records]
+    if options is not None:
+        rows = [{**row, "options": own} for row, own in zip(rows, options, strict=True)]
+    cells = [[]] * len(records) if options is None else [[own] for own in options]
     emit(
-        [_row(record) for record in records],
+        rows,
         lambda: table(
-            ["TASK", "CLASS", "CPU", "DEVICE", "LEVEL", "THREADS", "KIND", "MS", "MEASURED"],
+            ["TASK", "CLASS", "CPU", "DEVICE", "LEVEL", "THREADS", "KIND", "MS", "MEASURED"]
+            + ([] if options is None else ["WITH"]),
             [
                 (
                     record.key.workload[:8],
@@ -71,8 +85,9 @@ def _emit(records: Sequence[Record]) -> None:
                     _kind(record),
                     record.failure or f"{record.best_ms:.3f}",
                     record.created,
+                    *own,
                 )
-                for record in records
+                for record, own in zip(records, cells, strict=True)
             ],
         ),
     )
