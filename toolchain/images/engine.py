@@ -208,7 +208,8 @@ class Engine:
     def programs(self, container: str) -> list[str]:
         """Return the command lines of a running container's processes."""
         with self.asked(f"list the processes of {container[:12]}"):
-            listed = self.api.top(container, "-eo pid,args")
+            # Wide: ps cuts its lines where the engine was started with COLUMNS in its environment.
+            listed = self.api.top(container, "-ww -eo pid,args")
         return [" ".join(row[1:]) for row in listed["Processes"] or []]
 
     def run(self, container: str, argv: Sequence[str], user: str = "root") -> tuple[int, bytes]:
