@@ -173,6 +173,10 @@ def test_of_an_emulated_board_alone_nothing_is_said_for_its_times_are_its_hosts(
     told.readings["a"] = Result((2.1,))
     assert all(told.fit("a") for _ in range(9))
     assert told.notices == []
+    told.readings["a"] = Result(failure="wrong result", message="off by one")
+    assert told.fit("a")
+    (notice,) = told.notices
+    assert "a known-good kernel fails there: wrong result: off by one" in notice
 
 
 def test_a_session_that_is_killed_once_says_nothing_about_the_board() -> None:

@@ -55,7 +55,8 @@ class Watch:
         if complaint is None:
             return True
         if not complaint.hot:
-            return not self._put_aside(pooled, complaint.reason)
+            # The times of an emulated board are its host's: alone it is not worth a word.
+            return not self._put_aside(pooled, complaint.reason, tell=not pooled.board.emulated)
         if self._pool.let_cool(pooled, complaint.reason):
             self._speed.ask_again(pooled.board.name)
             return False
@@ -99,15 +100,16 @@ class Watch:
         complaint = self._health.loss(pooled.board.name)
         return complaint is not None and self._put_aside(pooled, f"{complaint}; at last: {reason}")
 
-    def _put_aside(self, pooled: PooledBoard, reason: str) -> bool:
+    def _put_aside(self, pooled: PooledBoard, reason: str, *, tell: bool = True) -> bool:
         if not self._pool.put_aside(pooled, reason):
-            self._tell(pooled, reason)
+            if tell:
+                self._tell(pooled, reason)
             return False
         self._speed.forget(pooled.board.name)
         return True
 
     def _tell(self, pooled: PooledBoard, reason: str) -> None:
-        """Say once what is wrong with a board; of an emulated one nothing: its times are its host's."""
-        if pooled.board.name not in self._told and not pooled.board.emulated:
+        """Say once what is wrong with a board."""
+        if pooled.board.name not in self._told:
             self._told.add(pooled.board.name)
             self._notice(f"board {pooled.board.name} may mislead, and there is no other: {reason}")
