@@ -45,9 +45,7 @@ class Lessons:
 
     def __init__(self, model: ms.CostModel) -> None:
         self.model = model
-        self._waiting: list[
-            tuple[ms.TuneContext, list[ms.MeasureCandidate], list[ms.runner.RunnerResult]]
-        ] = []
+        self._waiting: list[_Lesson] = []
 
     def add(
         self,
@@ -97,8 +95,7 @@ class Evolutionary:
         generations = 0
         while not self.waiting and generations < _BARREN:
             with uninterrupted():
-                model = self.lessons.learned()
-                bred = self._begun(count, model).generate_measure_candidates()
+                bred = self._begun(count).generate_measure_candidates()
             if bred is None:
                 break
             points = {Schedules(trace_entry(each.sch.trace, each.args_info)): each for each in bred}
@@ -140,7 +137,8 @@ class Evolutionary:
             self.context.post_tuning()
             self.context = None
 
-    def _begun(self, batch: int, model: ms.CostModel) -> ms.TuneContext:
+    def _begun(self, batch: int) -> ms.TuneContext:
+        model = self.lessons.learned()
         if self.context is None:
             space = self.space
             context = tune_context(space.module, self.target, space.task.name, self.seed)

@@ -65,15 +65,15 @@ for _each in records_exchange.COMMANDS:
 
 def _emit(records: Sequence[Record], options: Sequence[str] | None = None) -> None:
     """Print records; `options` are those of the builds that take them, where that was asked."""
-    rows = [_row(record) for record in records]
+    head = ["TASK", "CLASS", "CPU", "DEVICE", "LEVEL", "THREADS", "KIND", "MS", "MEASURED"]
+    more: list[dict[str, str]] = [{} for _ in records]
     if options is not None:
-        rows = [{**row, "options": own} for row, own in zip(rows, options, strict=True)]
-    cells = [[]] * len(records) if options is None else [[own] for own in options]
+        head.append("WITH")
+        more = [{"options": own} for own in options]
     emit(
-        rows,
+        [{**_row(record), **own} for record, own in zip(records, more, strict=True)],
         lambda: table(
-            ["TASK", "CLASS", "CPU", "DEVICE", "LEVEL", "THREADS", "KIND", "MS", "MEASURED"]
-            + ([] if options is None else ["WITH"]),
+            head,
             [
                 (
                     record.key.workload[:8],
@@ -85,9 +85,9 @@ def _emit(records: Sequence[Record], options: Sequence[str] | None = None) -> No
                     _kind(record),
                     record.failure or f"{record.best_ms:.3f}",
                     record.created,
-                    *own,
+                    *own.values(),
                 )
-                for record, own in zip(records, cells, strict=True)
+                for record, own in zip(records, more, strict=True)
             ],
         ),
     )
