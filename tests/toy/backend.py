@@ -23,6 +23,7 @@ from toolchain.errors import ToolchainError
 from toolchain.lowering.fused import FusedNetwork
 from toolchain.lowering.rows import default_schedule
 from toolchain.profiles import Profile
+from toolchain.records.selection import Build
 from toolchain.records.store import Usable, anything
 from toolchain.targets.target import BoardTarget, target_for
 from toolchain.tasks.backend import Objects, Progress
@@ -244,7 +245,7 @@ class Toy:
         return ToyNetwork(model, target, compiles=compiles)
 
 
-OFFER = Offer(("toy",), ("plain",), Toy, ((("toy",), anything),))
+OFFER = Offer(("toy",), ("plain",), Toy, (Build(("toy",), anything, "--device toy"),))
 
 
 def _hash(shapes: object) -> str:

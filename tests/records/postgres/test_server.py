@@ -22,6 +22,7 @@ from toolchain.records.exchange import read_records, write_records
 from toolchain.records.lookup import lookup
 from toolchain.records.postgres import server as module
 from toolchain.records.postgres.server import connect
+from toolchain.records.selection import Build
 from toolchain.records.store import RecordStore, anything
 
 ROOT = Path(__file__).parents[3]
@@ -84,7 +85,7 @@ def test_it_is_distilled(store: RecordStore, postgres_url: str) -> None:
         put(store, float(ms))
     put(store, 0.0, run_ms=(), failure="build", digest="f")
     best = store.best(KEY, KINDS)
-    done = distill(store, [(KINDS, anything)], 1, failures=False)
+    done = distill(store, [Build(KINDS, anything)], 1, failures=False)
     assert (done.kept, done.removed, done.removed_failures) == (1, 18, 1)
     with RecordStore(connect(postgres_url)) as other:
         assert other.all() == [best] and len(other.functions()) == 1
