@@ -5,9 +5,17 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_core import PydanticKnownError
 
 from toolchain.architectures.architecture import Architecture
@@ -16,7 +24,7 @@ from toolchain.errors import UsageError
 
 PROFILE_FILE = "board.toml"
 _TRIPLE_PARTS = 4
-DEVICE_KINDS = ("cpu",)
+DEVICE_KINDS = ("cpu", "opencl")
 """What can compute on a board."""
 
 
@@ -60,9 +68,35 @@ class Cluster(_Strict):
 
 
 class Device(_Strict):
-    """What computes on a board."""
+    """What computes on a board. Those that are no CPUs have limits, which code for them keeps to."""
 
     kind: Annotated[str, AfterValidator(_known_kind)] = Field("cpu", description="one of `DEVICE_KINDS`")
+    name: str | None = Field(
+        None,
+        pattern=r"^[!-~]{1,100}$",
+        description="as its driver calls it, blanks as '-'; none where boards of the class differ",
+    )
+    compute_units: int | None = Field(None, ge=1, description="cores of it")
+    max_work_group: int | None = Field(None, ge=1, description="most work items of a work group")
+    local_bytes: int | None = Field(None, ge=0, description="most local memory of a work group")
+    private_bytes: int | None = Field(
+        None, ge=1, description="of a work item: code with more spills, or is refused by the driver"
+    )
+    vector_bytes: int | None = Field(None, ge=4, description="of the vectors that it computes with")
+    half: bool | None = Field(None, description="whether it computes in float16 (cl_khr_fp16)")
+
+    @model_validator(mode="after")
+    def _has_its_limits(self) -> Self:
+        given = {key for key in self.model_fields_set - {"kind"} if getattr(self, key) is not None}
+        if self.kind == "cpu" and given:
+            raise ValueError(f"a CPU has clusters, and none of: {', '.join(sorted(given))}")
+        missing = sorted(_LIMITS - given)
+        if self.kind == "opencl" and missing:
+            raise ValueError(f"a device of kind {self.kind} needs: {', '.join(missing)}")
+        return self
+
+
+_LIMITS = {"compute_units", "max_work_group", "local_bytes", "private_bytes", "vector_bytes", "half"}
 
 
 class Profile(_Strict):
@@ -209,6 +243,8 @@ def _explain(file: Path, error: ValidationError) -> str:
             reason = _unknown_key(problem["loc"])
         elif problem["type"] == "missing":
             reason = "is missing"
+        elif isinstance(problem["input"], dict):  # what is wrong with a table is no one value of it
+            reason = problem["msg"]
         else:
             reason = f"{problem['input']!r}: {problem['msg']}"
         parts.append(f"{key}: {reason}")

@@ -35,10 +35,15 @@ def test_more_work_and_emulation_get_more_time(flops: float, runs: int, extra: f
 
 @given(st.floats(1, 1e12), st.booleans())
 def test_a_device_that_nobody_timed_gets_as_long_as_anything(flops: float, emulated: bool) -> None:
-    found = deadline(flops, RK3399, emulated=emulated, device="opencl:mali-t860")
+    found = deadline(flops, RK3399, emulated=emulated, device="vta:1x16x16")
     slowest = deadline(flops, load_profile("pynq"), emulated=True)
     assert found.seconds == slowest.seconds
-    assert found.reason.endswith(f"on opencl:mali-t860 of an {'emulated ' * emulated}aarch64 board")
+    assert found.reason.endswith(f"on vta:1x16x16 of an {'emulated ' * emulated}aarch64 board")
+
+
+def test_a_driver_that_compiles_at_the_first_run_has_time_for_it() -> None:
+    known, unknown = (deadline(1e9, RK3399, emulated=False, device=name) for name in ("opencl:a", "vta:a"))
+    assert known.seconds == unknown.seconds + 300
 
 
 def test_the_reason_says_what_was_counted() -> None:

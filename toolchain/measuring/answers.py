@@ -38,6 +38,13 @@ class Operator(Answer):
     ms: float = Field(ge=0, le=_LONGEST_MS)
 
 
+class Copies(Answer):
+    """Milliseconds to bring all inputs to a device's memory, and all outputs back."""
+
+    to_device: float = Field(ge=0, le=_LONGEST_MS)
+    from_device: float = Field(ge=0, le=_LONGEST_MS)
+
+
 class Timed(Answer):
     """The answer of `edge-rt bench`.
 
@@ -45,6 +52,8 @@ class Timed(Answer):
     ----------
     times_ms
         Every sample, the mean of `number` inferences.
+    copies_ms
+        No part of the samples; None where the network computes in the host's memory.
     operators
         The slowest first; only of a profile.
     """
@@ -57,6 +66,7 @@ class Timed(Answer):
     peak_rss_mib: float = Field(ge=0, le=2**30)
     governor: Word | None
     temperature_c: Celsius | None
+    copies_ms: Copies | None = None
     operators: Several[Operator] = Field((), max_length=100_000)
 
     @property

@@ -46,6 +46,9 @@ class BenchResult:
         Microseconds that a thread without work stayed awake: 0 with more threads than CPUs.
     device
         What the bundle was compiled for.
+    copies_ms
+        `to_device` and `from_device`, of all inputs and outputs: the times leave copies out. None where
+        the network computes in the host's memory.
     governor, temperature_c
         None where the board's system doesn't say.
     operators
@@ -76,6 +79,7 @@ class BenchResult:
     shared_cpu: bool
     emulated: bool
     warnings: list[str]
+    copies_ms: dict[str, float] | None = None
     operators: list[dict[str, Any]] | None = None
     times_ms: tuple[float, ...] = ()
 
@@ -201,6 +205,7 @@ def summary(placed: Placed, answer: Timed) -> BenchResult:
         noise=noise,
         confident=times.size >= _LEAST_FOR_CONFIDENCE and noise <= _STEADY,
         warnings=[*placed.warnings, *_warnings(placed, answer, noise, times)],
+        copies_ms=answer.copies_ms.model_dump() if answer.copies_ms else None,
         operators=[each.model_dump() for each in answer.operators] if answer.profiled else None,
         times_ms=answer.times_ms,
         **placed.describe(),

@@ -60,6 +60,18 @@ def check_facts(manifest: Manifest, board: Board, facts: Facts) -> None:
         )
 
 
+def device_warnings(manifest: Manifest, board: Board, facts: Facts) -> list[str]:
+    """Return what to know of the device that computes, where it is another than a GPU."""
+    for kind in facts.devices:
+        if kind.kind == manifest.runtime.device and kind.details and kind.details[0].type != "gpu":
+            first = kind.details[0]
+            return [
+                f"{first.name} of {board.name} is no GPU ({first.type}, {first.platform}): its times say "
+                "nothing about one"
+            ]
+    return []
+
+
 def lacks_features(manifest: Manifest, board: Board, missing: list[str]) -> UsageError:
     """Say that the board's CPU lacks features that the bundle's code uses."""
     return UsageError(

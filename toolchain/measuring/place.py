@@ -9,10 +9,10 @@ from typing import Any
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import Installed, install
 from toolchain.boards.edge_rt.stock import stock
-from toolchain.bundles.manifest import Manifest
+from toolchain.bundles.manifest import CPU, Manifest
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
-from toolchain.measuring.fit import check_facts, check_machine
+from toolchain.measuring.fit import check_facts, check_machine, device_warnings
 from toolchain.measuring.library import library_for
 from toolchain.profiles import Profile
 
@@ -81,8 +81,10 @@ def place(
     cores = board.profile.cluster(used).cores
     if threads is not None and threads < 1:
         raise UsageError(f"--threads {threads}: not a number of threads", f"--threads {cores}")
-    runtime = install(board)
+    # A driver is opened for networks that need it, and for no others.
+    runtime = install(board, drivers=bool(set(manifest.runtime.devices) - {CPU}))
     check_facts(manifest, board, runtime.facts)
+    warnings += device_warnings(manifest, board, runtime.facts)
     library = library_for(bundle, board.profile)
     remote = f"lib/{hashlib.sha256(library).hexdigest()[:16]}.so"
     stock(board.transport, remote, library, keep=_KEEP_LIBRARIES)

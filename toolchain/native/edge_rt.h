@@ -37,6 +37,9 @@ typedef struct edge_options {
                            * negative, or with more threads than CPUs */
   const char* device;     /* what computes: "cpu" or, as `edge-rt info` lists them, a kind such as "opencl",
                            * or a kind and a number, "opencl:1"; NULL: the CPU. Of the second version */
+  const char* device_folder; /* where a device's driver keeps what it compiles for the next process: a
+                           * folder that only this user may write to, made if it is missing; NULL or "": it
+                           * compiles each time. The last edge_open's. Of the third version */
 } edge_options;
 
 /* C order, packed. `dtype` as numpy names it: float16/32/64, int8…64, uint8…64, bool. */
@@ -51,7 +54,8 @@ typedef struct edge_tensor {
 /* NULL if it can't be opened. No options (NULL): the defaults. CPU features, the device and the file's
  * machine are checked before the file is loaded. Threads, cluster and spin_us of the last edge_open hold for the
  * whole process. While one network computes, another that a second thread runs computes in that thread
- * alone. A forked child has threads of its own; threads take no signals that are sent to the process. */
+ * alone. A forked child has threads of its own, but no other device than the CPU if its parent has used
+ * that one; threads take no signals that are sent to the process. */
 edge_library* edge_open(const char* path, const edge_options* options);
 void edge_close(edge_library* library);
 
@@ -69,6 +73,10 @@ int edge_output(edge_library* library, int index, edge_tensor* value);
 /* One repeat: mean milliseconds over at least `number` runs that together take at least
  * `min_repeat_ms`; *runs says over how many (it may be NULL). */
 int edge_measure(edge_library* library, int number, int min_repeat_ms, double* ms, int* runs);
+
+/* Milliseconds that it takes to copy all inputs to the device, and all outputs back: no part of edge_measure's
+ * time. The fastest of `repeat` times; 0 where the device computes in the host's memory. */
+int edge_measure_copies(edge_library* library, int repeat, double* to_ms, double* from_ms);
 
 /* Runs `runs` times and reports each operator: calls and milliseconds per run. A device is waited for
  * after each of them. */

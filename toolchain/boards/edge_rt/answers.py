@@ -14,12 +14,55 @@ Celsius = Annotated[float, Field(ge=-300, le=10_000)]  # a broken sensor says od
 Millidegrees = Annotated[int, Field(ge=-300_000, le=10**7)]
 
 
+_Count = Annotated[int, Field(ge=0, le=2**63)]
+
+
+class DeviceFacts(Answer):
+    """What a driver says of a device; bytes, MHz, and vectors of so many numbers.
+
+    Attributes
+    ----------
+    type
+        `gpu`, `cpu`, `accelerator` or `other`.
+    max_work_items
+        Along each axis of a work group.
+    max_alloc_bytes
+        At once.
+    half
+        Whether it computes in float16.
+    """
+
+    name: Sentence
+    type: Word
+    vendor: Sentence
+    version: Sentence
+    driver: Word
+    driver_version: Sentence
+    platform: Sentence
+    compute_units: _Count
+    clock_mhz: _Count
+    max_work_group: _Count
+    max_work_items: Several[_Count] = Field(max_length=16)
+    local_bytes: _Count
+    global_bytes: _Count
+    max_alloc_bytes: _Count
+    cache_bytes: _Count
+    cache_line_bytes: _Count
+    float_lanes: _Count
+    half_lanes: _Count
+    half: bool
+
+
 class DevicesThere(Answer):
-    """The devices of one kind that networks can run on: by their drivers' names, or why there are none."""
+    """The devices of one kind that networks can run on: by their drivers' names, or why there are none.
+
+    `details` has as many as `names`, or none where the kind has no more to say.
+    """
 
     kind: Word
     names: Several[Sentence] = Field(max_length=1000)
     problem: Sentence | None
+    details: Several[DeviceFacts] = Field((), max_length=1000)
 
 
 class Facts(Answer):
@@ -32,7 +75,7 @@ class Facts(Answer):
     cpu_features
         In Linux's words.
     devices
-        Of every kind that this edge-rt knows; the CPU is one.
+        Of every kind that needs no driver, the CPU among them; of all kinds where drivers were asked too.
     governor, temperature_c
         None where the board's system doesn't say.
     """
@@ -49,9 +92,10 @@ class Facts(Answer):
 
 
 class Provenance(Answer):
-    """Which edge-rt lies there, of this version or another."""
+    """Which edge-rt lies there, of this version or another, and the devices that it knows of."""
 
     version: Word
+    devices: Several[DevicesThere] = Field((), max_length=100)
 
 
 class State(Answer):

@@ -17,6 +17,7 @@ from toolchain.runtime import Runtime, arch_of, ensure_runtime
 
 STATE_FOLDER = "state"  # on the board: edge-rt's lock and what else it keeps
 _INFO_SECONDS = 60.0  # it takes 0.2 s under qemu; the rest is for a busy host
+_DRIVER_SECONDS = 20.0  # for each driver; PoCL takes 0.2 s on a PC, and 10 s under qemu
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,18 @@ def command(program: str, verb: str, *arguments: str) -> list[str]:
     return [program, verb, *arguments, "--state", STATE_FOLDER]
 
 
-def install(board: Board, progress: Callable[[str], None] | None = None) -> Installed:
+def install(
+    board: Board, progress: Callable[[str], None] | None = None, *, drivers: bool = False
+) -> Installed:
     """Upload this version's `edge-rt` unless the board has it, and check that it works there.
 
     Parameters
     ----------
     progress
         Told what happens while `edge-rt` is compiled, which takes minutes once.
+    drivers
+        Ask the drivers for their devices too. One that crashes or does not answer is a problem of its
+        kind of device, and harms nothing else.
 
     Raises
     ------
@@ -57,7 +63,7 @@ def install(board: Board, progress: Callable[[str], None] | None = None) -> Inst
         keep=KEEP_PROGRAMS,
         executable=True,
     )
-    return ask_program(board, remote, runtime.fingerprint)
+    return ask_program(board, remote, runtime.fingerprint, drivers=drivers)
 
 
 def program_path(runtime: Runtime) -> str:
@@ -65,8 +71,8 @@ def program_path(runtime: Runtime) -> str:
     return f"bin/edge-rt-{runtime.fingerprint[:12]}"
 
 
-def ask_program(board: Board, program: str, fingerprint: str) -> Installed:
-    """Ask the `edge-rt` that lies at `program` on the board about itself and the board.
+def ask_program(board: Board, program: str, fingerprint: str, *, drivers: bool = False) -> Installed:
+    """Ask the `edge-rt` that lies at `program` on the board about itself, the board and, maybe, drivers.
 
     Raises
     ------
@@ -75,7 +81,8 @@ def ask_program(board: Board, program: str, fingerprint: str) -> Installed:
     CheckError
         What it says of the board cannot be right.
     """
-    completed = board.transport.run(command(program, "info"), timeout=_INFO_SECONDS)
+    options = ["--devices", "--timeout", f"{_DRIVER_SECONDS:g}"] if drivers else []
+    completed = board.transport.run(command(program, "info", *options), timeout=_INFO_SECONDS)
     facts = _facts(board, completed)
     _check(board, facts, fingerprint)
     return Installed(program, facts)

@@ -15,13 +15,16 @@ from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import Provenance, State, text_of
 from toolchain.boards.edge_rt.install import command
 from toolchain.boards.transport import Transport
+from toolchain.bundles.manifest import CPU
 from toolchain.errors import ToolchainError
 from toolchain.foreign import printable
 
 _SECONDS = 30.0
+_DRIVER_SECONDS = 10.0  # of them
 _WHAT = "what it says of itself"
 
-# Plain POSIX: a board that has nothing of ours answers too. $1 is the installation's folder.
+# Plain POSIX: a board that has nothing of ours answers too. $1 is the installation's folder, $2 how many
+# seconds a driver has to answer, "" where the class has no device with one.
 _SCRIPT = r"""
 say() { printf '%s=%s\n' "$1" "$2"; }
 read -r load _ </proc/loadavg && say load_1min "$load"
@@ -40,7 +43,12 @@ for node in /dev/mali0 /dev/dri/renderD* /dev/nvidia0 /dev/nvhost-gpu /dev/xlnk 
 done
 if cd -- "$1" 2>/dev/null; then
     newest=$(ls -t bin/edge-rt-* 2>/dev/null | head -n 1)
-    [ -z "$newest" ] || say info "$("./$newest" info --state state 2>&1 | tr '\n' ' ')"
+    if [ -n "$newest" ]; then
+        # An edge-rt from before there were drivers knows no option for them.
+        ask() { "./$newest" info "$@" --state state; }
+        { [ -n "$2" ] && said=$(ask --devices --timeout "$2" 2>/dev/null); } || said=$(ask 2>&1)
+        say info "$(printf %s "$said" | tr '\n' ' ')"
+    fi
 fi
 say disk_free_kib "$(df -Pk . | { read -r _; read -r _ _ _ free _; echo "$free"; })"
 """
@@ -60,6 +68,9 @@ class Status:
         The version there; None if it is not provisioned.
     devices
         Of its class, and the device files of accelerators that are there.
+    drivers
+        What the drivers of such devices say, where edge-rt is there and its class has any: an entry for
+        each kind, with names, details, or the problem.
     """
 
     name: str
@@ -74,6 +85,7 @@ class Status:
     disk_free_mib: int | None = None
     edge_rt: str | None = None
     devices: list[str] = field(default_factory=list)
+    drivers: list[dict[str, Any]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -103,8 +115,9 @@ def statuses(boards: Sequence[Board]) -> Iterator[Status]:
 def status(board: Board) -> Status:
     """Ask one board; that it cannot be reached is an answer too."""
     devices: list[str] = [device.kind for device in board.profile.devices]
+    patience = f"{_DRIVER_SECONDS:g}" if any(kind != CPU for kind in devices) else ""
     try:
-        said = _said(board)
+        said = _said(board, patience)
     except ToolchainError as error:
         return Status(board.name, board.profile.name, error.message, error.hint, devices=devices)
     return Status(
@@ -118,15 +131,16 @@ def status(board: Board) -> Status:
         disk_free_mib=None if said.disk_free_kib is None else said.disk_free_kib // 1024,
         edge_rt=None if said.info is None else _version(said.info),
         devices=[*devices, *said.node],
+        drivers=[] if said.info is None else _drivers(said.info),
     )
 
 
-def _said(board: Board) -> State:
+def _said(board: Board, patience: str) -> State:
     transport = board.transport
     if not transport.has_system:
         return _program_said(transport)
     with transport.at_home() as home:
-        completed = home.transport.run(["sh", "-c", _SCRIPT, "sh", home.root], timeout=_SECONDS)
+        completed = home.transport.run(["sh", "-c", _SCRIPT, "sh", home.root, patience], timeout=_SECONDS)
     lines = text_of(completed, board.name, _WHAT).splitlines()
     values: dict[str, list[str]] = {}
     for key, _, value in (line.partition("=") for line in lines):
@@ -150,3 +164,11 @@ def _version(info: str) -> str:
         return Provenance.model_validate_json(info).version
     except ValidationError:
         return f"broken: {printable(info.strip()[:100])}"
+
+
+def _drivers(info: str) -> list[dict[str, Any]]:
+    try:
+        kinds = Provenance.model_validate_json(info).devices
+    except ValidationError:
+        return []
+    return [kind.model_dump(mode="json") for kind in kinds if kind.kind != CPU]

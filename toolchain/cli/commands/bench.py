@@ -90,6 +90,11 @@ def show(result: BenchResult) -> None:
     )
     place = f"{result.threads} threads on {result.cluster}"
     click.echo(f"{result.runs} runs, {place}, peak memory {result.peak_rss_mib:.1f} MiB")
+    if result.copies_ms:
+        to, back = result.copies_ms["to_device"], result.copies_ms["from_device"]
+        click.echo(
+            f"time on {result.device}; beside it, inputs there {to:.3f} ms, outputs back {back:.3f} ms"
+        )
     if result.governor or result.temperature_c:
         click.echo(f"governor {result.governor or '-'}, {result.temperature_c or '-'} °C")
     if result.operators:

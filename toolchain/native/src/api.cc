@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <utility>
@@ -144,13 +145,15 @@ static void Flatten(const Any& value, std::vector<Tensor>* out) {
 // of a later one that are not known here must be.
 static edge_options Known(const edge_options* given) {
   if (given == nullptr) return {};
-  static_assert(sizeof *given == offsetof(edge_options, device) + sizeof given->device,
+  static_assert(sizeof *given == offsetof(edge_options, device_folder) + sizeof given->device_folder,
                 "padding at the end would count as a field that is not known");
-  constexpr size_t kFirst = offsetof(edge_options, device);  // the first version ended here
+  // Where the first version ended, and the second.
+  constexpr size_t kEnds[] = {offsetof(edge_options, device), offsetof(edge_options, device_folder)};
   constexpr size_t kMost = 4096;  // no version will have more: it is no size
-  if (given->size == kFirst) {
+  for (const size_t end : kEnds) {
+    if (given->size != end) continue;
     edge_options known{};
-    std::memcpy(&known, given, kFirst);
+    std::memcpy(&known, given, end);
     return known;
   }
   if (given->size < sizeof *given || given->size > kMost) {
@@ -170,6 +173,8 @@ static edge_library* Open(const char* path, const edge_options& options) {
   char resolved[PATH_MAX];
   if (realpath(path, resolved) == nullptr) throw Io(std::string("cannot open ") + path);
   if (options.requires_ != nullptr) CheckFeatures(options.requires_);
+  const std::string folder = options.device_folder == nullptr ? "" : options.device_folder;
+  SetDeviceFolder(folder, !folder.empty());
   const tvm::Device device = FindDevice(options.device == nullptr ? "" : options.device);
   CheckLibrary(resolved);
   const Placement placement = Place(options.threads, options.cluster ? options.cluster : "");
@@ -240,6 +245,41 @@ static void Measure(edge_library* library, int number, int min_ms, double* ms, i
   }
   library->number = number;
   if (runs != nullptr) *runs = number;
+}
+
+// Milliseconds of the fastest of `repeat` times.
+template <typename Body>
+static double Fastest(int repeat, Body body) {
+  using Clock = std::chrono::steady_clock;
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < repeat; ++i) {
+    const auto begin = Clock::now();
+    body();
+    fastest = std::min(fastest, std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
+  }
+  return fastest;
+}
+
+static void MeasureCopies(const edge_library& library, int repeat, double* to_ms, double* from_ms) {
+  if (repeat < 1) throw Usage("a measurement needs at least one run");
+  *to_ms = *from_ms = 0;
+  if (IsCpu(library.device)) return;
+  const Any results = Call(library, library.main);
+  Await(library.device);
+  std::vector<Tensor> inputs, back;
+  for (const auto& input : library.inputs) inputs.push_back(input.value().CopyTo(kCpu));
+  Flatten(results, &back);  // memory that is touched for the first time is no part of a copy
+  *to_ms = Fastest(repeat, [&] {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      Tensor target = library.inputs[i].value();
+      target.CopyFrom(inputs[i]);
+    }
+    Await(library.device);
+  });
+  *from_ms = Fastest(repeat, [&] {
+    std::vector<Tensor> outputs;
+    Flatten(results, &outputs);
+  });
 }
 
 struct OperatorTime {
@@ -325,6 +365,10 @@ int edge_output(edge_library* library, int index, edge_tensor* value) {
 
 int edge_measure(edge_library* library, int number, int min_repeat_ms, double* ms, int* runs) {
   return edge::Guard("run", [&] { edge::Measure(library, number, min_repeat_ms, ms, runs); });
+}
+
+int edge_measure_copies(edge_library* library, int repeat, double* to_ms, double* from_ms) {
+  return edge::Guard("run", [&] { edge::MeasureCopies(*library, repeat, to_ms, from_ms); });
 }
 
 int edge_profile(edge_library* library, int runs, edge_operator report, void* context) {

@@ -24,15 +24,26 @@ Presence ProbeCpu() {
 
 // Made when it is first asked for: files register in any order.
 std::vector<DeviceKind>& Kinds() {
-  static std::vector<DeviceKind> kinds{{"cpu", kDLCPU, ProbeCpu}};
+  static std::vector<DeviceKind> kinds{{"cpu", kDLCPU, ProbeCpu, false}};
   return kinds;
 }
 
-// What may be given in the place of a device that is not here.
-std::vector<std::string> Here() {
+struct Folder {
+  std::string path;
+  bool keep = false;
+};
+
+Folder& TheFolder() {
+  static auto* folder = new Folder;
+  return *folder;
+}
+
+// What may be given in the place of a device that is not here. Drivers of other kinds than that are left
+// alone: a broken one would keep a network from its own device.
+std::vector<std::string> Here(const std::string& word) {
   std::vector<std::string> names;
   for (const DeviceKind& kind : Kinds()) {
-    const size_t count = kind.probe().names.size();
+    const size_t count = kind.driver && kind.name != word ? 0 : kind.probe().names.size();
     for (size_t i = 0; i < count; ++i) {
       names.push_back(i == 0 ? kind.name : kind.name + (":" + std::to_string(i)));
     }
@@ -41,7 +52,7 @@ std::vector<std::string> Here() {
 }
 
 Failure Missing(const std::string& name, const std::string& why) {
-  const std::vector<std::string> here = Here();
+  const std::vector<std::string> here = Here(name.substr(0, name.find(':')));
   std::string words;
   for (const std::string& device : here) words += (words.empty() ? "" : ", ") + device;
   return Failure(EDGE_REQUIRES, "device", "there is no device " + name + " here: " + why +
@@ -80,15 +91,29 @@ DLDevice FindDevice(const std::string& name) {
   throw Missing(name, "this edge-rt knows no such kind");
 }
 
-std::string JsonDevices() {
+const std::vector<DeviceKind>& DeviceKinds() { return Kinds(); }
+
+std::string JsonKind(const char* name, const Presence& presence) {
+  std::string details;
+  for (const std::string& each : presence.details) details += (details.empty() ? "" : ", ") + each;
+  return "{\"kind\": " + Quote(name) + ", \"names\": " + JsonArray(presence.names) + ", \"problem\": " +
+         (presence.names.empty() ? Quote(presence.problem) : "null") +
+         (details.empty() ? "" : ", \"details\": [" + details + "]") + "}";
+}
+
+std::string JsonDevices(bool drivers) {
   std::string list;
   for (const DeviceKind& kind : Kinds()) {
-    const Presence presence = kind.probe();
-    list += (list.empty() ? "" : ", ") + ("{\"kind\": " + Quote(kind.name)) +
-            ", \"names\": " + JsonArray(presence.names) + ", \"problem\": " +
-            (presence.names.empty() ? Quote(presence.problem) : "null") + "}";
+    if (kind.driver && !drivers) continue;
+    list += (list.empty() ? "" : ", ") + JsonKind(kind.name, kind.probe());
   }
   return "[" + list + "]";
 }
+
+void SetDeviceFolder(const std::string& folder, bool keep) { TheFolder() = {folder, keep}; }
+
+const std::string& DeviceFolder() { return TheFolder().path; }
+
+bool KeepsDeviceCode() { return TheFolder().keep; }
 
 }  // namespace edge

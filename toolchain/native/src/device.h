@@ -11,8 +11,9 @@ namespace edge {
 
 // The devices of one kind that are here.
 struct Presence {
-  std::vector<std::string> names;  // in the order of their numbers, as their driver calls them
-  std::string problem;             // where there are none: why
+  std::vector<std::string> names;    // in the order of their numbers, as their driver calls them
+  std::string problem;               // where there are none: why
+  std::vector<std::string> details;  // a JSON object for each name; or none, where there is no more to say
 };
 
 struct DeviceKind {
@@ -21,6 +22,9 @@ struct DeviceKind {
   // Looks anew each time, and keeps nothing of a driver open (no context, no queue). The server that
   // forks sessions never calls it, for some drivers start threads when they are first asked.
   Presence (*probe)();
+  // It opens a driver, which may take its time, crash or never return: it is asked only when its devices
+  // are asked for.
+  bool driver = false;
 };
 
 // At file scope, in the kind's own file.
@@ -33,7 +37,18 @@ class RegisterDevice {
 // for another form, and EDGE_REQUIRES for one that is not here, with those that are.
 DLDevice FindDevice(const std::string& name);
 
-// All kinds, as JSON, the CPU first: their names and, where there are none, the problem.
-std::string JsonDevices();
+// All kinds, the CPU first.
+const std::vector<DeviceKind>& DeviceKinds();
+
+// Kinds as JSON, the CPU first: the names and, where there are none, the problem. Without `drivers` those
+// alone that need none.
+std::string JsonDevices(bool drivers);
+std::string JsonKind(const char* name, const Presence& presence);
+
+// Where drivers may write, and whether what they compile is kept there for the next process. Said before
+// the first device is asked for; "" for nowhere.
+void SetDeviceFolder(const std::string& folder, bool keep);
+const std::string& DeviceFolder();
+bool KeepsDeviceCode();
 
 }  // namespace edge

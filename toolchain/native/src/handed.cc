@@ -1,5 +1,7 @@
 #include "handed.h"
 
+#include <dlpack/dlpack.h>
+
 #include <algorithm>
 
 namespace edge {
@@ -57,6 +59,13 @@ bool Handed::IsMemory(Device device, uint64_t data, uint64_t offset, uint64_t by
     return false;
   }
   const auto& [memory, tensors] = found->second;
+  if (device.type != kDLCPU) {
+    // A handle, whose number says nothing of the numbers behind it: others may lie among them.
+    const auto piece = memory.find(data);
+    if (piece != memory.end() && end - data <= piece->second) return true;
+    const auto [first, last] = tensors.equal_range(data);
+    return std::any_of(first, last, [&](const auto& at) { return end - data <= at.second; });
+  }
   const auto within = [&](const auto& at) { return at.first <= begin && end - at.first <= at.second; };
   // The pieces of memory never overlap; tensors may, and there are few.
   const auto after = memory.upper_bound(begin);

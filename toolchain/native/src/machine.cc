@@ -12,9 +12,13 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "probe.h"
 #include "text.h"
 
 namespace edge {
+
+// Seconds for a driver to name its devices: under an emulator PoCL takes some.
+constexpr double kDriverPatience = 20;
 
 const char* Version() { return EDGE_RT_VERSION; }
 const char* Fingerprint() { return EDGE_RT_FINGERPRINT; }
@@ -65,7 +69,7 @@ static std::string FreeMib(std::string folder) {
   return std::to_string(static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize >> 20);
 }
 
-std::string Info(const std::string& state) {
+std::string Info(const std::string& state, const std::string& devices) {
   utsname system{};
   uname(&system);
   struct sysinfo memory{};
@@ -83,7 +87,7 @@ std::string Info(const std::string& state) {
          ", \"cpu_features\": " + JsonArray(CpuFeatures()) + ", \"cpus\": [" + list +
          "], \"logical_cpus\": " + std::to_string(cpus.size()) +
          ", \"physical_cores\": " + std::to_string(PhysicalCores(cpus)) +
-         ", \"devices\": " + JsonDevices() +
+         ", \"devices\": " + devices +
          ", \"threads\": " + std::to_string(Place(0, "").threads) + ", \"memory_mib\": " +
          std::to_string(static_cast<uint64_t>(memory.totalram) * memory.mem_unit >> 20) +
          ", \"disk_free_mib\": " + FreeMib(state) + ", \"governor\": " + Governor() +
@@ -92,7 +96,17 @@ std::string Info(const std::string& state) {
 
 int InfoCommand(const Options& options) {
   options.NoMore();
-  std::printf("%s\n", Info(options.State(false)).c_str());
+  const double patience = options.Seconds("timeout", kDriverPatience);
+  // Drivers write files of their own: the folder must be there, and closed to others.
+  const std::string state = options.State(options.Has("devices"));
+  std::string devices;
+  if (options.Has("devices")) {
+    SetDeviceFolder(state + "/devices", true);
+    devices = JsonDevicesApart(patience);
+  } else {
+    devices = JsonDevices(false);
+  }
+  std::printf("%s\n", Info(state, devices).c_str());
   return 0;
 }
 

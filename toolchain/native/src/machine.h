@@ -16,8 +16,8 @@ double PeakRssMib();
 const char* Version();
 const char* Fingerprint();
 
-// The document of `edge-rt info`.
-std::string Info(const std::string& state);
+// The document of `edge-rt info`; `devices` is a JSON array.
+std::string Info(const std::string& state, const std::string& devices);
 int InfoCommand(const Options& options);
 
 }  // namespace edge

@@ -22,7 +22,7 @@ struct Command {
 };
 
 const Command kCommands[] = {
-    {"info", edge::InfoCommand, {"state"}},
+    {"info", edge::InfoCommand, {"state", "devices!", "timeout"}},
     {"run",
      edge::RunCommand,
      {"input", "output", "output-names", "device", "threads", "cluster", "spin-us", "requires", "functions",

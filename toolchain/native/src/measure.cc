@@ -49,11 +49,15 @@ struct Session {
   // What is refused needs no lock to be refused.
   static std::string Checked(const Options& options) {
     CheckFeatures(options.Text("requires", ""));
-    FindDevice(options.Text("device", ""));
+    const std::string device = options.Text("device", "");
+    if (!device.empty()) SetDeviceFolder(DeviceCode(options), true);
+    FindDevice(device);
     CheckFunctions(options.Text("functions", ""));
     CheckLibrary(options.Only("library"));
     return options.Only("library");
   }
+
+  static std::string DeviceCode(const Options& options) { return options.State(true) + "/devices"; }
 
   // The name is the caller's word for the input: they are matched in the order given.
   static std::vector<Array> Inputs(const Options& options) {
@@ -68,12 +72,14 @@ struct Session {
   edge_library* Open(const Options& options) const {
     const std::string cluster = options.Text("cluster", ""), needs = options.Text("requires", "");
     const std::string device = options.Text("device", "");
+    const std::string code = device.empty() ? "" : DeviceCode(options);
     const edge_options given{sizeof given,
                              cluster.c_str(),
                              needs.c_str(),
                              options.Int("threads", 0, 1, 1024),
                              spin_us == 0 ? -1 : spin_us,
-                             device.c_str()};
+                             device.c_str(),
+                             code.c_str()};
     edge_library* opened = edge_open(path.c_str(), &given);
     if (opened == nullptr) throw Failure(LastFailure());
     return opened;
@@ -126,6 +132,16 @@ std::string Operators(edge_library* library, int runs) {
   return "[" + list + "]";
 }
 
+constexpr int kCopies = 10;
+
+// Between the host's memory and the device's, which the samples leave out; "null" where there are none.
+std::string Copies(edge_library* library) {
+  double to_ms = 0, from_ms = 0;
+  Check(edge_measure_copies(library, kCopies, &to_ms, &from_ms));
+  if (to_ms == 0 && from_ms == 0) return "null";
+  return "{\"to_device\": " + JsonNumber(to_ms) + ", \"from_device\": " + JsonNumber(from_ms) + "}";
+}
+
 }  // namespace
 
 int RunCommand(const Options& options) {
@@ -173,12 +189,13 @@ int BenchCommand(const Options& options) {
     times += (times.empty() ? "" : ", ") + JsonNumber(ms);
   } while (++taken < repeat &&
            std::chrono::duration<double>(Clock::now() - begin).count() < budget);
+  const std::string copies = Copies(session.library.get());
   const std::string peak = JsonNumber(PeakRssMib());
   std::string document =
       "{\"times_ms\": [" + times + "], \"number\": " + std::to_string(runs) +
       ", \"runs\": " + std::to_string(taken) + ", " + session.Threads() + ", \"cluster\": " +
       (options.Has("cluster") ? Quote(options.Text("cluster", "")) : "null") +
-      ", \"peak_rss_mib\": " + peak + ", \"governor\": " + Governor() +
+      ", \"copies_ms\": " + copies + ", \"peak_rss_mib\": " + peak + ", \"governor\": " + Governor() +
       ", \"temperature_c\": " + TemperatureC();
   if (options.Has("profile")) {
     document += ", \"operators\": " + Operators(session.library.get(), std::clamp(taken, 3, 10));

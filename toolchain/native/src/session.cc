@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "channel.h"
+#include "device.h"
 #include "failure.h"
 #include "load.h"
 #include "lock.h"
@@ -105,6 +106,8 @@ void CountArguments(const char* name, int expected) {
 
 void ServeSession(int socket, const SessionSettings& settings) {
   session = settings;
+  // Candidates are tried once: what they compile to goes with the session.
+  SetDeviceFolder(session.folder + "/devices", false);
   Apply(Place(session.threads, session.cluster), session.spin_us);
   LockEvaluators();
   CountArguments("tvm.rpc.server.upload", 2);
@@ -118,7 +121,9 @@ void ServeSession(int socket, const SessionSettings& settings) {
   global("tvm.rpc.server.workpath", [](const std::string& name) { return Inside(name); });
   global("tvm.rpc.server.load_module", [](const std::string& name) { return Load(name); });
   global("edge.fingerprint", [] { return std::string(Fingerprint()); });
-  global("edge.info", [] { return Info(session.state); });
+  global("edge.info", [] { return Info(session.state, JsonDevices(false)); });
+  // The session's own deadline is that of a driver, too.
+  global("edge.devices", [] { return JsonDevices(true); });
   global("edge.configure", [](int threads, const std::string& cluster) { Configure(threads, cluster); });
   // TVM's name, by which its clients ask.
   global("runtime.NumThreads", PoolThreads);

@@ -1,0 +1,85 @@
+"""The tests' tiny networks, compiled for OpenCL by TVM's own code generator and schedules (DLight)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, te
+
+from tests.runtime.networks import CLASSES, TARGETS, _dense
+from toolchain.linking import ZigLinker
+from toolchain.lowering.export import export_objects
+from toolchain.profiles import load_profile
+
+MOST_ITEMS = 1 << 20  # more than any device takes in one work group
+BROKEN = "this is no OpenCL C\n"
+
+
+def target(arch: str) -> tvm.target.Target:
+    """Return Mali's target, with limits that other devices keep to as well."""
+    return tvm.target.Target(
+        {
+            "kind": "opencl",
+            "device": "mali",
+            "max_threads_per_block": 256,
+            "max_num_threads": 256,
+            "max_shared_memory_per_block": 32768,
+            "thread_warp_size": 1,
+        },
+        host=TARGETS[arch],
+    )
+
+
+@lru_cache
+def network(arch: str = "x86_64") -> bytes:
+    """Return the library of `dense` (tests/runtime/networks.py) with its kernels in OpenCL C."""
+    with target(arch):
+        return _linked(tvm.compile(_dense(), target=target(arch)), arch)
+
+
+@lru_cache
+def large_group(arch: str = "x86_64") -> bytes:
+    """Return the library of a function `main`, y = x + 1, in one work group of `MOST_ITEMS` items."""
+    return _linked(tvm.compile(_plus_one(MOST_ITEMS, MOST_ITEMS), target=target(arch)), arch)
+
+
+@lru_cache
+def plus_one(arch: str = "x86_64") -> bytes:
+    """Return the library of a function `main`, y = x + 1 for 64 numbers."""
+    return _linked(tvm.compile(_plus_one(64, 16), target=target(arch)), arch)
+
+
+def _plus_one(count: int, group: int) -> tvm.IRModule:
+    x = te.placeholder((count,), name="x")
+    function = te.create_prim_func([x, te.compute((count,), lambda i: x[i] + np.float32(1), name="y")])
+    schedule = tvm.s_tir.Schedule(function)
+    blocks, items = schedule.split(schedule.get_loops("y")[0], [None, group])
+    schedule.bind(blocks, "blockIdx.x")
+    schedule.bind(items, "threadIdx.x")
+    return tvm.IRModule({"main": schedule.mod["main"]})
+
+
+def _linked(executable: Any, arch: str) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="edge-rt-tests-") as name:
+        folder = Path(name)
+        ZigLinker().link(export_objects(executable, folder), folder / "out.so", load_profile(CLASSES[arch]))
+        return (folder / "out.so").read_bytes()
+
+
+def changed(library: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """Return a library whose OpenCL code is another of the same length."""
+    import struct
+
+    name = struct.pack("<Q", len("opencl")) + b"opencl"
+    begin = library.index(name) + len(name)
+    (size,) = struct.unpack_from("<Q", library, begin)
+    code = library[begin + 8 : begin + 8 + size]
+    new = change(code)
+    assert len(new) == size and new != code
+    return library[: begin + 8] + new + library[begin + 8 + size :]

@@ -1,0 +1,125 @@
+#include "opencl/launch.h"
+
+#include <climits>
+#include <cstdint>
+
+namespace edge::opencl {
+namespace {
+
+constexpr int kAxes = 3;
+
+// How many work items there are along each axis.
+struct Shape {
+  size_t groups[kAxes] = {1, 1, 1};
+  size_t items[kAxes] = {1, 1, 1};  // of a group
+  size_t all[kAxes] = {1, 1, 1};
+  bool empty = false;
+
+  std::string Text() const {
+    const auto product = [](const size_t* n) {
+      return std::to_string(n[0]) + " x " + std::to_string(n[1]) + " x " + std::to_string(n[2]);
+    };
+    return product(groups) + " groups of " + product(items) + " work items";
+  }
+};
+
+Shape ShapeOf(const KernelCode& code, const tvm::ffi::AnyView* extents) {
+  Shape shape;
+  for (size_t i = 0; i < code.extents.size(); ++i) {
+    const std::string& name = code.extents[i];
+    const auto extent = extents[i].cast<int64_t>();
+    if (extent < 0 || extent > INT_MAX) {
+      Fail("kernel " + code.name + " with " + name + " " + std::to_string(extent));
+    }
+    (name[0] == 'b' ? shape.groups : shape.items)[name.back() - 'x'] = static_cast<size_t>(extent);
+    shape.empty = shape.empty || extent == 0;
+  }
+  for (int axis = 0; axis < kAxes; ++axis) {
+    if (__builtin_mul_overflow(shape.groups[axis], shape.items[axis], &shape.all[axis])) {
+      Fail("kernel " + code.name + " with more work items than can be counted: " + shape.Text());
+    }
+  }
+  return shape;
+}
+
+// What the driver would refuse without saying which of its limits it was.
+void CheckShape(const Queue& queue, const Kernel& kernel, const KernelCode& code, const Shape& shape) {
+  const ClDevice& device = queue.device;
+  const auto refuse = [&](const std::string& why) {
+    Fail("kernel " + code.name + " cannot be begun with " + shape.Text() + ": " + why + "; device " +
+         device.name + ", driver " + device.driver_version);
+  };
+  size_t items = 1;
+  for (int axis = 0; axis < kAxes; ++axis) {
+    if (shape.items[axis] > device.work_items[axis]) {
+      refuse("the device takes at most " + std::to_string(device.work_items[axis]) + " along axis " +
+             std::string(1, "xyz"[axis]) + " of a work group");
+    }
+    if (__builtin_mul_overflow(items, shape.items[axis], &items)) items = SIZE_MAX;
+  }
+  if (items > device.work_group) {
+    refuse("the work group is too large, the device takes at most " + std::to_string(device.work_group));
+  }
+  if (kernel.work_group != 0 && items > kernel.work_group) {
+    refuse("the kernel needs too many registers, with which a work group has at most " +
+           std::to_string(kernel.work_group) + " work items");
+  }
+  if (kernel.local_bytes > device.local_bytes) {
+    refuse("the kernel needs " + std::to_string(kernel.local_bytes) +
+           " bytes of local memory, the device has " + std::to_string(device.local_bytes));
+  }
+}
+
+cl_int SetArgument(const Queue& queue, cl_kernel kernel, cl_uint index, const DLDataType& type,
+                   const tvm::ffi::AnyView& value) {
+  const auto set = [&](size_t bytes, const void* at) {
+    return queue.cl.clSetKernelArg(kernel, index, bytes, at);
+  };
+  if (type.code == kDLOpaqueHandle) {
+    void* handle = value.cast<void*>();
+    cl_mem object = handle == nullptr ? nullptr : MemoryOf(handle, queue.number).object;
+    return set(sizeof object, &object);
+  }
+  if (type.code == kDLFloat) {
+    const auto number = value.cast<double>();
+    const auto narrow = static_cast<float>(number);
+    return type.bits == 64 ? set(sizeof number, &number) : set(sizeof narrow, &narrow);
+  }
+  const auto number = value.cast<int64_t>();  // little-endian: a shorter one is its first bytes
+  return set(type.bits / 8, &number);
+}
+
+}  // namespace
+
+int& CurrentDevice() {
+  thread_local int device = 0;
+  return device;
+}
+
+void Launch(Queue& queue, const Kernel& kernel, const KernelCode& code, const tvm::ffi::AnyView* arguments,
+            int count) {
+  const size_t expected = code.types.size() + code.extents.size();
+  if (static_cast<size_t>(count) != expected) {
+    Fail("kernel " + code.name + " takes " + std::to_string(expected) + " arguments, not " +
+         std::to_string(count));
+  }
+  const Shape shape = ShapeOf(code, arguments + code.types.size());
+  if (shape.empty) return;  // a tensor without elements
+  CheckShape(queue, kernel, code, shape);
+  for (size_t i = 0; i < code.types.size(); ++i) {
+    const auto index = static_cast<cl_uint>(i);
+    const cl_int error = SetArgument(queue, kernel.kernel, index, code.types[i], arguments[i]);
+    if (error != kSuccess) {
+      FailCall("clSetKernelArg", error, "argument " + std::to_string(i) + " of kernel " + code.name,
+               queue.device);
+    }
+  }
+  const cl_int error = queue.cl.clEnqueueNDRangeKernel(queue.queue, kernel.kernel, kAxes, nullptr, shape.all,
+                                                       shape.items, 0, nullptr, nullptr);
+  if (error != kSuccess) {
+    FailCall("clEnqueueNDRangeKernel", error, "kernel " + code.name + ", " + shape.Text(), queue.device);
+  }
+  queue.begun = code.name;
+}
+
+}  // namespace edge::opencl

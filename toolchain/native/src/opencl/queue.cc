@@ -1,0 +1,156 @@
+#include "opencl/queue.h"
+
+#include <tvm/ffi/error.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace edge::opencl {
+namespace {
+
+constexpr cl_uint kBlocking = 1;
+
+std::string Mib(uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
+
+std::string Begun(const Queue& queue) {
+  return queue.begun.empty() ? "" : "; the last kernel begun is " + queue.begun;
+}
+
+struct AllMemory {
+  std::mutex mutex;
+  std::unordered_map<const void*, std::unique_ptr<Memory>> pieces;
+};
+
+// Never deleted: kernels of a library may outlive main.
+AllMemory& All() {
+  static auto* all = new AllMemory;
+  return *all;
+}
+
+Memory Piece(const Queue& queue, const void* handle, size_t offset, size_t bytes) {
+  const Memory memory = MemoryOf(handle, queue.number);
+  if (offset > memory.bytes || bytes > memory.bytes - offset) {
+    Fail(std::to_string(bytes) + " bytes at " + std::to_string(offset) + " of memory that has " +
+         std::to_string(memory.bytes));
+  }
+  return memory;
+}
+
+}  // namespace
+
+void Fail(const std::string& words) { TVM_FFI_THROW(RuntimeError) << "OpenCL: " << words; }
+
+void FailCall(const char* call, cl_int code, const std::string& about, const ClDevice& device) {
+  Fail(std::string(call) + " says " + ErrorName(code) + (about.empty() ? "" : ": " + about) + "; device " +
+       device.name + ", driver " + device.driver_version);
+}
+
+Queue::Queue(int number, const ClDevice& device)
+    : number(number), device(device), cl(*device.driver) {
+  cl_int code = kSuccess;
+  context = cl.clCreateContext(nullptr, 1, &device.id, nullptr, nullptr, &code);
+  if (code != kSuccess || context == nullptr) FailCall("clCreateContext", code, "", device);
+  queue = cl.clCreateCommandQueue(context, device.id, 0, &code);
+  if (code == kSuccess && queue != nullptr) return;
+  cl.clReleaseContext(context);
+  FailCall("clCreateCommandQueue", code, "", device);
+}
+
+Queue& QueueOf(int number) {
+  static auto* mutex = new std::mutex;
+  static auto* queues = new std::map<int, std::unique_ptr<Queue>>;
+  std::lock_guard<std::mutex> lock(*mutex);
+  std::unique_ptr<Queue>& queue = (*queues)[number];
+  if (queue == nullptr) {
+    std::string problem;
+    const std::vector<ClDevice>& devices = Devices(&problem);
+    if (number < 0 || number >= static_cast<int>(devices.size())) {
+      Fail("there is no device " + std::to_string(number) + " here" +
+           (devices.empty() ? ": " + problem : "; the last is " + std::to_string(devices.size() - 1)));
+    }
+    queue = std::make_unique<Queue>(number, devices[number]);
+  }
+  return *queue;
+}
+
+void* Allocate(int device, size_t bytes) {
+  Queue& queue = QueueOf(device);
+  cl_int code = kSuccess;
+  const size_t wanted = std::max<size_t>(bytes, 1);  // OpenCL has no memory of no size
+  cl_mem object = queue.cl.clCreateBuffer(queue.context, kReadWrite, wanted, nullptr, &code);
+  if (code != kSuccess || object == nullptr) {
+    FailCall("clCreateBuffer", code,
+             Mib(wanted) + " are not to be had; it has " + Mib(queue.device.global_bytes) + ", at most " +
+                 Mib(queue.device.most_allocated) + " at once",
+             queue.device);
+  }
+  auto memory = std::make_unique<Memory>(Memory{object, wanted, device});
+  void* handle = memory.get();
+  std::lock_guard<std::mutex> lock(All().mutex);
+  All().pieces[handle] = std::move(memory);
+  return handle;
+}
+
+void Free(void* handle) {
+  std::unique_ptr<Memory> memory;
+  {
+    std::lock_guard<std::mutex> lock(All().mutex);
+    const auto found = All().pieces.find(handle);
+    if (found == All().pieces.end()) return;
+    memory = std::move(found->second);
+    All().pieces.erase(found);
+  }
+  // The driver keeps it until the kernels that were begun with it are done.
+  QueueOf(memory->device).cl.clReleaseMemObject(memory->object);
+}
+
+Memory MemoryOf(const void* handle, int device) {
+  std::lock_guard<std::mutex> lock(All().mutex);
+  const auto found = All().pieces.find(handle);
+  if (found == All().pieces.end() || found->second->device != device) {
+    Fail("a tensor that lies elsewhere than in the memory of device " + std::to_string(device));
+  }
+  return *found->second;
+}
+
+void Write(Queue& queue, const void* from, const void* handle, size_t offset, size_t bytes) {
+  const Memory memory = Piece(queue, handle, offset, bytes);
+  if (bytes == 0) return;
+  const cl_int code = queue.cl.clEnqueueWriteBuffer(queue.queue, memory.object, kBlocking, offset, bytes,
+                                                    from, 0, nullptr, nullptr);
+  if (code != kSuccess) {
+    FailCall("clEnqueueWriteBuffer", code, std::to_string(bytes) + " bytes" + Begun(queue), queue.device);
+  }
+}
+
+void Read(Queue& queue, const void* handle, size_t offset, void* to, size_t bytes) {
+  const Memory memory = Piece(queue, handle, offset, bytes);
+  if (bytes == 0) return;
+  const cl_int code = queue.cl.clEnqueueReadBuffer(queue.queue, memory.object, kBlocking, offset, bytes,
+                                                   to, 0, nullptr, nullptr);
+  if (code != kSuccess) {
+    FailCall("clEnqueueReadBuffer", code, std::to_string(bytes) + " bytes" + Begun(queue), queue.device);
+  }
+}
+
+void Copy(Queue& queue, const void* from, size_t from_offset, const void* to, size_t to_offset,
+          size_t bytes) {
+  const Memory source = Piece(queue, from, from_offset, bytes);
+  const Memory target = Piece(queue, to, to_offset, bytes);
+  if (bytes == 0) return;
+  const cl_int code = queue.cl.clEnqueueCopyBuffer(queue.queue, source.object, target.object, from_offset,
+                                                   to_offset, bytes, 0, nullptr, nullptr);
+  if (code != kSuccess) {
+    FailCall("clEnqueueCopyBuffer", code, std::to_string(bytes) + " bytes" + Begun(queue), queue.device);
+  }
+}
+
+void Finish(Queue& queue) {
+  const cl_int code = queue.cl.clFinish(queue.queue);
+  if (code != kSuccess) FailCall("clFinish", code, "what was begun has failed" + Begun(queue), queue.device);
+}
+
+}  // namespace edge::opencl

@@ -1,0 +1,52 @@
+// What an OpenCL device computes with: a context, a queue, memory.
+#pragma once
+
+#include <mutex>
+#include <string>
+
+#include "opencl/devices.h"
+
+namespace edge::opencl {
+
+// Throws TVM's RuntimeError: these errors cross TVM's code, and sessions.
+[[noreturn]] void Fail(const std::string& words);
+// With the call, the name of its code, what it was about, and the device.
+[[noreturn]] void FailCall(const char* call, cl_int code, const std::string& about, const ClDevice& device);
+
+// A device's context and its one queue, which works in order. Made when the device is first used, never
+// by whoever forks, and never deleted.
+struct Queue {
+  Queue(int number, const ClDevice& device);
+
+  int number;
+  const ClDevice& device;
+  const Driver& cl;
+  cl_context context;
+  cl_queue queue;
+  std::mutex launching;  // a kernel's arguments belong to the kernel: set and begun under it
+  std::string begun;     // the name of the kernel begun last, for errors that come later
+};
+
+// Throws where there is no such device.
+Queue& QueueOf(int number);
+
+// A piece of a device's memory. Its handle is what TVM calls the address of a tensor's data.
+struct Memory {
+  cl_mem object;
+  size_t bytes;
+  int device;
+};
+
+void* Allocate(int device, size_t bytes);
+void Free(void* handle);
+// Throws where it is no handle of memory of the device: a client may say any, and a program may have
+// been compiled for another device.
+Memory MemoryOf(const void* handle, int device);
+
+void Write(Queue& queue, const void* from, const void* handle, size_t offset, size_t bytes);
+void Read(Queue& queue, const void* handle, size_t offset, void* to, size_t bytes);
+void Copy(Queue& queue, const void* from, size_t from_offset, const void* to, size_t to_offset, size_t bytes);
+// Until all that was begun is done.
+void Finish(Queue& queue);
+
+}  // namespace edge::opencl
