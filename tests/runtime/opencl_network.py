@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax, te
+from tvm import te
 
 from tests.runtime.networks import CLASSES, TARGETS, _dense
 from toolchain.linking import ZigLinker
