@@ -21,6 +21,15 @@ memory_mib = 512
 cpu = "cortex-a35"
 cores = 4
 """
+OPENCL = """
+[[devices]]
+kind = "opencl"
+compute_units = 4
+local_bytes = 32768
+private_bytes = 512
+vector_bytes = 16
+half = true
+"""
 
 
 def test_the_shipped_classes_are_what_they_are() -> None:
@@ -89,9 +98,21 @@ def test_a_class_of_ones_own_stands_in_boards_beside_the_settings(
         ),
         ("cores = 4", 'cores = 4\nimage = "base"', "image of the class belongs above the first [[...]]"),
         (LAST, '[[devices]]\nkind = "gpu"', "devices.0.kind: 'gpu': Value error, no such kind of device"),
-        (LAST, '[[devices]]\nkind = "gpu"', "; the kinds are: cpu"),
+        (LAST, '[[devices]]\nkind = "gpu"', "; the kinds are: cpu, opencl"),
         (LAST, "[[devices]]\nkind = 3", "devices.0.kind: 3: Input should be a valid string"),
-        (LAST, "[[devices]]\nmemory = 3", "devices.0.memory: unknown key; the keys of [[devices]] are: kind"),
+        (
+            LAST,
+            "[[devices]]\nmemory = 3",
+            "devices.0.memory: unknown key; the keys of [[devices]] are: compute",
+        ),
+        (
+            LAST,
+            '[[devices]]\nkind = "opencl"',
+            "devices.0: Value error, a device of kind opencl needs: compute",
+        ),
+        (LAST, "[[devices]]\nhalf = true", "devices.0: Value error, a CPU has clusters, and none of: half"),
+        (LAST, f'{OPENCL}name = "two words"', "devices.0.name: 'two words': String should match pattern"),
+        (LAST, f"{OPENCL}max_work_group = 0", "devices.0.max_work_group: 0: Input should be greater than"),
         ("[[clusters]]", "[[clusters", "cannot be read"),
     ],
 )
@@ -109,6 +130,13 @@ def test_a_wrong_file_is_named_with_key_and_what_is_allowed(
 def test_an_unknown_class_lists_the_classes(name: str) -> None:
     with pytest.raises(UsageError, match=r"rk3399, x86_64"):
         load_profile(name)
+
+
+def test_a_device_has_the_limits_that_code_for_it_keeps_to(tmp_path: Path) -> None:
+    mali = load_profile("rk3399").device("opencl")
+    assert (mali.name, mali.max_work_group, mali.vector_bytes, mali.half) == ("Mali-T860", 256, 16, True)
+    mine = read_profile(write(tmp_path, f"{GOOD}{OPENCL}max_work_group = 128\n")).device("opencl")
+    assert (mine.name, mine.max_work_group) == (None, 128)
 
 
 def test_the_class_of_this_host_has_its_cpus() -> None:

@@ -45,6 +45,7 @@ class _Options(ctypes.Structure):  # edge_options
         ("threads", c_int),
         ("spin_us", c_int),
         ("device", c_char_p),
+        ("device_folder", c_char_p),
     )
 
 

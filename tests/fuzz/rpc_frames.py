@@ -29,6 +29,7 @@ class Type(IntEnum):
 
 
 CPU = struct.pack("<ii", 1, 0)
+OPENCL = struct.pack("<ii", 4, 0)
 LAZY = struct.pack("<ii", 12, 0)  # tests/runtime/lazy_device.cc, where it is compiled in
 NUMBERS = (0, 1, 2, 3, 4, 7, 8, 16, 64, 65, 70, 127, 255, 4096, 2**16, 2**20, 2**30, 2**31 - 1, 2**31, 2**32)
 LIMITS = (*NUMBERS, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64 - 8)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.lying.liar import FEATURE, tiny_bundle
+from tests.cli.lying.liar import DETAILS, FEATURE, tiny_bundle
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import DevicesThere, Facts
+from toolchain.boards.edge_rt.answers import DeviceFacts, DevicesThere, Facts
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles import Manifest, RuntimeNeeds, read_bundle
 from toolchain.errors import UsageError
-from toolchain.measuring.fit import check_facts
+from toolchain.measuring.fit import check_facts, device_warnings
 
 CPU = DevicesThere(kind="cpu", names=("x86",), problem=None)
 MALI = DevicesThere(kind="opencl", names=("Mali-T860",), problem=None)
@@ -60,6 +61,21 @@ def test_another_feature_is_missing(manifest: Manifest, board: Board) -> None:
     other = manifest.model_copy(update={"requires": (FEATURE, "sve9")})
     with pytest.raises(UsageError, match="needs the CPU features sve9, which board local lacks"):
         check_facts(other, board, facts(CPU))
+
+
+def test_a_device_that_is_no_gpu_is_computed_on_and_told(manifest: Manifest, board: Board) -> None:
+    wants = needing(manifest, "opencl:x", "opencl")
+    for kind, warned in (("gpu", False), ("cpu", True), ("accelerator", True)):
+        there = DevicesThere(
+            kind="opencl",
+            names=("card",),
+            problem=None,
+            details=(DeviceFacts.model_validate_json(json.dumps({**DETAILS, "type": kind})),),
+        )
+        warnings = device_warnings(wants, board, facts(CPU, there))
+        assert bool(warnings) == warned, kind
+        assert not warned or warnings[0].startswith(f"card of local is no GPU ({kind}, its platform)")
+        assert device_warnings(manifest, board, facts(CPU, there)) == [], "it computes on the CPU"
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ class Options(Structure):
         ("threads", c_int),
         ("spin_us", c_int),
         ("device", c_char_p),
+        ("device_folder", c_char_p),
     )
 
 

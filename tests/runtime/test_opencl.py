@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 import subprocess
 import time
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 from tests.runtime import networks, opencl_network
-from tests.runtime.conftest import Case, Edge
+from tests.runtime.conftest import Case, Edge, address_of
 from tests.runtime.stub_drivers import stub
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled, and PoCL compiles kernels
@@ -296,3 +297,35 @@ def test_what_the_device_cannot_do_is_said_with_its_limits(remote: Any, tmp_path
     with pytest.raises(tvm.error.RPCError, match=r"device_type|lies elsewhere"):
         library["main"](host, host)
     assert tvm.runtime.tensor(np.float32([7]), card).numpy() == [7], "the session goes on"
+
+
+def test_a_handle_of_the_device_is_no_address(native: Edge, tracker: int, tmp_path: Path) -> None:
+    from tests.fuzz import rpc_frames as rpc
+    from tests.fuzz.rpc_frames import Code, Type
+    from tests.runtime.test_fence import F32, Server
+
+    ours, most = rpc.OPENCL, 4096
+    where, size = struct.pack("<i", Type.DEVICE) + ours, struct.pack("<Q", most)
+    with (
+        (tmp_path / "stderr").open("wb") as stderr,
+        native.serving(tmp_path / "serving", tracker, stderr=stderr) as server,
+    ):
+        open_session = Server(tracker, address_of(server), tmp_path / "stderr").session
+        for wrong in (
+            lambda at: rpc.frame(Code.COPY_FROM, rpc.tensor(at, most // 4), size),  # the CPU's memory
+            lambda at: rpc.frame(Code.COPY_FROM, rpc.tensor(at + 8, most // 4 - 2, device=ours), size),
+            lambda at: rpc.frame(
+                Code.COPY_FROM, rpc.tensor(at, most // 4 + 1, device=ours), struct.pack("<Q", most + 4)
+            ),
+        ):
+            with open_session() as talk:
+                ask = rpc.frame(Code.ALLOC, rpc.values(where, rpc.number(most), rpc.number(64), F32))
+                handles = [talk.pointer(ask) for _ in range(3)]
+                for i, at in enumerate(handles):
+                    tensor = rpc.tensor(at, most // 4, device=ours)
+                    answer = talk.say(rpc.frame(Code.COPY_TO, tensor, size, bytes([i]) * most))
+                    assert answer[:4] == struct.pack("<i", Code.RETURN), answer
+                for i, at in enumerate(handles):
+                    tensor = rpc.tensor(at, most // 4, device=ours)
+                    assert talk.say(rpc.frame(Code.COPY_FROM, tensor, size))[4:] == bytes([i]) * most
+                assert re.search("handed out|a copy of", talk.refusal(wrong(handles[0])))

@@ -77,6 +77,29 @@ class Liar:
         (self.root / "lie" / f"{verb}.sh").write_text(script)
 
 
+DETAILS = {
+    "name": "card",
+    "type": "gpu",
+    "vendor": "maker",
+    "version": "OpenCL 1.2",
+    "driver": "libOpenCL.so.1",
+    "driver_version": "1.r14p0",
+    "platform": "its platform",
+    "compute_units": 4,
+    "clock_mhz": 800,
+    "max_work_group": 256,
+    "max_work_items": [256, 256, 256],
+    "local_bytes": 32768,
+    "global_bytes": 2**31,
+    "max_alloc_bytes": 2**29,
+    "cache_bytes": 2**18,
+    "cache_line_bytes": 64,
+    "float_lanes": 4,
+    "half_lanes": 8,
+    "half": True,
+}
+
+
 def info(runtime: Runtime) -> dict[str, Any]:
     """Return what an honest `edge-rt info` says."""
     return {
@@ -88,6 +111,7 @@ def info(runtime: Runtime) -> dict[str, Any]:
         "devices": [
             {"kind": "cpu", "names": ["generic"], "problem": None},
             {"kind": "opencl", "names": [], "problem": "no libOpenCL.so.1"},
+            {"kind": "other", "names": ["card"], "problem": None, "details": [DETAILS]},
         ],
         "logical_cpus": 4,
         "governor": "performance",
@@ -113,6 +137,7 @@ BENCH = {
     "peak_rss_mib": 12.5,
     "governor": None,
     "temperature_c": None,
+    "copies_ms": {"to_device": 0.25, "from_device": 0.125},
     "operators": [{"name": "dense", "calls": 1.0, "ms": 0.5}],
 }
 

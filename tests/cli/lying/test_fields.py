@@ -31,6 +31,11 @@ FIELDS: dict[str, dict[str, tuple[object, ...]]] = {
         "devices.0.kind": NO_TEXT,
         "devices.1.names": (*NO_LIST, ["x"] * 3000),
         "devices.1.problem": (MISSING, 5, [], True),
+        "devices.2.details": ([5], [None], [{}], "abc", 5),
+        "devices.2.details.0.type": NO_TEXT,
+        "devices.2.details.0.max_work_group": NO_COUNT,
+        "devices.2.details.0.max_work_items": (MISSING, "abc", {}, [None], [-1], [1] * 3000),
+        "devices.2.details.0.half": (MISSING, 5, "yes"),
         "logical_cpus": (*NO_COUNT, 0),
         "governor": NO_TEXT,
         "temperature_c": (*NO_NUMBER, 1e9),
@@ -51,6 +56,8 @@ FIELDS: dict[str, dict[str, tuple[object, ...]]] = {
         "peak_rss_mib": (*NO_NUMBER, -0.5),
         "governor": NO_TEXT,
         "temperature_c": (*NO_NUMBER, 1e9),
+        "copies_ms": (5, [], "abc", {}, {"to_device": 1.0}),
+        "copies_ms.to_device": (*NO_NUMBER, -1.0, 1e300),
         "operators": NO_LIST,
         "operators.0.name": NO_TEXT[:5],
         "operators.0.calls": (*NO_NUMBER, -1),
@@ -70,6 +77,7 @@ def test_the_truth_is_taken(ask: Ask, liar: Liar, folder: Path) -> None:
     assert ask("verify", "--json").document["passed"] is True
     timed = ask("bench", "--profile", "--json").document
     assert (timed["mean_ms"], timed["runs"], timed["operators"]) == (1.5, 3, BENCH["operators"])
+    assert timed["copies_ms"] == BENCH["copies_ms"]
     assert ask("status", "--json").document[0]["edge_rt"] == "1.0.0"
 
 

@@ -51,12 +51,18 @@ def list_boards() -> None:
 
 @command.command()
 @click.argument("board", shell_complete=complete.boards)
+@click.option(
+    "--devices",
+    is_flag=True,
+    help="Also ask the board's drivers for their devices; puts edge-rt there first.",
+)
 @output_options
-def show(board: str) -> None:
+def show(board: str, devices: bool) -> None:
     """Show what is known of a board or a class, and whether the board is in the running lab."""
-    from toolchain.boards.inventory.lookup import find_target
+    from toolchain.boards.inventory.lookup import find_board, find_target
 
     found = find_target(board)
+    drivers = _drivers(find_board(board)) if devices else {}
     document = {
         "name": board,
         "class": found.profile.name,
@@ -65,7 +71,9 @@ def show(board: str) -> None:
         "record_class": found.record_class,
         **(ask_lab()(found.board) if found.board else {}),
         **_reach(found.board),
-        **found.profile.model_dump(mode="json", exclude={"name"}),
+        **found.profile.model_dump(mode="json", exclude={"name", "devices"}),
+        "devices": [each.model_dump(mode="json", exclude_none=True) for each in found.profile.devices],
+        **drivers,
     }
 
     def tell() -> None:
@@ -143,6 +151,15 @@ def _row(board: Board) -> dict[str, Any]:
         "key": board.tracker_key,
         **_reach(board.name),
     }
+
+
+def _drivers(board: Board) -> dict[str, Any]:
+    """Return what a board's drivers say of its devices, as `board status` has it."""
+    from toolchain.boards.edge_rt.install import install
+    from toolchain.bundles.manifest import CPU
+
+    there = install(board, note, drivers=True).facts.devices
+    return {"drivers": [kind.model_dump(mode="json") for kind in there if kind.kind != CPU]}
 
 
 def _reach(name: str | None) -> dict[str, Any]:
