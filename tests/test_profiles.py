@@ -9,7 +9,7 @@ import pytest
 from toolchain.configuration.file import FILE_NAME
 from toolchain.errors import UsageError
 from toolchain.host import host_profile, physical_cores
-from toolchain.profiles import class_names, load_profile, read_profile
+from toolchain.profiles import class_names, device_key, load_profile, read_profile
 
 LAST = "the last line"
 GOOD = """
@@ -111,7 +111,7 @@ def test_a_class_of_ones_own_stands_in_boards_beside_the_settings(
             "devices.0: Value error, a device of kind opencl needs: compute",
         ),
         (LAST, "[[devices]]\nhalf = true", "devices.0: Value error, a CPU has clusters, and none of: half"),
-        (LAST, f'{OPENCL}name = "two words"', "devices.0.name: 'two words': String should match pattern"),
+        (LAST, f'{OPENCL}name = " "', "devices.0.name: ' ': String should match pattern"),
         (LAST, f"{OPENCL}max_work_group = 0", "devices.0.max_work_group: 0: Input should be greater than"),
         ("[[clusters]]", "[[clusters", "cannot be read"),
     ],
@@ -137,6 +137,12 @@ def test_a_device_has_the_limits_that_code_for_it_keeps_to(tmp_path: Path) -> No
     assert (mali.name, mali.max_work_group, mali.vector_bytes, mali.half) == ("Mali-T860", 256, 16, True)
     mine = read_profile(write(tmp_path, f"{GOOD}{OPENCL}max_work_group = 128\n")).device("opencl")
     assert (mine.name, mine.max_work_group) == (None, 128)
+
+
+def test_a_device_is_one_word_in_records() -> None:
+    assert device_key("opencl", "Mali-T860") == "opencl:mali-t860"
+    assert device_key("opencl", " Intel(R) UHD\t620 é") == "opencl:intel(r)-uhd-620-"
+    assert len(device_key("opencl", "x" * 5000)) == len("opencl:") + 200
 
 
 def test_the_class_of_this_host_has_its_cpus() -> None:

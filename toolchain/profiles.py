@@ -24,6 +24,7 @@ from toolchain.errors import UsageError
 
 PROFILE_FILE = "board.toml"
 _TRIPLE_PARTS = 4
+_MOST_NAME = 200  # as in manifests
 DEVICE_KINDS = ("cpu", "opencl")
 """What can compute on a board."""
 
@@ -67,14 +68,27 @@ class Cluster(_Strict):
     cores: int = Field(ge=1, description="how many of them")
 
 
+def device_key(kind: str, name: str) -> str:
+    """Return a device in one word, as records and manifests have it: `opencl:mali-t860`.
+
+    Parameters
+    ----------
+    kind
+        One of `DEVICE_KINDS`.
+    name
+        As the driver calls it; a driver's name may have blanks, and any length.
+    """
+    return f"{kind}:{re.sub(r'[^!-~]+', '-', name.strip().lower())[:_MOST_NAME]}"
+
+
 class Device(_Strict):
     """What computes on a board. Those that are no CPUs have limits, which code for them keeps to."""
 
     kind: Annotated[str, AfterValidator(_known_kind)] = Field("cpu", description="one of `DEVICE_KINDS`")
     name: str | None = Field(
         None,
-        pattern=r"^[!-~]{1,100}$",
-        description="as its driver calls it, blanks as '-'; none where boards of the class differ",
+        pattern=r"^[!-~]([ -~]{0,98}[!-~])?$",
+        description="as its driver calls it; none where boards of the class differ",
     )
     compute_units: int | None = Field(None, ge=1, description="cores of it")
     max_work_group: int | None = Field(None, ge=1, description="most work items of a work group")

@@ -33,6 +33,7 @@ def test_the_layout_chooses(typed: dict[str, str], name: str, layout: str) -> No
     ("typed", "says"),
     [
         ({"device": "npu"}, ["--device npu", "rk3399"]),
+        ({"device": "opencl"}, ["--device opencl: nothing here makes code for it"]),
         ({"layout": "NCHW", "dtype": "float16"}, ["--dtype float16", "--layout NCHW"]),
     ],
     ids=str,

@@ -64,7 +64,7 @@ def test_another_feature_is_missing(manifest: Manifest, board: Board) -> None:
 
 
 def test_a_device_that_is_no_gpu_is_computed_on_and_told(manifest: Manifest, board: Board) -> None:
-    wants = needing(manifest, "opencl:x", "opencl")
+    wants = needing(manifest, "opencl:card", "opencl")
     for kind, warned in (("gpu", False), ("cpu", True), ("accelerator", True)):
         there = DevicesThere(
             kind="opencl",
@@ -76,6 +76,8 @@ def test_a_device_that_is_no_gpu_is_computed_on_and_told(manifest: Manifest, boa
         assert bool(warnings) == warned, kind
         assert not warned or warnings[0].startswith(f"card of local is no GPU ({kind}, its platform)")
         assert device_warnings(manifest, board, facts(CPU, there)) == [], "it computes on the CPU"
+        other = device_warnings(needing(manifest, "opencl:mali-t860", "opencl"), board, facts(CPU, there))
+        assert other[-1] == "built for opencl:mali-t860, runs on opencl:card: its code suits the former"
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,12 @@ def backend_for(profile: Profile, options: CodeOptions) -> Backend:
     for offer in offers:
         if options.layout in ("auto", *offer.layouts):
             return offer.make(profile, options)
+    if not offers:
+        kinds = sorted({kind for offer in BACKENDS for kind in offer.devices})
+        raise UsageError(
+            f"--device {options.device}: nothing here makes code for it",
+            f"there is code for: {', '.join(kinds)}",
+        )
     known = ", ".join(["auto", *(layout for offer in offers for layout in offer.layouts)])
     raise UsageError(
         f"--layout {options.layout}: there is no such code for --device {options.device}",

@@ -7,6 +7,7 @@ from toolchain.boards.edge_rt.answers import Facts
 from toolchain.bundles.manifest import Manifest
 from toolchain.errors import UsageError
 from toolchain.linking.glibc import version_key
+from toolchain.profiles import device_key
 
 
 def check_machine(manifest: Manifest, board: Board) -> None:
@@ -61,15 +62,21 @@ def check_facts(manifest: Manifest, board: Board, facts: Facts) -> None:
 
 
 def device_warnings(manifest: Manifest, board: Board, facts: Facts) -> list[str]:
-    """Return what to know of the device that computes, where it is another than a GPU."""
+    """Return what to know of the device that computes: that it is no GPU, or another than the code suits."""
+    warnings = []
     for kind in facts.devices:
-        if kind.kind == manifest.runtime.device and kind.details and kind.details[0].type != "gpu":
-            first = kind.details[0]
-            return [
+        if kind.kind != manifest.runtime.device or not kind.details:
+            continue
+        first = kind.details[0]
+        if first.type != "gpu":
+            warnings.append(
                 f"{first.name} of {board.name} is no GPU ({first.type}, {first.platform}): its times say "
                 "nothing about one"
-            ]
-    return []
+            )
+        key = device_key(kind.kind, first.name)
+        if manifest.device not in (kind.kind, key):
+            warnings.append(f"built for {manifest.device}, runs on {key}: its code suits the former")
+    return warnings
 
 
 def lacks_features(manifest: Manifest, board: Board, missing: list[str]) -> UsageError:
