@@ -50,7 +50,11 @@ class Device:
 
 @pytest.fixture(scope="module")
 def device(native: Edge, tmp_path_factory: pytest.TempPathFactory) -> Device:
-    folder = tmp_path_factory.mktemp("opencl")
+    return device_in(tmp_path_factory.mktemp("opencl"), native)
+
+
+def device_in(folder: Path, native: Edge) -> Device:
+    """Return it for a folder in which the network and its inputs are written."""
     generator = np.random.default_rng(0)
     np.save(folder / "x.npy", generator.standard_normal((4, 8), dtype="float32"))
     np.save(folder / "bias.npy", generator.standard_normal(16, dtype="float32"))

@@ -58,6 +58,7 @@ def test_code_of_plain_loops_can_be_read(invoke: Toolchain, files: Path) -> None
 NAMES = [
     (["tasks", "good.onnx", "--board", "rk3388"], ["--board rk3388", "rk3399"]),
     (["tasks", "good.onnx", "--board", "rk3399", "--device", "npu"], ["--device npu", "cpu"]),
+    (["tasks", "good.onnx", "--board", "pynq", "--device", "opencl"], ["--device opencl", "it has: cpu"]),
     (["tasks", "good.onnx", "--board", "rk3399", "--cluster", "m1"], ["--cluster m1", "cortex-a53"]),
     (["tasks", "good.onnx", "--board", "rk3399", "--show", "nosuch"], ["--show nosuch"]),
     (["tasks", "good.onnx", "--board", "rk3399", "--code"], ["--code", "--show ID"]),

@@ -1,0 +1,145 @@
+"""What edge-rt asks of a driver and makes of its answers: of one like Arm's, which computes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runtime.conftest import Edge
+from tests.runtime.stub_drivers import FAKE, stub
+from tests.runtime.test_opencl import FAILED, Device, device_in, kept, opencl
+
+pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
+
+KERNELS = 5  # of the network
+
+
+class Fake:
+    """edge-rt with that driver."""
+
+    def __init__(self, device: Device, library: Path, folder: Path) -> None:
+        self.device, self.library, self.folder = device, library, folder
+        self.state = folder / "state"
+
+    def __call__(self, *arguments: str | Path, **environment: str) -> tuple[int, Any, Counter[str]]:
+        """Run it; return the exit code, the document, and how often the driver was asked what."""
+        log = self.folder / "log"
+        log.unlink(missing_ok=True)
+        log.touch()
+        code, answer = self.device(*arguments, LD_LIBRARY_PATH=self.library, FAKE_LOG=log, **environment)
+        return code, answer, Counter(log.read_text().splitlines())
+
+    def bench(self, **environment: str) -> tuple[int, Any, Counter[str]]:
+        arguments = self.device.arguments(self.state)
+        return self("bench", *arguments, "--repeat", "1", "--warmup", "0", **environment)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stub(tmp_path_factory.mktemp("fake") / "driver", source=FAKE)
+
+
+@pytest.fixture(scope="module")
+def device(native: Edge, tmp_path_factory: pytest.TempPathFactory) -> Device:
+    return device_in(tmp_path_factory.mktemp("opencl"), native)
+
+
+@pytest.fixture
+def fake(device: Device, library: Path, tmp_path: Path) -> Fake:
+    return Fake(device, library, tmp_path)
+
+
+def test_its_limits_are_told(fake: Fake) -> None:
+    _, answer, asked = fake("info", "--devices", "--state", fake.state)
+    (facts,) = opencl(answer)["details"]
+    assert facts == {
+        "name": "Mali-T860",
+        "type": "gpu",
+        "vendor": "ARM",
+        "version": "OpenCL 1.2 v1.r14p0",
+        "driver": "libOpenCL.so.1",
+        "driver_version": "1.2",
+        "platform": "ARM Platform, OpenCL 1.2 v1",
+        "compute_units": 4,
+        "clock_mhz": 800,
+        "max_work_group": 256,
+        "max_work_items": [256, 256, 256],
+        "local_bytes": 32768,
+        "global_bytes": 2**31,
+        "max_alloc_bytes": 2**29,
+        "cache_bytes": 2**18,
+        "cache_line_bytes": 64,
+        "float_lanes": 4,
+        "half_lanes": 8,
+        "half": True,
+    }
+    assert asked == {}, "no context for a question"
+
+
+def test_what_is_compiled_is_compiled_once(fake: Fake) -> None:
+    code, answer, asked = fake.bench()
+    assert code == 0, answer
+    assert (asked["context"], asked["source"], asked["binary"]) == (1, KERNELS, 0)
+    assert all(path.read_bytes()[:-8].endswith(b"compiled") for path in kept(fake.state)), "taken too early"
+    _, _, again = fake.bench()
+    assert (again["source"], again["binary"], again["launch"]) == (0, KERNELS, asked["launch"])
+
+
+def test_another_driver_compiles_anew(fake: Fake) -> None:
+    fake.bench()
+    code, _, asked = fake.bench(FAKE_DRIVER="1.3")
+    assert code == 0 and (asked["source"], asked["binary"], asked["binary refused"]) == (KERNELS, 0, 0)
+    assert len(kept(fake.state)) == 2 * KERNELS
+    code, _, asked = fake.bench(FAKE_FAIL="clCreateProgramWithBinary")
+    assert code == 0 and (asked["source"], asked["binary refused"]) == (KERNELS, KERNELS)
+
+
+def test_the_cache_has_an_end(fake: Fake) -> None:
+    fake.bench()
+    mine = kept(fake.state)
+    for number in range(1100):
+        old = mine[0].with_name(f"{number:016x}.bin")
+        old.write_bytes(b"old")
+        os.utime(old, (number, number))
+    left = mine[0].with_name("0.bin.1.new")
+    left.write_bytes(b"of a process that was killed")
+    os.utime(left, (1, 1))
+    fake.bench(FAKE_DRIVER="1.3")
+    now = set(kept(fake.state))
+    assert len(now) == 1024 and not left.exists() and set(mine) <= now
+    assert mine[0].with_name(f"{0:016x}.bin") not in now and mine[0].with_name(f"{1099:016x}.bin") in now
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("clCreateContext", "clCreateContext says CL_OUT_OF_HOST_MEMORY (-6)"),
+        (
+            "clCreateBuffer",
+            "clCreateBuffer says CL_MEM_OBJECT_ALLOCATION_FAILURE (-4): 1 MiB are not to be had; ",
+        ),
+        ("clEnqueueNDRangeKernel", "clEnqueueNDRangeKernel says CL_OUT_OF_RESOURCES (-5): kernel "),
+        ("clFinish", "what was begun has failed"),
+    ],
+)
+def test_what_fails_is_said_with_the_call_and_the_device(fake: Fake, call: str, says: str) -> None:
+    code, answer, _ = fake.bench(FAKE_FAIL=call)
+    message = answer["error"]["message"]
+    assert code == FAILED and "OpenCL: " + call in message and says in message, message
+    assert message.endswith("device Mali-T860, driver 1.2")
+    if call == "clFinish":
+        assert "; the last kernel begun is " in message
+    if call == "clCreateBuffer":
+        assert "it has 2048 MiB, at most 512 MiB at once" in message
+
+
+def test_a_kernel_with_too_many_registers_is_told_from_one_with_too_many_items(fake: Fake) -> None:
+    code, answer, asked = fake.bench(FAKE_GROUP="32")
+    message = answer["error"]["message"]
+    assert code == FAILED and "kernel matmul_kernel cannot be begun with" in message
+    assert "too many registers, with which a work group has at most 32 work items" in message
+    assert asked["launch"] == 0
