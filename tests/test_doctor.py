@@ -84,3 +84,10 @@ def test_a_database_of_records_that_is_none_is_told_without_its_password(
 
 def test_without_a_database_of_records_there_is_nothing_to_tell() -> None:
     assert list(doctor._check_records()) == []
+
+
+def test_opencl_is_not_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
+    (check,) = doctor._check_opencl()
+    assert (check.state, check.found) == ("optional", "libOpenCL.so.1 knows no driver (-1001)")
+    assert "make deps" in check.hint

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -187,6 +187,22 @@ def _check_emulator() -> Iterator[Check]:
         )
 
 
+# How many drivers there are, by OpenCL's loader; none of them is asked for its devices.
+_PLATFORMS = """
+import ctypes
+count = ctypes.c_uint()
+code = ctypes.CDLL("libOpenCL.so.1").clGetPlatformIDs(0, None, ctypes.byref(count))
+if code or not count.value:
+    raise SystemExit(f"libOpenCL.so.1 knows no driver ({code})")
+print(f"libOpenCL.so.1 with {count.value} drivers")
+"""
+
+
+def _check_opencl() -> Iterator[Check]:
+    check = _check_in_a_process("opencl", _PLATFORMS, "for `--device opencl` on the board local: make deps")
+    yield check if check.state == "ok" else replace(check, state="optional")
+
+
 def _check_folders() -> Iterator[Check]:
     for key, folder in (("cache_dir", cache_dir()), ("data_dir", data_dir()), ("state_dir", state_dir())):
         try:
@@ -277,6 +293,7 @@ _LOOKS = (
     _check_libraries,
     _check_compilers,
     _check_emulator,
+    _check_opencl,
     _check_folders,
     _check_records,
     _check_noise,

@@ -178,9 +178,9 @@ def test_a_bundle_that_needs_other_cpu_features_names_them(for_local: Bundle, lo
 
 
 def test_a_bundle_for_a_device_that_is_not_there_is_refused_by_name(for_local: Bundle, local: Board) -> None:
-    needs = RuntimeNeeds(devices=("opencl",))
-    with pytest.raises(UsageError, match=r"built for opencl:x, it needs a device of kind opencl") as raised:
-        run_bundle(with_facts(for_local, device="opencl:x", runtime=needs), local, for_local.sample)
+    needs = RuntimeNeeds(devices=("npu",))
+    with pytest.raises(UsageError, match=r"built for npu:x, it needs a device of kind npu") as raised:
+        run_bundle(with_facts(for_local, device="npu:x", runtime=needs), local, for_local.sample)
     assert "--board local" in raised.value.hint
     assert local.transport.listing("lib") == {}, "the library was not sent"
 

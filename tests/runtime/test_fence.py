@@ -107,9 +107,6 @@ def test_what_only_a_server_says_is_refused(server: Server, code: int) -> None:
     assert why.removeprefix("edge-rt: ") in server.said()
 
 
-OPENCL = struct.pack("<ii", 4, 0)
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -123,7 +120,7 @@ OPENCL = struct.pack("<ii", 4, 0)
     ],
     ids=["copy to", "copy from", "free"],
 )
-@pytest.mark.parametrize("device", [OPENCL, struct.pack("<ii", 1, 1)], ids=["opencl:0", "cpu:1"])
+@pytest.mark.parametrize("device", [rpc.OPENCL, struct.pack("<ii", 1, 1)], ids=["opencl:0", "cpu:1"])
 def test_memory_of_one_device_is_none_of_another(
     server: Server, body: Callable[[int, bytes], bytes], device: bytes
 ) -> None:

@@ -20,6 +20,7 @@ NEEDED = (
     "aarch64 C library",
     "qemu for armv7a",
     "armv7a C library",
+    "opencl",
 )
 
 
