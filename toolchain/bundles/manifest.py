@@ -61,7 +61,9 @@ class RuntimeNeeds(_Strict):
     """What the program that runs the library must offer besides what every edge-rt does."""
 
     devices: Several[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]] = Field(
-        (), max_length=16, description="kinds that `edge-rt info --devices` must list; the network runs on the first"
+        (),
+        max_length=16,
+        description="kinds that `edge-rt info --devices` must list; the network runs on the first",
     )
     functions: Several[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$")]] = Field(
         (), max_length=256, description="packed functions that the library calls"
