@@ -8,8 +8,8 @@ import re
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +31,17 @@ class Device:
 
     program: str
     folder: Path
+    settings: Mapping[str, str] = field(default_factory=dict)  # of this program
 
     def __call__(self, *arguments: str | Path, **environment: str | Path) -> tuple[int, Any]:
         own = {name: str(value) for name, value in environment.items()}
         done = subprocess.run(
             [self.program, *map(str, arguments)],
-            env={"PATH": os.environ["PATH"], "LC_ALL": "C", **own},
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C", **self.settings, **own},
             capture_output=True,
             timeout=120,
         )
+        assert b"Sanitizer" not in done.stderr and b"runtime error" not in done.stderr, done.stderr
         return done.returncode, json.loads(done.stdout)
 
     def arguments(self, state: Path, library: str = "network.so") -> list[str | Path]:
@@ -50,16 +52,16 @@ class Device:
 
 @pytest.fixture(scope="module")
 def device(native: Edge, tmp_path_factory: pytest.TempPathFactory) -> Device:
-    return device_in(tmp_path_factory.mktemp("opencl"), native)
+    return device_in(tmp_path_factory.mktemp("opencl"), native.command[-1])
 
 
-def device_in(folder: Path, native: Edge) -> Device:
+def device_in(folder: Path, program: str, settings: Mapping[str, str] | None = None) -> Device:
     """Return it for a folder in which the network and its inputs are written."""
     generator = np.random.default_rng(0)
     np.save(folder / "x.npy", generator.standard_normal((4, 8), dtype="float32"))
     np.save(folder / "bias.npy", generator.standard_normal(16, dtype="float32"))
     (folder / "network.so").write_bytes(opencl_network.network())
-    return Device(native.command[-1], folder)
+    return Device(program, folder, settings or {})
 
 
 @pytest.fixture(scope="module")

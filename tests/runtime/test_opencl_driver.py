@@ -43,9 +43,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stub(tmp_path_factory.mktemp("fake") / "driver", source=FAKE)
 
 
-@pytest.fixture(scope="module")
-def device(native: Edge, tmp_path_factory: pytest.TempPathFactory) -> Device:
-    return device_in(tmp_path_factory.mktemp("opencl"), native)
+@pytest.fixture(scope="module", params=["plain", pytest.param("sanitized", marks=pytest.mark.full)])
+def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Device:
+    folder = tmp_path_factory.mktemp("opencl")
+    if request.param == "plain":
+        native: Edge = request.getfixturevalue("native")
+        return device_in(folder, native.command[-1])
+    from tests.fuzz import sanitized
+
+    return device_in(folder, str(sanitized.build()), sanitized.OPTIONS)
 
 
 @pytest.fixture
