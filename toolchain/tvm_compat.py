@@ -14,6 +14,7 @@ from tvm import relax
 from tvm.relax import _ffi_api as relax_api
 from tvm.relax import vm_build
 from tvm.relax.frontend.onnx import onnx_frontend
+from tvm.tirx.build import split_host_device_mods
 from tvm_ffi import structural
 
 
@@ -114,16 +115,33 @@ def train_cost_model() -> float:
     return float(np.corrcoef(model._predict(features), scores)[0, 1])
 
 
-def lower_functions(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
-    """Lower TensorIR functions to what LLVM code is made of, as `tvm.compile` does, without an entry point.
+def lower_functions(
+    module: tvm.IRModule, target: tvm.target.Target
+) -> tuple[tvm.IRModule, tvm.IRModule | None]:
+    """Lower TensorIR functions as `tvm.compile` does, without an entry point.
 
     To TVM the one function of a module is its entry point, and gets a second symbol, `main`. Objects that
     each have one could not be told apart.
+
+    Returns
+    -------
+    tuple
+        What LLVM code is made of, and what kernels of the target's device are made of, if there are any.
     """
-    passes, finalize, _device = tvm.tirx.get_default_tir_pipeline(target)
-    lowered = finalize()(passes(tvm.tirx.transform.BindTarget(target.with_host(target))(module)))
+    passes, finalize, finalize_device = tvm.tirx.get_default_tir_pipeline(target)
+    bound = tvm.tirx.transform.BindTarget(target.with_host(target.host or target))(module)
+    host, device = split_host_device(passes(bound))
+    lowered = finalize()(host)
     plain = {name: func.without_attr("tirx.is_entry_func") for name, func in lowered.functions.items()}
-    return tvm.IRModule(plain, attrs=lowered.attrs)
+    return tvm.IRModule(plain, attrs=lowered.attrs), device and finalize_device()(device)
+
+
+def split_host_device(module: tvm.IRModule) -> tuple[tvm.IRModule, tvm.IRModule | None]:
+    """Return what the host runs of lowered functions, and what a device does, if there is one."""
+    host, devices = split_host_device_mods(module)
+    if len(devices) > 1:
+        raise ValueError(f"functions for several devices: {', '.join(map(str, devices))}")
+    return host, next(iter(devices.values()), None)
 
 
 def link_executable(

@@ -14,7 +14,7 @@ from toolchain.errors import UsageError
 from toolchain.host import host_cpu_flags, host_profile
 from toolchain.profiles import Cluster, Profile, class_names, load_profile
 from toolchain.targets.llvm import cpu_features, cpus
-from toolchain.targets.target import target_for
+from toolchain.targets.target import device_target, target_for
 
 X86 = LINUX["x86_64"]
 X86_LEVELS = {level.name: level.flags for level in X86.levels}
@@ -183,3 +183,40 @@ def test_the_host_offers_float16_where_its_cpu_has_it() -> None:
     else:
         with pytest.raises(UsageError, match="does not compute in float16"):
             target_for(profile, dtype="float16")
+
+
+def test_a_device_has_its_limits_and_the_cores_as_its_host() -> None:
+    profile = load_profile("rk3399")
+    made = device_target(profile, "opencl", cluster="cortex-a53")
+    attributes = made.target.attrs
+    assert (str(made.target.kind.name), str(attributes["device"])) == ("opencl", "mali")
+    assert int(attributes["max_threads_per_block"]) == int(attributes["max_num_threads"]) == 256
+    assert int(attributes["max_shared_memory_per_block"]) == 32768
+    assert str(made.host.attrs["mcpu"]) == made.cpu == "cortex-a53"
+    assert (made.device, made.limits) == ("opencl:mali-t860", profile.device("opencl"))
+    assert str(made.target) == str(type(made.target)(str(made.target))), "other processes read it as text"
+
+
+def test_a_device_without_a_name_is_any_of_its_kind_until_one_is_given() -> None:
+    profile = load_profile("x86_64")
+    made = device_target(profile, "opencl")
+    assert made.device == "opencl" and "device" not in made.target.attrs
+    assert device_target(profile, "opencl", "pthread-Some CPU").device == "opencl:pthread-some-cpu"
+    assert device_target(load_profile("rk3399"), "opencl", "pthread-x").device == "opencl:pthread-x"
+
+
+def test_float16_is_refused_where_the_device_lacks_it() -> None:
+    assert device_target(load_profile("rk3399"), "opencl", dtype="float16").dtype == "float16"
+    with pytest.raises(UsageError, match=r"--dtype float16: the opencl device of board class x86_64.*fp16"):
+        device_target(load_profile("x86_64"), "opencl", dtype="float16")
+
+
+def test_a_class_without_the_device_says_what_it_has() -> None:
+    with pytest.raises(UsageError, match=r"--device opencl: board class pynq has no such device") as raised:
+        device_target(load_profile("pynq"), "opencl")
+    assert raised.value.hint == "it has: cpu"
+
+
+def test_a_cpu_is_its_own_host() -> None:
+    made = target_for(load_profile("pynq"))
+    assert made.host.same_as(made.target) and made.limits is None

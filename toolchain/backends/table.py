@@ -100,8 +100,8 @@ def backend_for(profile: Profile, options: CodeOptions) -> Backend:
     UsageError
         Boards of the class have no such device, or nothing makes such code for it.
     """
-    profile.device(options.device)
-    offers = [offer for offer in BACKENDS if options.device in offer.devices]
+    profile.device(options.device_kind)
+    offers = [offer for offer in BACKENDS if options.device_kind in offer.devices]
     for offer in offers:
         if options.layout in ("auto", *offer.layouts):
             return offer.make(profile, options)

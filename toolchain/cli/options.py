@@ -28,10 +28,11 @@ cluster_option = click.option(
 )
 device_option = click.option(
     "--device",
-    metavar="D",
+    metavar="D[:NAME]",
     default="cpu",
     show_default=True,
-    help="What computes on the board; `toolchain board show` lists its devices.",
+    help="What computes on the board: cpu or opencl; `toolchain board show --devices` lists what it has. "
+    "NAME is the driver's, for records of another device than the board class names.",
 )
 engine_option = click.option(
     "--engine",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tvm
@@ -9,8 +10,9 @@ import tvm
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import first_line
-from toolchain.lowering.in_memory import object_of
 from toolchain.lowering.kernels.compile import compiled
+from toolchain.lowering.kernels.device import device_object
+from toolchain.lowering.kernels.part import Part
 from toolchain.lowering.kernels.pickling import pickled, unpickled
 from toolchain.lowering.kernels.recipe import Recipe
 
@@ -38,17 +40,30 @@ class FunctionCode:
         ToolchainError
             The recipe does not apply after all, or TVM cannot compile what it gives.
         """
+        return (self._part(symbol).to_bytes(),)
+
+    def _part(self, symbol: str) -> Part:
         with scratch_folder() as folder:
             try:
                 func = unpickled(self.recipe).function()
-                module = compiled(func, tvm.target.Target(self.target), symbol, folder)
-                return (object_of(module),)
+                return compiled(func, tvm.target.Target(self.target), symbol, folder).part()
             except (ToolchainError, OSError):  # a full disk is no fault of the function
                 raise
             except Exception as error:  # TVM raises anything from TypeError to its own kinds
                 raise ToolchainError(f"TVM cannot compile a candidate: {first_line(error)}") from error
 
 
+class DeviceFunctionCode(FunctionCode):
+    """The same for a target whose device runs kernels; see `tasks.candidate.DeviceCode`."""
+
+    def linkable(self, parts: Sequence[bytes]) -> tuple[bytes, ...]:
+        """Return the objects of the functions, and one with the kernels of all."""
+        read = [Part.of(data) for data in parts]
+        kernels = [kernel for part in read for kernel in part.kernels]
+        return (*(part.object for part in read), device_object(kernels, tvm.target.Target(self.target)))
+
+
 def code_of(recipe: Recipe, target: tvm.target.Target) -> FunctionCode:
     """Return the code of what a recipe makes."""
-    return FunctionCode(pickled(recipe), str(target))
+    made = FunctionCode if target.host is None else DeviceFunctionCode
+    return made(pickled(recipe), str(target))

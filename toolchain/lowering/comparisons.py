@@ -20,12 +20,17 @@ def with_bounds_kept(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRM
 
     TVM makes `a > b ? a : b` of max(a, b): a NaN in `a` becomes `b`, one in `b` stays. So a ReLU that is
     max(x, 0) would turn NaN into the number 0. On x86 max(0, x) keeps it, one instruction like the other;
-    ARM's instruction for that is LLVM's `maximum`, where a comparison would be two.
+    ARM's instruction for that is LLVM's `maximum`, where a comparison would be two. In OpenCL C `max` of a
+    NaN is undefined: there it is a comparison, which no NaN passes.
     """
-    arm = str(target.attrs.get("mtriple", "")).startswith(("aarch64", "arm"))
+    if target.kind.name == "llvm":
+        arm = str(target.attrs.get("mtriple", "")).startswith(("aarch64", "arm"))
+        bound = _at_once if arm else _second
+    else:
+        bound = _compared
     functions = {
         name: function.with_body(
-            tvm_compat.mutated(function.body, [(kind, _bounding(kind, arm)) for kind in _INTRINSICS])
+            tvm_compat.mutated(function.body, [(kind, _bounding(kind, bound)) for kind in _INTRINSICS])
         )
         if isinstance(function, tirx.PrimFunc)
         else function
@@ -34,18 +39,33 @@ def with_bounds_kept(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRM
     return tvm.IRModule(functions, attrs=module.attrs)
 
 
-def _bounding(kind: type, arm: bool) -> Callable[[Any, tvm_ffi.StructuralMutator], Any]:
+_Bound = Callable[[type, Any, Any], Any]
+"""From a kind of bound, a value and a constant to what keeps the value's NaN."""
+
+
+def _bounding(kind: type, bound: _Bound) -> Callable[[Any, tvm_ffi.StructuralMutator], Any]:
     def bounded(node: Any, mutator: tvm_ffi.StructuralMutator) -> Any:
         a, b = mutator.mutate(node.a), mutator.mutate(node.b)
         if _constant(a):
             a, b = b, a
         if not _constant(b) or _constant(a):
             return kind(a, b)
-        if arm:
-            return tirx.call_llvm_pure_intrin(str(a.ty.dtype), _INTRINSICS[kind], a, b)
-        return kind(b, a)
+        return bound(kind, a, b)
 
     return bounded
+
+
+def _at_once(kind: type, value: Any, constant: Any) -> Any:
+    return tirx.call_llvm_pure_intrin(str(value.ty.dtype), _INTRINSICS[kind], value, constant)
+
+
+def _second(kind: type, value: Any, constant: Any) -> Any:
+    return kind(constant, value)
+
+
+def _compared(kind: type, value: Any, constant: Any) -> Any:
+    beyond = value < constant if kind is tirx.Max else value > constant
+    return tirx.Select(beyond, constant, value)
 
 
 def _constant(value: Any) -> bool:

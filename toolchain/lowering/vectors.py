@@ -16,7 +16,12 @@ EXPLICIT = "toolchain.explicit_vectors"  # attribute of a function
 
 
 def target_of_code(module: tvm.IRModule, target: tvm.target.Target) -> tvm.target.Target:
-    """Return what to compile a module for: with LLVM's loop vectoriser where none of it is generated."""
+    """Return what to compile a module for: with LLVM's loop vectoriser where none of it is generated.
+
+    What a host does for a device has no loops that matter.
+    """
+    if target.host is not None:
+        return target
     functions = [each for each in module.functions.values() if isinstance(each, tirx.PrimFunc)]
     explicit = any(func.attrs is not None and EXPLICIT in func.attrs for func in functions)
     return without_loop_vectors(target) if explicit else target

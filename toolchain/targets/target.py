@@ -1,15 +1,15 @@
-"""The tvm Target of a cluster of cores, checked before LLVM sees it."""
+"""The tvm Target of a cluster of cores, or of a device beside them, checked before LLVM sees it."""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import tvm
 
 from toolchain.errors import UsageError
-from toolchain.profiles import Profile
+from toolchain.profiles import Device, Profile, device_key
 from toolchain.targets.llvm import cpu_features, cpus
 
 
@@ -30,7 +30,10 @@ class BoardTarget:
     features
         LLVM's, beyond the cpu's.
     device
-        What computes, where it is no CPU: kind and name, as records and manifests have it.
+        What computes, where it is no CPU: kind and name, as records and manifests have it; the kind alone
+        where it is not known which of them, so that no record is one of it.
+    limits
+        That device's, which code for it keeps to.
     """
 
     target: tvm.target.Target
@@ -42,6 +45,17 @@ class BoardTarget:
     dtype: str = "float32"
     features: tuple[str, ...] = ()
     device: str = ""
+    limits: Device | None = None
+
+    @property
+    def host(self) -> tvm.target.Target:
+        """What starts the work: the cores, with a device or without."""
+        return host_of(self.target)
+
+
+def host_of(target: tvm.target.Target) -> tvm.target.Target:
+    """Return the CPU of a target: its host where a device computes, else itself."""
+    return target if target.host is None else target.host
 
 
 def target_for(
@@ -76,6 +90,56 @@ def target_for(
     requires = row.linux_features(_enabled(profile.triple, features, cores.cpu))
     level = row.level(requires)
     return BoardTarget(target, profile.triple, cores.cpu, level, requires, count, dtype, features)
+
+
+def device_target(
+    profile: Profile,
+    kind: str,
+    name: str = "",
+    cluster: str | None = None,
+    threads: int | None = None,
+    dtype: str = "float32",
+) -> BoardTarget:
+    """Return the Target for a device of a board class, with the cores of `cluster` as its host.
+
+    Parameters
+    ----------
+    kind
+        One of `profiles.DEVICE_KINDS`, the CPU apart.
+    name
+        Of the device, where it is another than the class's, or the class leaves it open.
+
+    Raises
+    ------
+    UsageError
+        The class has no such device, or one that does not compute in `dtype`; or its cores are wrong, as
+        with `target_for`.
+    """
+    device = profile.device(kind)
+    device = device.model_copy(update={"name": name or device.name})
+    if dtype == "float16" and not device.half:
+        raise UsageError(
+            f"--dtype float16: the {kind} device of board class {profile.name} does not compute in float16 "
+            "(it lacks cl_khr_fp16)",
+            "use --dtype float32; a class whose devices do has `half = true` in its board.toml",
+        )
+    cores = target_for(profile, cluster, threads)
+    options: dict[str, object] = {
+        "kind": kind,
+        "max_threads_per_block": device.max_work_group,
+        "max_num_threads": device.max_work_group,
+        "max_shared_memory_per_block": device.local_bytes,
+        "thread_warp_size": 1,
+    }
+    if device.name and device.name.lower().startswith("mali"):
+        options["device"] = "mali"  # TVM's own schedules ask for it
+    return replace(
+        cores,
+        target=tvm.target.Target(options, host=cores.target),
+        dtype=dtype,
+        device=device_key(kind, device.name) if device.name else kind,
+        limits=device,
+    )
 
 
 def _for_dtype(profile: Profile, cpu: str, dtype: str) -> tuple[str, ...]:

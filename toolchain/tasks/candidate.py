@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from toolchain.tasks.parameter import Parameter
 
@@ -42,6 +43,20 @@ class Code(Protocol):
         ------
         ToolchainError
             The compiler fails.
+        """
+
+
+@runtime_checkable
+class DeviceCode(Code, Protocol):
+    """Code of which a device runs a part. A library embeds that of all its functions in one piece."""
+
+    def linkable(self, parts: Sequence[bytes]) -> tuple[bytes, ...]:
+        """Return the contents of object files, in the order to link them to one library.
+
+        Parameters
+        ----------
+        parts
+            What `objects` returned for each of the library's functions, all for the same target.
         """
 
 

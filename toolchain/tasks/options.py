@@ -19,7 +19,8 @@ class CodeOptions:
     Attributes
     ----------
     device
-        What computes on the board: a kind of the board class's devices.
+        What computes on the board: a kind of the board class's devices, or `KIND:NAME` for one that the
+        class does not name, or another than it names.
     layout
         Of convolutions; `auto` on CPUs: packed, channels in blocks as wide as a vector.
     winograd
@@ -38,6 +39,16 @@ class CodeOptions:
             value = getattr(self, name)
             if value not in allowed:
                 raise UsageError(f"--{name} {value}: no such choice", f"use --{name} {'|'.join(allowed)}")
+
+    @property
+    def device_kind(self) -> str:
+        """Kind of what computes."""
+        return self.device.partition(":")[0]
+
+    @property
+    def device_name(self) -> str:
+        """Name of what computes, where one was given."""
+        return self.device.partition(":")[2].strip()
 
     def typed(self) -> str:
         """Return what gives these options on a command line, each with a blank before it."""

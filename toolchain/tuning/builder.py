@@ -12,7 +12,7 @@ from toolchain.errors import ToolchainError
 from toolchain.linking.library import link_library
 from toolchain.profiles import Profile
 from toolchain.tasks.bench import Built
-from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.candidate import Candidate, DeviceCode
 from toolchain.tuning.builders.compiled import Compiled, Compilers
 
 
@@ -48,21 +48,28 @@ class LibraryBuilder:
             return []
         library = self._folder / f"{next(self._numbers)}.so"
         try:
-            self._link([compiled for _built, compiled in sound], library)
+            self._link(sound, library)
         except ToolchainError as error:
             if len(sound) > 1:
                 return [linked for each in sound for linked in self._linked([each])]
             return [replace(sound[0][0], failure="link", message=str(error))]
         return [replace(built, library=library) for built, _compiled in sound]
 
-    def _link(self, compiled: Sequence[Compiled], library: Path) -> None:
+    def _link(self, sound: Sequence[tuple[Built, Compiled]], library: Path) -> None:
         folder = library.with_suffix("")
         folder.mkdir()
         try:
             objects = []
-            for place, data in enumerate(data for each in compiled for data in each.objects):
+            for place, data in enumerate(_linkable(sound)):
                 objects.append(folder / f"{place}.o")
                 objects[-1].write_bytes(data)
             link_library(objects, library, self._profile)
         finally:
             shutil.rmtree(folder)
+
+
+def _linkable(sound: Sequence[tuple[Built, Compiled]]) -> Sequence[bytes]:
+    """Return the objects of a library."""
+    objects = [data for _built, compiled in sound for data in compiled.objects]
+    code = sound[0][0].candidate.code  # a batch is of one task and one target
+    return code.linkable(objects) if isinstance(code, DeviceCode) else objects

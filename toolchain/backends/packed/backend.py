@@ -1,4 +1,4 @@
-"""Code of our own generators, for CPUs."""
+"""Code of our own generators, for CPUs and for devices that run work items."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.space import PackedSpace
+from toolchain.bundles.manifest import CPU, RuntimeNeeds
 from toolchain.lowering.fused import FusedNetwork
 from toolchain.lowering.listing import list_code
 from toolchain.models.load import Model
 from toolchain.profiles import Profile
-from toolchain.targets.target import BoardTarget, target_for
+from toolchain.targets.target import BoardTarget, device_target, target_for
 from toolchain.tasks.backend import MakeBench, MakeTuner, Objects, Progress
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.parameter import Parameter
@@ -32,13 +33,16 @@ class Packed:
     runner = "boards"
 
     def __init__(self, profile: Profile, options: CodeOptions) -> None:
-        self.profile, self.dtype = profile, options.dtype
+        self.profile, self.options, self.dtype = profile, options, options.dtype
         self.winograd = options.winograd != "off"
         self.runners: Mapping[str, MakeBench] = {}
 
     def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
-        """Return the cores that code is generated for."""
-        return target_for(self.profile, cluster, threads, self.dtype)
+        """Return what code is generated for."""
+        kind, name = self.options.device_kind, self.options.device_name
+        if kind == CPU:
+            return target_for(self.profile, cluster, threads, self.dtype)
+        return device_target(self.profile, kind, name, cluster, threads, self.dtype)
 
     def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> PackedNetwork:
         """Return the tasks of a model."""
@@ -80,9 +84,13 @@ class PackedNetwork(FusedNetwork):
         }
         kernels = self.kernels(progress)
         made = rewrite(self.fused, replace(self.choices, decided=decided), kernels.stand_in)
-        return Objects(
-            self.export(made.module, kernels, folder, progress), made.rules, self.workloads(made.named)
-        )
+        files = self.export(made.module, kernels, folder, progress)
+        return Objects(files, made.rules, self.workloads(made.named), needs_of(self.target))
+
+
+def needs_of(target: BoardTarget) -> RuntimeNeeds:
+    """Return what code for a target needs of the program that runs it."""
+    return RuntimeNeeds(devices=(target.limits.kind,)) if target.limits else RuntimeNeeds()
 
 
 def _said(parameter: Parameter) -> str:

@@ -87,7 +87,7 @@ def command(
     from toolchain.boards.inventory.lookup import find_target
 
     target = find_target(board_name(board))
-    target.profile.device(code.device)
+    target.profile.device(code.device_kind)
     if container := container_for(
         engine, target.profile, files_of(model, inputs, options.value_files), [output]
     ):

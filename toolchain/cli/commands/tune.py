@@ -152,7 +152,7 @@ def command(
 
     boards = find_boards(board_name(board))
     profile = boards[0].profile
-    profile.device(code.device)
+    profile.device(code.device_kind)
     writes = [report.parent] if report else []
     if container := container_for(engine, profile, files_of(model, files=options.value_files), writes):
         if dry_run or search["runner"] not in (None, "boards"):

@@ -1,7 +1,8 @@
-"""One function, from its recipe to an object; runs in a worker process."""
+"""One function, from its recipe to what a library is linked of; runs in a worker process."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
@@ -13,13 +14,16 @@ from toolchain.foreign import first_line
 from toolchain.lowering.armv7 import form_multiply_accumulate
 from toolchain.lowering.comparisons import with_bounds_kept
 from toolchain.lowering.in_memory import object_of
+from toolchain.lowering.kernels.device import Kernel, kernels_of
+from toolchain.lowering.kernels.part import Part
 from toolchain.lowering.kernels.passes import lowered
 from toolchain.lowering.kernels.pickling import unpickled
 from toolchain.lowering.vectors import target_of_code
+from toolchain.targets.target import host_of
 
 
 def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
-    """Return the object of a function, an ELF file.
+    """Return what a function becomes, a `Part` as bytes.
 
     Parameters
     ----------
@@ -38,13 +42,25 @@ def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
     try:
         func = unpickled(recipe).function()
         with scratch_folder() as folder:
-            return object_of(compiled(func, tvm.target.Target(target), symbol, folder))
+            return compiled(func, tvm.target.Target(target), symbol, folder).part().to_bytes()
     except (ValueError, TypeError, RuntimeError) as error:  # TVM's own are RuntimeErrors
         raise ToolchainError(f"TVM cannot compile the network: {first_line(error)}") from error
 
 
-def compiled(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str, folder: Path) -> tvm.runtime.Module:
-    """Return LLVM's module of a scheduled function.
+@dataclass(frozen=True)
+class Compiled:
+    """A function: LLVM's module of what the host does, and the kernels that it begins on a device."""
+
+    host: tvm.runtime.Module
+    kernels: tuple[Kernel, ...] = ()
+
+    def part(self) -> Part:
+        """Return it without TVM's objects."""
+        return Part(object_of(self.host), self.kernels)
+
+
+def compiled(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str, folder: Path) -> Compiled:
+    """Return a scheduled function, compiled.
 
     Parameters
     ----------
@@ -53,5 +69,7 @@ def compiled(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str, folder
     """
     module = with_bounds_kept(tvm.IRModule({symbol: func.with_attr("global_symbol", symbol)}), target)
     best = target_of_code(module, target)
-    code = tvm.get_global_func("target.build.llvm")(lowered(module, best), best)
-    return form_multiply_accumulate(tvm.runtime.Executable(code), folder).mod
+    both = lowered(module, best)
+    code = tvm.get_global_func("target.build.llvm")(both.host, host_of(best))
+    host = form_multiply_accumulate(tvm.runtime.Executable(code), folder).mod
+    return Compiled(host, kernels_of(both.device, target) if both.device else ())

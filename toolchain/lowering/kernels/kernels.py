@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import tvm
@@ -12,10 +12,13 @@ from tvm import tirx
 from toolchain import tvm_compat
 from toolchain.lowering.export import export_objects
 from toolchain.lowering.kernels.compilers import Compilers
+from toolchain.lowering.kernels.device import device_module
 from toolchain.lowering.kernels.entries import entry_library
+from toolchain.lowering.kernels.part import Part
 from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 from toolchain.lowering.kernels.store import ObjectStore
+from toolchain.targets.target import host_of
 
 _RECIPE = "toolchain.recipe"
 _DIGITS = 32
@@ -66,17 +69,31 @@ class Kernels:
         -------
         tuple
             `lib0.o` with the functions that the network calls, the objects they go on to in the order of
-            their names, and `devc.o` with program and constants.
+            their names, and `devc.o` with program, constants and kernels.
         """
         symbols = self._symbols(lowered)
-        library = entry_library(symbols, self._target, folder)
-        first, *others = export_objects(tvm_compat.link_executable(lowered, self._target, library), folder)
-        self._finish()
+        library = entry_library(symbols, host_of(self._target), folder)
+        if self._target.host is None:  # all that is embedded is known while functions are still compiled
+            first, *others = self._embedded(lowered, library, folder)
+            parts = self._parts(symbols)
+        else:
+            parts = self._parts(symbols)
+            kernels = [kernel for part in parts for kernel in part.kernels]
+            library.import_module(device_module(kernels, self._target))
+            first, *others = self._embedded(lowered, library, folder)
         files = []
-        for number, symbol in enumerate(dict.fromkeys(symbols.values())):
+        for number, part in enumerate(parts):
             files.append(folder / f"kernel{number}.o")
-            files[-1].write_bytes(self._made[symbol] or b"")
+            files[-1].write_bytes(part.object)
         return (first, *files, *others)
+
+    def _embedded(self, lowered: tvm.IRModule, library: tvm.runtime.Module, folder: Path) -> tuple[Path, ...]:
+        return export_objects(tvm_compat.link_executable(lowered, self._target, library), folder)
+
+    def _parts(self, symbols: Mapping[str, str]) -> list[Part]:
+        """Return what the functions became, when all are there; each once."""
+        self._finish()
+        return [Part.of(self._made[symbol] or b"") for symbol in dict.fromkeys(symbols.values())]
 
     def _symbols(self, lowered: tvm.IRModule) -> dict[str, str]:
         """Return which symbol each function of the network is computed by."""

@@ -1,8 +1,8 @@
-"""TVM's passes from TensorIR to what LLVM code is made of, for functions that are generated.
+"""TVM's passes from TensorIR to what LLVM code and kernels are made of, for functions that are generated.
 
-TVM's own list serves every kind of device and schedule. What the generators write has no blocks of threads,
-no shared memory, no copies that overlap with work and no annotations of tensor units: the passes for those
-change nothing, and take half of the time. A test compares with the whole list.
+TVM's own list serves every kind of device and schedule. What the generators write has no shared memory, no
+reductions across threads, no copies that overlap with work and no annotations of tensor units: the passes
+for those change nothing, and take half of the time. A test compares with the whole list.
 
 What a function's own entry asks of its arguments (rank, shape, type, strides: fifty comparisons, each with
 a message) is left out: the network calls it, with values that it made itself or has checked as its own
@@ -12,6 +12,7 @@ inputs. That was a quarter of what a function cost, and code that ran at every c
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -20,17 +21,39 @@ from tvm import s_tir, tirx
 
 from toolchain import tvm_compat
 from toolchain.lowering.vectors import EXPLICIT
+from toolchain.targets.target import host_of
 
+_KERNELS = tvm.transform.Sequential([tirx.transform.StmtSimplify(), tirx.transform.LowerIntrin()])
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 
 
-def lowered(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
+@dataclass(frozen=True)
+class Lowered:
+    """A function in two parts.
+
+    Attributes
+    ----------
+    host
+        What the CPU does: all, or the launch of kernels.
+    device
+        The kernels; None: the function has none.
+    """
+
+    host: tvm.IRModule
+    device: tvm.IRModule | None = None
+
+
+def lowered(module: tvm.IRModule, target: tvm.target.Target) -> Lowered:
     """Return a module of one function as TVM's own list of passes does, if it is generated without checks."""
     (func,) = module.functions.values()
     if func.attrs is None or EXPLICIT not in func.attrs:
-        return tvm_compat.lower_functions(module, target)
-    bound = tirx.transform.BindTarget(target.with_host(target))(module)
-    return tvm.transform.Sequential([*_passes(func)])(bound)
+        return Lowered(*tvm_compat.lower_functions(module, target))
+    bound = tirx.transform.BindTarget(target.with_host(host_of(target)))(module)
+    ending = [tirx.transform.LowerTVMBuiltin(), tirx.transform.LowerIntrin()]
+    if target.host is None:
+        return Lowered(tvm.transform.Sequential([*_passes(func), *ending])(bound))
+    host, device = tvm_compat.split_host_device(tvm.transform.Sequential([*_passes(func)])(bound))
+    return Lowered(tvm.transform.Sequential(ending)(host), device and _KERNELS(device))
 
 
 def _passes(func: tirx.PrimFunc) -> Iterator[tvm.transform.Pass]:
@@ -64,8 +87,6 @@ def _passes(func: tirx.PrimFunc) -> Iterator[tvm.transform.Pass]:
         tirx.transform.SplitHostDevice(),
         tirx.transform.MakePackedAPI(),
         tirx.transform.SkipAssert(),
-        tirx.transform.LowerTVMBuiltin(),
-        tirx.transform.LowerIntrin(),
     )
 
 
