@@ -9,6 +9,9 @@ from toolchain.backends.packed.loops.instruction import Instruction, MultiplyAdd
 from toolchain.backends.packed.loops.pieces import ParallelLoop, Pieces
 
 
+Loads = Literal["inputs", "weights"]
+
+
 @dataclass(frozen=True)
 class Rates:
     """What one core does in a second, inside a network.
@@ -98,6 +101,10 @@ class Machine:
         How many numbers a vector may have; None: any, LLVM cuts them.
     in_order
         Instructions are issued in their order.
+    loads
+        What a tile loads first, and keeps for all its products: inputs of every column, or weights.
+    group
+        Most work items of a group; 0: there are none.
     threads
         Cores that work on one network.
     dtype
@@ -116,6 +123,8 @@ class Machine:
     pieces: Pieces = field(default_factory=ParallelLoop)
     widths: tuple[int, ...] | None = None
     in_order: bool = False
+    loads: Loads = "inputs"
+    group: int = 0
     threads: int = 1
     dtype: str = "float32"
 
@@ -131,6 +140,8 @@ class Machine:
 
     def columns(self, blocks: int) -> int:
         """Return how many columns of sums of so many blocks registers hold, beside weights and inputs."""
+        if self.loads == "weights":  # those of a vector of inputs, which are loaded one after the other
+            return (self.registers - 1) // blocks - self.lanes
         if self.operand == "lane":  # a vector of each column's inputs too
             return (self.registers - blocks) // (blocks + 1)
         return (self.registers - blocks - 1) // blocks

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from toolchain.backends.packed.loops.pieces import WorkItems
 from toolchain.backends.packed.machine import Machine, Rates, Tiles
 from toolchain.targets.target import BoardTarget
 
@@ -88,13 +89,32 @@ ARMV7 = Machine(
     tiles=Tiles(sums=8, strided=6, depthwise=(4, 2), short=14),
 )
 
+# Mali-T860: four cores at 800 MHz. Rates: of the compiler's model of it, ... (see `tools`)
+OPENCL = Machine(
+    isa="opencl",
+    vector=16,
+    registers=32,
+    operand="lane",
+    prefetches=False,
+    near=16 << 10,
+    cache=256 << 10,
+    rates=Rates(8.4e9, 0.8e9, 2e9),
+    tiles=Tiles(blocks=(1,), columns=8, depthwise=(4, 4), transposed=8),
+    pieces=WorkItems(64),
+    widths=(2, 4, 8, 16),
+    loads="weights",
+    group=256,
+)
+
 _X86 = {"x86-64-v4": AVX512, "x86-64-v3": AVX2}
 _IN_ORDER = {f"cortex-a{number}" for number in (34, 35, 53, 55, 510, 520)}
 
 
 def machine_of(target: BoardTarget) -> Machine:
     """Return the machine that a target's code is generated for."""
-    if target.triple.startswith("x86_64"):
+    if target.target.kind.name == "opencl":
+        row = OPENCL
+    elif target.triple.startswith("x86_64"):
         row = _X86.get(target.level, SSE)
     elif target.triple.startswith("aarch64"):
         row = AARCH64_IN_ORDER if target.cpu in _IN_ORDER else AARCH64

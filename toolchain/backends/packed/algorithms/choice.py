@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import TypeAdapter
 
+from toolchain.backends.packed.machine import Loads
+
 Order = Literal["rows", "channels"]
 """What runs in parallel first: rows of the output, or its channels (each thread reads its own weights)."""
 
@@ -22,6 +24,11 @@ _KEYS: Mapping[str, object] = {
     "rows": 1,
     "tile": (),
 }
+# Those that payloads have only where they say something else: they came later, for devices.
+_LATER: Mapping[str, object] = {"group": (), "loads": "inputs"}
+
+
+_NONE = object()
 
 
 def knob(key: str, default: Any = MISSING) -> Any:
@@ -37,14 +44,22 @@ class Choice:
     ----------
     algorithm
         The algorithm's name.
+    group
+        Work items of a group along the last axes of what is computed, the last one first; empty: as it suits,
+        and on CPUs, which have none.
+    loads
+        What a tile loads first, and keeps for all its products.
     """
 
     algorithm: ClassVar[str]
+    group: tuple[int, ...] = field(default=(), kw_only=True)
+    loads: Loads = field(default="inputs", kw_only=True)
 
     @property
     def knobs(self) -> dict[str, Any]:
         """Every key of a record's payload but the algorithm, the same for all algorithms."""
-        return {**_KEYS, **{_key(own): getattr(self, own.name) for own in fields(self)}}
+        own = {_key(own): getattr(self, own.name) for own in fields(self)}
+        return {**_KEYS, **{key: value for key, value in own.items() if _LATER.get(key, _NONE) != value}}
 
     def to_json(self) -> str:
         """Return the choice as a record's payload."""

@@ -39,6 +39,9 @@ class Packed:
         space = [self.n, self.blocks, *self.spatial[:-1]]
         whole = [(0, self.blocks), *((0, size) for size in self.spatial)]
         cuts = segments(self.value, whole, self.layout.lanes)
+        if self.nest.machine.pieces.fine:
+            self._tiles(space, cuts)
+            return
         with self.value.memory.pieces(space, self.value.stage) as (n, block, *row):
             if len(cuts) > 1:
                 for start, end in cuts:
@@ -48,6 +51,27 @@ class Packed:
                 self._interior(n, block, row, whole)
             for out in self.outs:
                 zero_halo(self.nest, out, self.layout, self.spatial, n, block, row)
+
+    def _tiles(self, space: list[int], cuts: list[tuple[int, int]]) -> None:
+        """Emit some columns of a row of a block as a piece of their own."""
+        for start, count, size in tiles(self.spatial[-1], _COLUMNS):
+            with self.value.memory.pieces([*space, count], self.value.stage) as (n, block, *row, tile):
+                first = tile * size + start
+
+                def columns(padded: bool, n: Expr = n, block: Expr = block, row: list[Expr] = row, first: Expr = first, size: int = size) -> None:
+                    for begin, wide in [(each, 1) for each in range(size)] if padded else [(0, size)]:
+                        self._tile(n, block, row, first + begin, wide, padded=padded)
+
+                if len(cuts) > 1:
+                    for begin, end in cuts:
+                        inside = tirx.all(block >= begin, block < end)
+                        self._under(inside, lambda: self._padded(block, columns))
+                else:
+                    self._padded(block, columns)
+                if not start and any(self.layout.halo):
+                    with self.nest.when(None if count == 1 else tirx.EQ(tile, 0)):
+                        for out in self.outs:
+                            zero_halo(self.nest, out, self.layout, self.spatial, n, block, row)
 
     def _under(
         self, condition: Expr, then: Callable[[], None], otherwise: Callable[[], None] | None = None
@@ -81,20 +105,27 @@ class Packed:
 
     def _row(self, n: Expr, block: Expr, row: list[Expr], start: int, end: int) -> None:
         """Emit the columns from `start` to `end`."""
-        if start >= end:
-            return
+        if start < end:
+            self._padded(block, lambda padded: self._columns(n, block, row, start, end, padded=padded))
+
+    def _padded(self, block: Expr, columns: Callable[[bool], None]) -> None:
+        """Emit columns, of a block whose last lanes may have no channel in another way."""
         if self.channels % self.layout.lanes == 0:
-            self._columns(n, block, row, start, end, padded=False)
+            columns(False)
             return
         # Lanes without a channel are in the last block only. A Select would read operands where no
         # channel is.
         self._under(
-            block < self.channels // self.layout.lanes,
-            lambda: self._columns(n, block, row, start, end, padded=False),
-            lambda: self._columns(n, block, row, start, end, padded=True),
+            block < self.channels // self.layout.lanes, lambda: columns(False), lambda: columns(True)
         )
 
     def _columns(self, n: Expr, block: Expr, row: list[Expr], start: int, end: int, *, padded: bool) -> None:
+        for first, count, size in tiles(end - start, 1 if padded else _COLUMNS):
+            with self.nest.grid([count]) as (tile,):
+                self._tile(n, block, row, tile * size + (start + first), size, padded=padded)
+
+    def _tile(self, n: Expr, block: Expr, row: list[Expr], base: Expr, size: int, *, padded: bool) -> None:
+        """Emit `size` columns from `base` on."""
         lanes, analyzer = self.layout.lanes, self.analyzer
         # What is in the padding of the operands too may be read, and then left out: that is faster.
         masked = padded and not self._readable()
@@ -102,30 +133,23 @@ class Packed:
         def inside(lane: Expr) -> Expr:
             return analyzer.simplify(block * lanes + lane) < self.channels
 
-        for first, count, size in tiles(end - start, 1 if padded else _COLUMNS):
-            with self.nest.grid([count]) as (tile,):
+        def column_at(column: Expr) -> Expr:
+            return analyzer.simplify(base + column)
 
-                def column_at(column: Expr, base: Expr = tile * size + (start + first)) -> Expr:
-                    return analyzer.simplify(base + column)
+        def index(column: Expr, lane: Expr) -> list[Expr]:
+            return [n, block * lanes + lane, *row, column_at(column)]
 
-                def index(column: Expr, lane: Expr, at: Callable[[Expr], Expr] = column_at) -> list[Expr]:
-                    return [n, block * lanes + lane, *row, at(column)]
+        def store(column: Expr, lane: Expr, values: list[Expr]) -> None:
+            at = zip([*row, column_at(column)], self.layout.before, strict=True)
+            moved = [place + before for place, before in at]
+            for out, value in zip(self.outs, values, strict=True):
+                zero = tirx.const(0, str(out.dtype))
+                if padded:
+                    keep = tirx.if_then_else if masked else tirx.Select
+                    value = keep(inside(lane), value, zero)
+                ir.buffer_store(out, value, [n, block + self.layout.offset, *moved, lane])
 
-                def store(
-                    column: Expr, lane: Expr, values: list[Expr], at: Callable[[Expr], Expr] = column_at
-                ) -> None:
-                    moved = [
-                        place + before
-                        for place, before in zip([*row, at(column)], self.layout.before, strict=True)
-                    ]
-                    for out, value in zip(self.outs, values, strict=True):
-                        zero = tirx.const(0, str(out.dtype))
-                        if padded:
-                            keep = tirx.if_then_else if masked else tirx.Select
-                            value = keep(inside(lane), value, zero)
-                        ir.buffer_store(out, value, [n, block + self.layout.offset, *moved, lane])
-
-                self.value.emit(lanes, size, index, store, analyzer, inside if masked else None)
+        self.value.emit(lanes, size, index, store, analyzer, inside if masked else None)
 
     def _readable(self) -> bool:
         """Whether lanes without a channel read only what is within the operands' buffers."""

@@ -20,10 +20,11 @@ def copy_function(
     shape: Sequence[int], dtype: str, source: Layout | None, target: Layout | None, machine: Machine
 ) -> tirx.PrimFunc:
     """Return the function that brings a value of a logical shape from one layout to another; None: plain."""
-    if source is None and target is not None and target.lanes == 1 and not target.whole:
+    number_by_number = source is None and target is not None and target.lanes == 1 and not target.whole
+    if number_by_number and not machine.pieces.fine:
         return _with_halo(shape, dtype, target, machine)
     layout = target if source is None else source if target is None else None
-    if layout is not None and applies(shape, layout):
+    if layout is not None and applies(shape, layout, machine):
         return transposing(shape, dtype, layout, machine, pack=source is None)
     return general(_identity(shape, dtype), [source, target], machine)
 

@@ -80,6 +80,8 @@ def rowwise(read: Read, kept: Sequence[Stage], rows: int, machine: Machine) -> t
         shape = shape_of(read.output)[:rows]
         count, small = prod(shape), cost(kept) < SMALL
         each = count if small else -(-count // (_PIECES * machine.threads))
+        if machine.pieces.fine:
+            each = 1
         with nest.pieces([-(-count // each)], small=small) as (piece,):
             begin = piece * each
             for stage in kept:  # what rows need besides, they need one after the other

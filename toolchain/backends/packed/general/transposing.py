@@ -26,9 +26,11 @@ _WORTH = (
 )
 
 
-def applies(shape: Sequence[int], layout: Layout) -> bool:
+def applies(shape: Sequence[int], layout: Layout, machine: Machine) -> bool:
     """Whether squares go between a plain value and a layout, and not too much of them twice."""
     width, lanes = _width(shape, layout), layout.lanes
+    if machine.pieces.fine:  # two pieces may not write the same place
+        return lanes > 1 and width > 0 and width % lanes == 0
     return lanes > 1 and width >= lanes and width >= _WORTH * lanes * -(-width // lanes)
 
 
@@ -60,6 +62,9 @@ class _Transposing:
         lanes = self.lanes
         rows = self.spatial[:-1] if self.width == self.spatial[-1] else [1] * (len(self.spatial) - 1)
         space = [self.n, self.layout.blocks(self.channels), *rows]
+        if self.machine.pieces.fine:
+            self._squares([*space, self.width // lanes])
+            return
         first: Expr = tirx.IntImm("int32", 0)
         many: Expr = tirx.IntImm("int32", self.width // lanes)
         # Without a halo there is one row: its squares are shared out.
@@ -80,6 +85,14 @@ class _Transposing:
                     self._block(n, block, row, tirx.IntImm("int32", self.width - lanes))
             if self.pack:
                 zero_halo(self.nest, self.result, self.layout, self.spatial, n, block, row)
+
+    def _squares(self, space: Sequence[int]) -> None:
+        """Emit every square as a piece of its own."""
+        with self.nest.pieces(space) as (n, block, *row, step):
+            self._block(n, block, row, step * self.lanes)
+            if self.pack and any(self.layout.halo):
+                with self.nest.when(tirx.EQ(step, 0)):
+                    zero_halo(self.nest, self.result, self.layout, self.spatial, n, block, row)
 
     def _block(self, n: Expr, block: Expr, row: list[Expr], column: Expr) -> None:
         """Emit a square, of fewer channels in the last block."""

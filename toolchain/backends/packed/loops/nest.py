@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import prod
 
 from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.loops.cut import places, tiles
+from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, Var
@@ -24,18 +23,29 @@ class Nest:
 
     def __init__(self, machine: Machine) -> None:
         self.machine, self.analyzer = machine, Analyzer()
+        self._within = False  # a piece
 
     @contextmanager
-    def pieces(self, space: Sequence[int], *, small: bool = False) -> Iterator[list[Expr]]:
+    def pieces(
+        self, space: Sequence[int], *, small: bool = False, group: Sequence[int] = ()
+    ) -> Iterator[list[Expr]]:
         """Emit the machine's loop over the places of a space, the last axis the fastest; yields the place.
 
         Parameters
         ----------
         small
             There is too little to do for several cores.
+        group
+            How many pieces run together along the last axes, the last one first; empty: as it suits.
         """
-        with self.machine.pieces.over(prod(space), small=small) as piece:
-            yield places(bind(self.analyzer, piece, prod(space)), space, self.analyzer)
+        if self._within and self.machine.pieces.fine:  # items of a device have no pieces of their own
+            with self.grid(space) as place:
+                yield list(place)
+            return
+        self._within = True
+        with self.machine.pieces.over(space, self.analyzer, small=small, group=group) as place:
+            yield place
+        self._within = False
 
     @contextmanager
     def grid(self, extents: Sequence[int], *, unrolled: bool = False) -> Iterator[list[Var]]:

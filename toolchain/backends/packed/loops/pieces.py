@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import Protocol
 
+from tvm import tirx
+from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.recognise.read import Var
+from toolchain.backends.packed.loops.cut import places
+from toolchain.backends.packed.loops.groups import AXES, group_of
+from toolchain.backends.packed.recognise.expressions import bind
+from toolchain.backends.packed.recognise.read import Expr
 
 
 class Pieces(Protocol):
@@ -19,18 +25,29 @@ class Pieces(Protocol):
     ----------
     scope
         TVM's memory scope of what one piece keeps: sums, inputs of a tile, rows.
+    fine
+        A piece is one tile, or one vector; else it is enough work for a core, and goes through many.
     """
 
     @property
     def scope(self) -> str: ...
 
-    def over(self, count: int, *, small: bool) -> AbstractContextManager[Var]:
-        """Emit what runs `count` pieces around what follows; yields the number of a piece.
+    @property
+    def fine(self) -> bool: ...
+
+    def over(
+        self, space: Sequence[int], analyzer: Analyzer, *, small: bool, group: Sequence[int]
+    ) -> AbstractContextManager[list[Expr]]:
+        """Emit what runs a piece for every place of a space around what follows; yields the place.
 
         Parameters
         ----------
+        analyzer
+            It learns the bounds of the variables.
         small
             All of them are less work than it takes to wake other cores.
+        group
+            How many pieces run together along the last axes, the last one first; empty: as it suits.
         """
 
 
@@ -39,9 +56,69 @@ class ParallelLoop:
     """The turns of a parallel loop, on the cores of a CPU; LLVM takes what a piece keeps into registers."""
 
     scope: str = "global"
+    fine: bool = False
 
     @contextmanager
-    def over(self, count: int, *, small: bool) -> Iterator[Var]:
+    def over(
+        self, space: Sequence[int], analyzer: Analyzer, *, small: bool, group: Sequence[int]
+    ) -> Iterator[list[Expr]]:
         """Emit the loop."""
-        with (ir.serial if small else ir.parallel)(0, count) as piece:
-            yield piece
+        del group
+        with (ir.serial if small else ir.parallel)(0, prod(space)) as piece:
+            yield places(bind(analyzer, piece, prod(space)), space, analyzer)
+
+
+@dataclass(frozen=True)
+class WorkItems:
+    """Work items on a device: one for each piece, in a grid of work groups.
+
+    The last axes of the space are those of the grid, the last one its first; what is before them is one
+    axis with the third.
+
+    Attributes
+    ----------
+    most
+        Work items of a group.
+    """
+
+    most: int
+    scope: str = "local"
+    fine: bool = True
+
+    @contextmanager
+    def over(
+        self, space: Sequence[int], analyzer: Analyzer, *, small: bool, group: Sequence[int]
+    ) -> Iterator[list[Expr]]:
+        """Emit the grid; a group that goes beyond the space has items that do nothing."""
+        del small
+        space = space or [1]
+        kept = list(space)[-(AXES - 1) :] if len(space) > AXES else list(space)
+        before = list(space)[: len(space) - len(kept)]
+        extents = [*reversed(kept), *([prod(before)] if before else [])]
+        sizes = group_of(extents, self.most, group)
+        with ExitStack() as stack:
+            counts = [-(-extent // size) for extent, size in zip(extents, sizes, strict=True)]
+            groups = [
+                bind(analyzer, stack.enter_context(ir.launch_thread(f"blockIdx.{axis}", count)), count)
+                for axis, count in zip("xyz", counts, strict=False)
+            ]
+            items = [
+                bind(analyzer, stack.enter_context(ir.launch_thread(f"threadIdx.{axis}", size)), size)
+                for axis, size in zip("xyz", sizes, strict=False)
+            ]
+            at = [
+                analyzer.simplify(one * size + item)
+                for one, size, item in zip(groups, sizes, items, strict=True)
+            ]
+            inside = [
+                place < extent
+                for place, extent, size in zip(at, extents, sizes, strict=True)
+                if extent % size
+            ]
+            if inside:
+                condition = tirx.all(*inside)
+                stack.enter_context(ir.If(condition))
+                stack.enter_context(ir.Then())
+                stack.enter_context(analyzer.constraint_scope(condition))
+            rest = places(at[len(kept)], before, analyzer) if before else []
+            yield [*rest, *reversed(at[: len(kept)])]

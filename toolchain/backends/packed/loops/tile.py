@@ -12,6 +12,7 @@ from tvm.tirx.script.builder import ir
 from toolchain.backends.packed.loops.instruction import Instruction
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.machine import Loads
 from toolchain.backends.packed.recognise.read import Expr
 
 # Column and channel -> the input.
@@ -29,10 +30,21 @@ class Tile:
     ----------
     count
         Products of each sum.
+    loads
+        What is loaded first: inputs of every column, or the weights that several inputs meet.
     """
 
-    def __init__(self, nest: Nest, instruction: Instruction, blocks: int, columns: int, count: int) -> None:
-        self.nest, self.instruction, self.columns = nest, instruction, columns
+    def __init__(
+        self,
+        nest: Nest,
+        instruction: Instruction,
+        blocks: int,
+        columns: int,
+        count: int,
+        loads: Loads = "inputs",
+    ) -> None:
+        self.nest, self.instruction, self.blocks, self.columns = nest, instruction, blocks, columns
+        self.loads = loads
         self.sums = Sums(nest, blocks, columns, instruction.lanes, instruction.sums, count)
         self.sums.clear()
 
@@ -77,12 +89,15 @@ class Inputs:
         if channels % tile.instruction.depth:
             raise ValueError(f"{channels} channels are not multiplied {tile.instruction.depth} at a time")
         self.kept: tirx.Buffer | None = None
-        if tile.instruction.operand == "lane":
+        if tile.instruction.operand == "lane" and tile.loads == "inputs":
             self.kept = tile.nest.local((tile.columns * channels,), tile.instruction.inputs)
 
     def multiply(self, source: Source, weight: Weight, ahead: Ahead | None = None) -> None:
         """Emit the products of all channels and columns with the weights of all blocks."""
         nest, depth, kept = self.tile.nest, self.tile.instruction.depth, self.kept
+        if self.tile.loads == "weights":
+            self._by_weights(source, weight)
+            return
         if kept is not None:
             with nest.unroll(self.tile.columns) as column, nest.vector(self.channels) as lane:
                 ir.buffer_store(kept, source(column, lane), [column * self.channels + lane])
@@ -102,6 +117,27 @@ class Inputs:
                     return kept[column * self.channels + channel(k)]
 
                 self.tile.add(column, x, lambda k, block, lane: weight(channel(k), block, lane))
+
+    def _by_weights(self, source: Source, weight: Weight) -> None:
+        """Emit the same with all weights in registers, and the inputs of one column after the other."""
+        nest, tile, lanes = self.tile.nest, self.tile, self.tile.instruction.lanes
+        kept = [nest.local((self.channels * lanes,), tile.instruction.inputs) for _ in range(tile.blocks)]
+        for block, own in enumerate(kept):
+            with nest.unroll(self.channels) as channel, nest.vector(lanes) as lane:
+                ir.buffer_store(own, weight(channel, block, lane), [channel * lanes + lane])
+        with nest.unroll(tile.columns) as column:
+            x = nest.local((self.channels,), tile.instruction.inputs)
+            for start, many, size in nest.vectors(self.channels):
+                for first in range(start, start + many * size, size):
+                    with nest.vector(size) as lane:
+                        ir.buffer_store(x, source(column, first + lane), [first + lane])
+            depth = tile.instruction.depth
+            with nest.unroll(self.channels // depth) as step:
+                tile.add(
+                    column,
+                    lambda k: x[step * depth + k],
+                    lambda k, block, lane: kept[block][(step * depth + k) * lanes + lane],
+                )
 
     @contextmanager
     def _steps(self) -> Iterator[Expr]:

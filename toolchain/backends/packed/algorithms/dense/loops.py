@@ -74,7 +74,7 @@ class _Dense:
         bands = -(-self.rows // (size * steps))
         inner = [bands, self.groups] if self.choice.order == "rows" else [self.groups, bands]
         space = [*self.product.batch.extents, *inner]
-        with self.nest.pieces(space) as (*batch, one, other):
+        with self.nest.pieces(space, group=self.choice.group) as (*batch, one, other):
             band, group = (one, other) if self.choice.order == "rows" else (other, one)
             right = self._right(batch, group)
             if full:
@@ -100,20 +100,26 @@ class _Dense:
         once = self.rows <= self.choice.rows and self.columns % self.wide == 0
         if once and product.b.runs_along(product.columns):
             return lambda k, column: self._load(product.b, batch, None, k, group * self.wide + column)
+        if self.machine.pieces.fine:  # a panel would not fit what an item keeps
+            return lambda k, column: self._right_at(batch, group, k, column)
         panel = self.nest.local((self.inner, self.wide), self.dtype)
         self._fill(panel, batch, group)
         return lambda k, column: panel[k, column]
+
+    def _right_at(self, batch: list[Expr], group: Expr, k: Expr, column: Expr) -> Expr:
+        """Return b at a row and a column of a group; zero beyond the matrix."""
+        at = self.analyzer.simplify(group * self.wide + column)
+        value = self._load(self.product.b, batch, None, k, at)
+        if self.analyzer.can_prove(at < self.columns):
+            return value
+        return tirx.if_then_else(at < self.columns, value, self.zero)
 
     def _fill(self, panel: tirx.Buffer, batch: list[Expr], group: Expr) -> None:
         """Copy the group's columns of b into a panel; columns beyond the matrix become zeros."""
         product, analyzer = self.product, self.analyzer
 
         def copy(k: Expr, column: Expr) -> None:
-            at = analyzer.simplify(group * self.wide + column)
-            value = self._load(product.b, batch, None, k, at)
-            if not analyzer.can_prove(at < self.columns):
-                value = tirx.if_then_else(at < self.columns, value, self.zero)
-            ir.buffer_store(panel, value, [k, column])
+            ir.buffer_store(panel, self._right_at(batch, group, k, column), [k, column])
 
         if not product.b.runs_along(product.columns):
             with self.nest.serial(self.wide) as column, self.nest.serial(self.inner) as k:
@@ -177,7 +183,8 @@ class _Dense:
     def _tile(self, batch: list[Expr], group: Expr, first: Expr, size: int, right: Right) -> None:
         """Emit one tile, its rows from `first`."""
         analyzer = self.analyzer
-        tile = Tile(self.nest, self.machine.multiply_add(self.dtype), self.choice.vectors, size, self.inner)
+        choice, instruction = self.choice, self.machine.multiply_add(self.dtype)
+        tile = Tile(self.nest, instruction, choice.vectors, size, self.inner, choice.loads)
 
         def multiply(inputs: Inputs, start: Expr) -> None:
             def at(k: Expr) -> Expr:

@@ -30,7 +30,17 @@ def depthwise(
         rows = choice.rows if outer and outer[-1] % choice.rows == 0 else 1
         if outer:
             outer[-1] //= rows
-        space = [conv.batch, *outer, int(emitter.weight.shape[0])]
+        blocks = int(emitter.weight.shape[0])
+        if machine.pieces.fine:
+            for start, count, size in shares(conv.out[-1], choice.columns):
+                space = [conv.batch, blocks, *conv.out[:-1], count]
+                with nest.pieces(space, group=choice.group) as (n, block, *row, tile):
+                    _tile(emitter, n, block, row, analyzer.simplify(tile * size + start), size)
+                    if any(emitter.layout(read.output).halo) and not start:
+                        with nest.when(None if count == 1 else tirx.EQ(tile, 0)):
+                            emitter.zero_halo(n, block, row)
+            return
+        space = [conv.batch, *outer, blocks]
         with (
             nest.pieces(space) as (n, *where, block),
             nest.grid([rows] if outer else []) as step,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
+from toolchain.backends.packed.algorithms.items import column_choices, columns_of, fits, group_choices
 from toolchain.backends.packed.algorithms.pieces import MOST_ROWS, rows_of_piece
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
@@ -18,6 +19,8 @@ def default(conv: Convolution, machine: Machine) -> DepthwiseChoice:
     pieces = conv.batch * -(-conv.co // machine.lanes)
     plain, other = machine.tiles.depthwise
     limit = other if conv.out[-1] <= machine.tiles.short or conv.stride[-1] > 1 else plain
+    if machine.pieces.fine:
+        return DepthwiseChoice(columns=columns_of(conv.out[-1], limit))
     rows = rows_of_piece(conv, machine, pieces, MOST_ROWS)
     return DepthwiseChoice(columns=min(limit, conv.out[-1]), rows=rows)
 
@@ -25,15 +28,25 @@ def default(conv: Convolution, machine: Machine) -> DepthwiseChoice:
 def candidates(conv: Convolution, machine: Machine) -> list[DepthwiseChoice]:
     """Return the choices that a tuner may measure, the default first."""
     first = default(conv, machine)
-    found = dict.fromkeys([first, *_space(conv, first)])
+    space = _items_space(conv, machine, first) if machine.pieces.fine else _space(conv, first)
+    found = dict.fromkeys([first, *space])
     return [choice for choice in found if legal(choice, conv, machine)]
 
 
 def legal(choice: DepthwiseChoice, conv: Convolution, machine: Machine) -> bool:
     """Whether a choice computes a convolution, without spills."""
+    if machine.pieces.fine and (choice.rows > 1 or not fits(choice.group, machine)):
+        return False
     if choice.rows > 1 and (len(conv.out) == 1 or conv.out[-2] % choice.rows):
         return False
     return choice.rows >= 1 and 1 <= choice.columns <= min(_WIDEST, machine.registers - 4)
+
+
+def _items_space(conv: Convolution, machine: Machine, first: DepthwiseChoice) -> Iterator[DepthwiseChoice]:
+    for columns in column_choices(conv.out[-1], 1, machine):
+        yield replace(first, columns=columns)
+    for group in group_choices(machine):
+        yield replace(first, group=group)
 
 
 def _space(conv: Convolution, first: DepthwiseChoice) -> Iterator[DepthwiseChoice]:

@@ -47,7 +47,11 @@ def direct(
         input_lanes = machine.lanes if source is None else source.lanes
         shape = weight_shape(conv, choice, machine.lanes, input_lanes)
         emitter = Emitter(nest, read, conv, layouts, shape, halo(conv, choice))
-        _Direct(emitter, conv, choice, input_lanes).pieces()
+        made = _Direct(emitter, conv, choice, input_lanes)
+        if machine.pieces.fine:
+            made.tiles()
+        else:
+            made.pieces()
 
     return build(machine, body)
 
@@ -91,9 +95,7 @@ class _Direct:
             spatial[-1] //= rows
         by_rows = choice.order == "rows"
         space = [conv.batch, *spatial, self.groups] if by_rows else [self.groups, conv.batch, *spatial]
-        width = conv.out[-1]
-        unit = width if choice.flat and choice.columns % width == 0 else 1
-        cut = shares(prod(conv.out) if choice.flat else width, choice.columns, unit)
+        cut = self._cut()
         across = sum(count for _first, count, _size in cut)
         with self.nest.pieces(space) as where:
             group = where.pop() if by_rows else where.pop(0)
@@ -123,11 +125,36 @@ class _Direct:
                     for block in range(choice.blocks):
                         self.emitter.zero_halo(n, group * choice.blocks + block, flat or row_at(step))
 
+    def tiles(self) -> None:
+        """Emit every tile as a piece of its own."""
+        conv, choice = self.conv, self.choice
+        spatial = [] if choice.flat else list(conv.out[:-1])
+        halo = any(self.emitter.layout(self.emitter.read.output).halo)
+        for start, count, size in self._cut():
+            space = [conv.batch, self.groups, *spatial, count]
+            with self.nest.pieces(space, group=choice.group) as (n, group, *row, tile):
+                first = self.analyzer.simplify(tile * size + start)
+                self.tile(_Place(n, group, row, first, size), None)
+                if not halo or start:
+                    continue
+                with (
+                    self.nest.when(None if count == 1 else tirx.EQ(tile, 0)),
+                    self.nest.grid(conv.out[:-1] if choice.flat else []) as flat,
+                ):
+                    for block in range(choice.blocks):
+                        self.emitter.zero_halo(n, group * choice.blocks + block, flat or row)
+
+    def _cut(self) -> list[tuple[int, int, int]]:
+        """Return the tiles of a row, or of an image: (start, how many, columns)."""
+        width, choice = self.conv.out[-1], self.choice
+        unit = width if choice.flat and choice.columns % width == 0 else 1
+        return shares(prod(self.conv.out) if choice.flat else width, choice.columns, unit)
+
     def tile(self, at: _Place, part: _Pass | None) -> None:
         """Emit one tile."""
         emitter, instruction = self.emitter, self.machine.multiply_add(self.emitter.dtype)
         count = self.depth * self.input_lanes * prod(self.conv.kernel)
-        tile = Tile(self.nest, instruction, self.choice.blocks, at.columns, count)
+        tile = Tile(self.nest, instruction, self.choice.blocks, at.columns, count, self.choice.loads)
         totals = tile.totals
         if part is not None:
             with self.nest.when(part.number > 0):

@@ -11,14 +11,15 @@ columns on the one (stride 2: 7), 4 (2) on the other. Cortex-A53: 1x1 2x9 1.15, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.direct.groups import merged
+from toolchain.backends.packed.algorithms.items import column_choices, columns_of, fits, group_choices
 from toolchain.backends.packed.algorithms.pieces import MOST_ROWS, rows_of_piece
-from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.machine import Loads, Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 _WIDEST = 14  # columns; a row of 28 sums leaves LLVM no registers to hold (see above)
@@ -32,6 +33,8 @@ _SHORTEST = 64  # products per sum of a pass, to pay for bringing the sum from t
 
 def default(conv: Convolution, machine: Machine) -> DirectChoice:
     """Return how a convolution is computed directly."""
+    if machine.pieces.fine:
+        return _items(conv, machine, machine.tiles.blocks, machine.tiles.columns)
     count = _output_blocks(conv, machine)
     blocks = next((each for each in machine.tiles.blocks if count % each == 0), 1)
     return _choice(conv, machine, blocks, _limit(conv, machine, blocks))
@@ -63,7 +66,8 @@ def _flattens(conv: Convolution, machine: Machine) -> bool:
 def candidates(conv: Convolution, machine: Machine) -> list[DirectChoice]:
     """Return the direct choices that a tuner may measure, the default first."""
     first = default(conv, machine)
-    found = [first, *_space(conv, machine, first)]
+    space = _items_space if machine.pieces.fine else _space
+    found = [first, *space(conv, machine, first)]
     return [choice for choice in dict.fromkeys(found) if legal(choice, conv, machine)]
 
 
@@ -71,6 +75,10 @@ def legal(choice: DirectChoice, conv: Convolution, machine: Machine) -> bool:
     """Whether a choice computes a convolution, without spills."""
     if min(choice.blocks, choice.columns, choice.rows) < 1 or choice.depth < 0:
         return False
+    if machine.pieces.fine:
+        divides = _output_blocks(conv, machine) % choice.blocks == 0
+        held = choice.columns <= machine.columns(choice.blocks)
+        return divides and held and choice.depth == 0 and choice.rows == 1 and fits(choice.group, machine)
     if choice.rows > 1 and (len(conv.out) == 1 or choice.flat or conv.out[-2] % choice.rows):
         return False
     whole_rows = len(conv.out) == 2 and choice.columns % conv.out[-1] == 0
@@ -102,6 +110,24 @@ def _choice(conv: Convolution, machine: Machine, blocks: int, limit: int) -> Dir
         flat=flat,
         depth=0 if one or not passes else _depth(conv, machine, blocks),
     )
+
+
+def _items(conv: Convolution, machine: Machine, most: Sequence[int], columns: int) -> DirectChoice:
+    """Return the tiles of work items: of the most blocks that divide the output's."""
+    count = _output_blocks(conv, machine)
+    blocks = next((each for each in most if count % each == 0), 1)
+    wide = columns_of(conv.out[-1], max(1, columns // blocks))
+    return DirectChoice(blocks, wide, loads=machine.loads)
+
+
+def _items_space(conv: Convolution, machine: Machine, first: DirectChoice) -> Iterator[DirectChoice]:
+    orders: tuple[Loads, ...] = ("weights", "inputs")
+    for blocks in (1, 2, 4):
+        for columns in column_choices(conv.out[-1], blocks, machine):
+            for loads in orders:
+                yield replace(first, blocks=blocks, columns=columns, loads=loads)
+    for group in group_choices(machine):
+        yield replace(first, group=group)
 
 
 def _space(conv: Convolution, machine: Machine, first: DirectChoice) -> Iterator[DirectChoice]:

@@ -74,6 +74,12 @@ class _Interleaved:
         """Emit all rows: one of every phase is a parallel piece."""
         conv = self.conv
         lines = [-(-out // stride) for out, stride in zip(conv.out[:-1], conv.stride, strict=False)]
+        if self.machine.pieces.fine:
+            tap = 0
+            for phase in phases_of(conv):
+                self._tiles(lines, phase, tap)
+                tap += prod(each.taps for each in phase)
+            return
         rows = self.choice.order == "rows"
         space = [conv.batch, *lines, self.groups] if rows else [conv.batch, self.groups, *lines]
         with self.nest.pieces(space) as (n, *where):
@@ -105,6 +111,23 @@ class _Interleaved:
                 for block in range(self.choice.blocks):
                     self.emitter.zero_halo(n, group * self.choice.blocks + block, row)
 
+    def _tiles(self, lines: Sequence[int], phase: Sequence[Phase], tap: int) -> None:
+        """Emit every tile of a phase, whose taps lie from `tap`, as a piece of its own."""
+        counts = [self.conv.places(axis, each) for axis, each in enumerate(phase)]
+        if not all(counts):
+            return
+        halo = any(self.emitter.layout(self.emitter.read.output).halo)
+        for start, count, size in tiles(counts[-1], self.choice.columns):
+            space = [self.conv.batch, self.groups, *counts[:-1], count]
+            with self.nest.pieces(space, group=self.choice.group) as (n, group, *line, tile):
+                first = self.analyzer.simplify(tile * size + start)
+                self._tile(_Place(n, group, line, first, size, phase, tap))
+                if halo and not start and phase[-1].remainder == 0:
+                    row = [self._output(axis, place, phase) for axis, place in enumerate(line)]
+                    with self.nest.when(None if count == 1 else tirx.EQ(tile, 0)):
+                        for block in range(self.choice.blocks):
+                            self.emitter.zero_halo(n, group * self.choice.blocks + block, row)
+
     def _output(self, axis: int, place: Expr, phase: Sequence[Phase]) -> Expr:
         return self.analyzer.simplify(place * self.conv.stride[axis] + phase[axis].remainder)
 
@@ -113,7 +136,7 @@ class _Interleaved:
         instruction = self.machine.multiply_add(self.emitter.dtype)
         counts = [each.taps for each in at.phase]
         count = self.inputs * self.input_lanes * prod(counts)
-        tile = Tile(self.nest, instruction, blocks, at.columns, count)
+        tile = Tile(self.nest, instruction, blocks, at.columns, count, self.choice.loads)
         if all(counts):
             self._sum(at, tile)
 

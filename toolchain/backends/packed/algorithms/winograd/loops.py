@@ -92,7 +92,10 @@ class _Winograd:
         self.inner = summed_up // self.taps // self.lanes
 
     def emit(self) -> None:
-        if self.choice.order == "rows":
+        """Emit all pieces."""
+        if self.machine.pieces.fine:
+            self._tiles()
+        elif self.choice.order == "rows":
             self._by_rows()
         else:
             self._whole_batch()
@@ -139,6 +142,28 @@ class _Winograd:
                     self._store(sums, n, group, block, y, x, tile)
                 with self.nest.grid([batch]) as (n,):
                     self._halo(n, group, block, self.conv.out[0], tirx.const(0, "int32"))
+
+    def _tiles(self) -> None:
+        """Every tile is a piece of its own: of the inputs, of the products, and of the outputs."""
+        batch, rows, zero = self.conv.batch, self.high + self.taps - 1, tirx.const(0, "int32")
+        blocks, count = self.groups * self.choice.blocks, batch * self.high * self.wide
+        moved = self._inputs(batch * rows * self.wide, self.nest.shared)
+        with self.nest.pieces([batch, self.inner, rows, self.wide]) as (n, block, y, x):
+            self._move(moved, n, block, y, x, (n * rows + y) * self.wide + x)
+        sums = self._buffer(blocks * count, self.nest.shared)
+        cut = tiles(count, self.choice.columns)
+        turns = sum(many for _start, many, _size in cut)
+        for start, many, size in cut:
+            space = [prod(self.points), self.groups, many]
+            with self.nest.pieces(space, group=self.choice.group) as (point, group, tile):
+                turn = self.analyzer.simplify(tile + start // self.choice.columns)
+                first = group * self.choice.blocks
+                self._tile(moved, sums, count, _Turn(group, point, turn, turns, size), first)
+        with self.nest.pieces([batch, blocks, self.high, self.wide]) as (n, block, y, x):
+            tile = block * count + (n * self.high + y) * self.wide + x
+            self._store(sums, n, zero, block, y, x, tile)
+            with self.nest.when(None if self.wide == 1 else tirx.EQ(x, 0)):
+                self._halo(n, zero, block, self.tile[0], y * self.tile[0])
 
     def _inputs(self, count: int, allocate: Allocate) -> _Inputs:
         """Return room for the transformed inputs of `count` tiles.
@@ -188,11 +213,20 @@ class _Winograd:
                     turn = self.analyzer.simplify(tile + start // self.choice.columns)
                     self._tile(moved, sums, count, _Turn(group, point, turn, turns, size))
 
-    def _tile(self, moved: _Inputs, sums: tirx.Buffer, count: int, at: _Turn) -> None:
-        """Multiply the tiles of a turn with the weights of one point and one group."""
+    def _tile(
+        self, moved: _Inputs, sums: tirx.Buffer, count: int, at: _Turn, first_block: Expr | int = 0
+    ) -> None:
+        """Multiply the tiles of a turn with the weights of one point and one group.
+
+        Parameters
+        ----------
+        first_block
+            The block of the sums at which the group's begin.
+        """
         lanes, weight, columns = self.lanes, self.emitter.weight, self.choice.columns
         instruction, count_of = self.machine.multiply_add("float32"), self.inner * self.taps * lanes
-        products = Tile(self.nest, instruction, self.choice.blocks, at.size, count_of)
+        choice = self.choice
+        products = Tile(self.nest, instruction, choice.blocks, at.size, count_of, choice.loads)
         by_lane, inputs = instruction.operand == "lane", products.inputs(lanes)
         with products.loops([self.taps, self.inner], lanes) as (tap, block):
             step = tap * self.inner + block
@@ -208,7 +242,7 @@ class _Winograd:
             )
         for place, total in enumerate(products.totals):
             with self.nest.unroll(at.size) as column, self.nest.vector(lanes) as lane:
-                index = (place * count + at.turn * columns + column) * lanes + lane
+                index = ((first_block + place) * count + at.turn * columns + column) * lanes + lane
                 ir.buffer_store(sums, total[column * lanes + lane], [at.point, index])
 
     def _fetch(self, at: _Turn, step: Expr) -> None:

@@ -1,0 +1,49 @@
+"""How many work items make a group, along each axis of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+AXES = 3
+"""Of a grid: OpenCL's least CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, and the most that TVM writes."""
+
+
+def group_of(extents: Sequence[int], most: int, wanted: Sequence[int] = ()) -> list[int]:
+    """Return the work items of a group along each axis.
+
+    Of the groups that leave the fewest items idle the largest, and of those the one that is widest along the
+    first axes, whose neighbours read neighbouring numbers.
+
+    Parameters
+    ----------
+    extents
+        Work items along each axis.
+    most
+        Of a group.
+    wanted
+        Such a group, as far as it goes; empty: as it suits.
+    """
+    if wanted:
+        sizes = [*wanted, *[1] * len(extents)][: len(extents)]
+        return [min(size, extent) for size, extent in zip(sizes, extents, strict=True)]
+
+    def worth(sizes: Sequence[int]) -> tuple[float, int, Sequence[int]]:
+        launched = prod(-(-extent // size) * size for extent, size in zip(extents, sizes, strict=True))
+        # What is idle by less than an eighth weighs less than a full group.
+        idle = round(8 * (launched / prod(extents) - 1))
+        return -idle, prod(sizes), sizes
+
+    return list(max(_groups(extents, most), key=worth))
+
+
+def _groups(extents: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
+    """Yield the groups that may be meant: what is no power of two divides its axis."""
+    if not extents:
+        yield ()
+        return
+    first, *rest = extents
+    for size in range(1, min(first, most) + 1):
+        if first % size == 0 or size & (size - 1) == 0:
+            for others in _groups(rest, most // size):
+                yield (size, *others)
