@@ -8,7 +8,6 @@ from typing import Literal
 from toolchain.backends.packed.loops.instruction import Instruction, MultiplyAdd, Operand
 from toolchain.backends.packed.loops.pieces import ParallelLoop, Pieces
 
-
 Loads = Literal["inputs", "weights"]
 
 

@@ -79,4 +79,5 @@ def test_packed_algorithms_say_what_they_read_and_plain_ones_read_nothing_else(
 def test_every_choice_can_be_made_without_knobs() -> None:
     for algorithm in ALGORITHMS:
         choice = algorithm.choice()
-        assert set(choice.knobs) >= {own.metadata.get("key", own.name) for own in fields(choice)}
+        own = {own.metadata.get("key", own.name) for own in fields(choice)}
+        assert set(choice.knobs) >= own - {"group", "loads"}  # those are written where they say something

@@ -49,29 +49,35 @@ class Packed:
                     self._under(inside, lambda: self._row(n, block, row, 0, self.spatial[-1]))
             else:
                 self._interior(n, block, row, whole)
-            for out in self.outs:
-                zero_halo(self.nest, out, self.layout, self.spatial, n, block, row)
+            self._halo(n, block, row)
 
     def _tiles(self, space: list[int], cuts: list[tuple[int, int]]) -> None:
         """Emit some columns of a row of a block as a piece of their own."""
         for start, count, size in tiles(self.spatial[-1], _COLUMNS):
             with self.value.memory.pieces([*space, count], self.value.stage) as (n, block, *row, tile):
-                first = tile * size + start
-
-                def columns(padded: bool, n: Expr = n, block: Expr = block, row: list[Expr] = row, first: Expr = first, size: int = size) -> None:
-                    for begin, wide in [(each, 1) for each in range(size)] if padded else [(0, size)]:
-                        self._tile(n, block, row, first + begin, wide, padded=padded)
-
-                if len(cuts) > 1:
-                    for begin, end in cuts:
-                        inside = tirx.all(block >= begin, block < end)
-                        self._under(inside, lambda: self._padded(block, columns))
-                else:
-                    self._padded(block, columns)
+                self._of_blocks(n, block, row, tile * size + start, size, cuts)
                 if not start and any(self.layout.halo):
                     with self.nest.when(None if count == 1 else tirx.EQ(tile, 0)):
-                        for out in self.outs:
-                            zero_halo(self.nest, out, self.layout, self.spatial, n, block, row)
+                        self._halo(n, block, row)
+
+    def _of_blocks(
+        self, n: Expr, block: Expr, row: list[Expr], first: Expr, size: int, cuts: list[tuple[int, int]]
+    ) -> None:
+        """Emit `size` columns from `first` on, of the blocks of each cut by themselves."""
+
+        def columns(padded: bool) -> None:
+            for begin, wide in [(each, 1) for each in range(size)] if padded else [(0, size)]:
+                self._tile(n, block, row, first + begin, wide, padded=padded)
+
+        if len(cuts) == 1:
+            self._padded(block, columns)
+            return
+        for begin, end in cuts:
+            self._under(tirx.all(block >= begin, block < end), lambda: self._padded(block, columns))
+
+    def _halo(self, n: Expr, block: Expr, row: list[Expr]) -> None:
+        for out in self.outs:
+            zero_halo(self.nest, out, self.layout, self.spatial, n, block, row)
 
     def _under(
         self, condition: Expr, then: Callable[[], None], otherwise: Callable[[], None] | None = None
@@ -115,9 +121,7 @@ class Packed:
             return
         # Lanes without a channel are in the last block only. A Select would read operands where no
         # channel is.
-        self._under(
-            block < self.channels // self.layout.lanes, lambda: columns(False), lambda: columns(True)
-        )
+        self._under(block < self.channels // self.layout.lanes, lambda: columns(False), lambda: columns(True))
 
     def _columns(self, n: Expr, block: Expr, row: list[Expr], start: int, end: int, *, padded: bool) -> None:
         for first, count, size in tiles(end - start, 1 if padded else _COLUMNS):

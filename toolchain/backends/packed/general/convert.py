@@ -20,8 +20,8 @@ def copy_function(
     shape: Sequence[int], dtype: str, source: Layout | None, target: Layout | None, machine: Machine
 ) -> tirx.PrimFunc:
     """Return the function that brings a value of a logical shape from one layout to another; None: plain."""
-    number_by_number = source is None and target is not None and target.lanes == 1 and not target.whole
-    if number_by_number and not machine.pieces.fine:
+    coarse = not machine.pieces.fine
+    if coarse and source is None and target is not None and target.lanes == 1 and not target.whole:
         return _with_halo(shape, dtype, target, machine)
     layout = target if source is None else source if target is None else None
     if layout is not None and applies(shape, layout, machine):

@@ -28,13 +28,14 @@ def group_of(extents: Sequence[int], most: int, wanted: Sequence[int] = ()) -> l
         sizes = [*wanted, *[1] * len(extents)][: len(extents)]
         return [min(size, extent) for size, extent in zip(sizes, extents, strict=True)]
 
-    def worth(sizes: Sequence[int]) -> tuple[float, int, Sequence[int]]:
+    def worth(sizes: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
         launched = prod(-(-extent // size) * size for extent, size in zip(extents, sizes, strict=True))
         # What is idle by less than an eighth weighs less than a full group.
         idle = round(8 * (launched / prod(extents) - 1))
         return -idle, prod(sizes), sizes
 
-    return list(max(_groups(extents, most), key=worth))
+    best = max(_groups(extents, most), key=worth)
+    return list(best)
 
 
 def _groups(extents: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:

@@ -77,7 +77,7 @@ class _Interleaved:
         if self.machine.pieces.fine:
             tap = 0
             for phase in phases_of(conv):
-                self._tiles(lines, phase, tap)
+                self._tiles(phase, tap)
                 tap += prod(each.taps for each in phase)
             return
         rows = self.choice.order == "rows"
@@ -111,7 +111,7 @@ class _Interleaved:
                 for block in range(self.choice.blocks):
                     self.emitter.zero_halo(n, group * self.choice.blocks + block, row)
 
-    def _tiles(self, lines: Sequence[int], phase: Sequence[Phase], tap: int) -> None:
+    def _tiles(self, phase: Sequence[Phase], tap: int) -> None:
         """Emit every tile of a phase, whose taps lie from `tap`, as a piece of its own."""
         counts = [self.conv.places(axis, each) for axis, each in enumerate(phase)]
         if not all(counts):
