@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.errors import UsageError
-from toolchain.images.catalogue import catalogue, docker_folder, image_named, with_foundations
+from toolchain.images.catalogue import catalogue, docker_folder, image_named, usual, with_foundations
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +31,10 @@ def test_every_folder_has_a_dockerfile_for_old_engines() -> None:
 def test_what_an_image_stands_on_comes_first() -> None:
     assert [i.name for i in with_foundations(["armhf", "aarch64"])] == ["base", "aarch64", "armhf"]
     assert [i.name for i in with_foundations(["base"])] == ["base"]
+
+
+def test_optional_images_are_named_to_be_made() -> None:
+    assert set(catalogue()) - set(usual()) == {"mali-model"}
 
 
 def test_an_unknown_image_is_told_with_those_there_are() -> None:

@@ -28,6 +28,8 @@ class Image(BaseModel):
         The image that its Dockerfile begins with; empty: Debian's own files.
     system
         Debian's name of the architecture whose root file system the image is: an emulated board.
+    optional
+        It is made, or fetched, where it is named: it takes long, and few need it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -37,6 +39,7 @@ class Image(BaseModel):
     folder: str = ""
     stands_on: str = ""
     system: str = ""
+    optional: bool = False
 
     @property
     def tag(self) -> str:
@@ -101,6 +104,11 @@ def image_named(name: str) -> Image:
     if found is None:
         raise UsageError(f"no image {name!r}", f"the images are: {', '.join(catalogue())}")
     return found
+
+
+def usual() -> list[str]:
+    """Return the names of the images that are meant where none is named."""
+    return [name for name, image in catalogue().items() if not image.optional]
 
 
 def with_foundations(names: Iterable[str]) -> list[Image]:

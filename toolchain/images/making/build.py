@@ -14,7 +14,7 @@ from typing import Any
 from toolchain.configuration.settings import cache_dir
 from toolchain.errors import MissingError
 from toolchain.files.turns import one_at_a_time
-from toolchain.images.catalogue import Image, catalogue
+from toolchain.images.catalogue import Image, usual
 from toolchain.images.debian.bootstrap import ARCHITECTURE, SUITE, ensure_debian
 from toolchain.images.debian.mirror import debian_mirror
 from toolchain.images.debian.system import ensure_system
@@ -60,7 +60,7 @@ def build_images(
     Parameters
     ----------
     names
-        The images; none: all of the table.
+        The images; none: all of the table but optional ones.
     build_args
         `ARG`s of the named images' Dockerfiles. One whose key ends in `_ARCHIVE` names a file of
         this machine: it is put into the context, and the Dockerfile finds its path there.
@@ -92,7 +92,7 @@ def _build_all(
     progress: Callable[[str], None],
 ) -> list[Built]:
     plan = to_build(engine, names, given=given, no_cache=no_cache)
-    named = set(names) or set(catalogue())
+    named = set(names) or set(usual())
     built: list[Built] = []
     for image, state, wanted in plan:
         began = time.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from toolchain.images.catalogue import Image, catalogue, with_foundations
+from toolchain.images.catalogue import Image, usual, with_foundations
 from toolchain.images.engine import Engine
 from toolchain.images.listing import ImageState, state_of
 from toolchain.images.making import arguments
@@ -22,7 +22,7 @@ def to_build(
     Parameters
     ----------
     names
-        The images; none: all of the table.
+        The images; none: all of the table but optional ones.
     given
         Build arguments: a named image that takes one is always made.
     no_cache
@@ -33,7 +33,7 @@ def to_build(
     UsageError
         No such image; no image takes a build argument; its file is not there.
     """
-    named = set(names) or set(catalogue())
+    named = set(names) or set(usual())
     images = with_foundations(named)
     keys = set(given or ())
     arguments.check(given or {}, [image for image in images if image.name in named])

@@ -30,7 +30,10 @@ def _parse_pairs(_: click.Context, __: click.Parameter, values: tuple[str, ...])
 @click.option("--dry-run", is_flag=True, help="Say what would be made.")
 @output_options
 def command(names: tuple[str, ...], build_args: dict[str, str], no_cache: bool, dry_run: bool) -> None:
-    """Make images that are absent or out of date, and first what they stand on; default: all."""
+    """Make images that are absent or out of date, and first what they stand on; default: all.
+
+    But for mali-model, which has to be named: it takes minutes, and few need it.
+    """
     from toolchain.images.engine import connect
     from toolchain.images.making.build import build_images
     from toolchain.images.making.planning import to_build

@@ -18,18 +18,20 @@ from toolchain.cli.output import note, output_options
 )
 @output_options
 def command(names: tuple[str, ...], registry: str) -> None:
-    """Fetch images from a registry in place of those here; default: all of the table.
+    """Fetch images from a registry in place of those here; default: all of the table but
+    optional ones.
 
     Docker's own configuration has the credentials: `docker login HOST`.
     """
     from toolchain.cli.commands.images.several import named, report
+    from toolchain.images.catalogue import usual
     from toolchain.images.engine import connect
     from toolchain.images.registry.exchange import checked_registry, pull
 
     where = checked_registry(registry)
     with connect() as engine:
         report(
-            named(names),
+            named(names or usual()),
             lambda image: pull(engine, image, where, note).to_json(),
             {"REFERENCE": lambda row: row["reference"]},
         )

@@ -1,0 +1,130 @@
+"""A container that is asked and answers, again and again: its input and output are ours."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import Any, Self
+
+from toolchain.errors import ToolchainError
+from toolchain.images.engine import Engine
+from toolchain.images.running.owners import sweep
+from toolchain.images.running.step import Step, create
+from toolchain.processes.interrupts import uninterrupted
+
+_OUT, _ERR = 1, 2  # streams, as Docker numbers them
+_HEADER = 8  # bytes before each piece of a stream: its number, three zeros, its length
+_KEPT = 4096  # bytes of what it said on standard error
+_PIECE = 1 << 16
+
+
+class Conversation:
+    """A step's container, from the start of the block to its end.
+
+    Its command should end when its input does: that is what it sees if this process is killed. One that
+    does not is removed by the next step.
+
+    Raises
+    ------
+    ToolchainError
+        The container cannot be made or started.
+    """
+
+    def __init__(self, engine: Engine, step: Step) -> None:
+        self._engine, self._step = engine, step
+        self._socket: Any = None
+        self._read = b""
+        self._said = b""
+        self._ending = ExitStack()
+
+    def __enter__(self) -> Self:
+        api = self._engine.api
+        sweep(self._engine)
+        with ExitStack() as stack:
+            with uninterrupted():  # or there is one that nobody knows
+                container = create(self._engine, self._step, interactive=True)
+                stack.callback(self._engine.remove, container)
+                with self._engine.asked("talk to a container"):
+                    streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+                    attached = stack.enter_context(api.attach_socket(container, params=streams))
+                    self._socket = attached._sock  # what the SDK gives can only be read from
+                    api.start(container)
+            self._ending = stack.pop_all()
+        return self
+
+    def __exit__(self, *_ended: object) -> None:
+        self._ending.close()
+
+    def write(self, data: bytes, seconds: float) -> None:
+        """Send bytes to the command's standard input.
+
+        Raises
+        ------
+        ToolchainError
+            The command ended, or takes no more within that time.
+        """
+        try:
+            self._socket.settimeout(seconds)
+            self._socket.sendall(data)
+        except OSError as error:
+            raise self._over("does not listen") from error
+
+    def read_line(self, seconds: float) -> str:
+        """Return the next line of its standard output, without its end; see `read`."""
+        until = time.monotonic() + seconds
+        while b"\n" not in self._read:
+            self._receive(until)
+        line, _, self._read = self._read.partition(b"\n")
+        return line.decode(errors="replace")
+
+    def read(self, count: int, seconds: float) -> bytes:
+        """Return the next bytes of its standard output.
+
+        Raises
+        ------
+        ToolchainError
+            The command ended before, or that time was up.
+        """
+        until = time.monotonic() + seconds
+        pieces, have = [self._read], len(self._read)
+        while have < count:
+            self._read = b""
+            self._receive(until)
+            pieces.append(self._read)
+            have += len(self._read)
+        data = b"".join(pieces)
+        self._read = data[count:]
+        return data[:count]
+
+    def _receive(self, until: float) -> None:
+        """Add a piece of its output to what was read."""
+        header = self._exactly(_HEADER, until)
+        data = self._exactly(int.from_bytes(header[4:], "big"), until)
+        if header[0] == _OUT:
+            self._read += data
+        elif header[0] == _ERR:
+            self._said = (self._said + data)[-_KEPT:]
+
+    def _exactly(self, count: int, until: float) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise self._over("does not answer")
+            try:
+                self._socket.settimeout(left)
+                got = self._socket.recv(min(_PIECE, count - len(data)))
+            except TimeoutError:
+                continue
+            except OSError as error:
+                raise self._over("is gone") from error
+            if not got:
+                raise self._over("ended")
+            data += got
+        return bytes(data)
+
+    def _over(self, how: str) -> ToolchainError:
+        said = self._said.decode(errors="replace").strip()
+        return ToolchainError(
+            f"the container of {self._step.image_name} {how}" + (f": {said}" if said else ""), "run it again"
+        )
