@@ -19,9 +19,10 @@ from toolchain.images.catalogue import catalogue
 from toolchain.images.debian import bootstrap, system
 from toolchain.images.making import wheels
 from toolchain.lowering.kernels import store
+from toolchain.mali.store import fingerprint
 from toolchain.runtime import ARCHES, expected_fingerprint
 
-Kind = Literal["runtime", "objects", "stubs", "rootfs", "wheels", "images", "zig"]
+Kind = Literal["runtime", "objects", "mali", "stubs", "rootfs", "wheels", "images", "zig"]
 _ABANDONED_S = 24 * 3600.0  # no build lasts that long: what is left of one that was killed
 
 
@@ -32,7 +33,8 @@ class Entry:
     Attributes
     ----------
     kind
-        `runtime`: a compiled edge-rt; `objects`: functions of networks, compiled; `stubs`: libraries of
+        `runtime`: a compiled edge-rt; `objects`: functions of networks, compiled;
+        `mali`: what the model of the Mali said of kernels; `stubs`: libraries of
         names to link against; `rootfs`: file systems of boards and images; `wheels`, `images`: what
         images are made with; `zig`: zig's own.
     current
@@ -115,6 +117,8 @@ def _is_current(kind: Kind, path: Path) -> bool:
         return path.name in {f"{expected_fingerprint()}-{arch}" for arch in ARCHES}
     if kind == "objects":
         return path.name == store.fingerprint()
+    if kind == "mali":
+        return path.name == fingerprint()
     if kind == "rootfs":
         systems = {system.cached_name(image) for image in catalogue().values() if image.system}
         return path.name in {*systems, bootstrap.cached_name()}

@@ -1,0 +1,113 @@
+"""The compiler in its container: answers, refusals, deadlines, and that nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mali.compiler_image import compiler_image
+from tests.waiting import until
+from toolchain.errors import MissingError, ToolchainError
+from toolchain.images.catalogue import Image
+from toolchain.images.engine import Engine
+from toolchain.mali import compiler
+from toolchain.mali.compiled import read_compiled
+from toolchain.mali.compiler import KernelError, LateError, MaliCompiler
+from toolchain.mali.kernel import Kernel
+
+pytestmark = pytest.mark.slow
+
+RECORDED = (Path(__file__).parent / "recorded" / "bind.txt").read_text()
+
+
+def kernel(name: str) -> Kernel:
+    return Kernel(name, f"__kernel void {name}(__global float* x) {{}}\n", (64, 1, 1), (1, 1, 1))
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        compiler_image(tmp_path_factory.mktemp("image") / "of", patch, RECORDED) as engine,
+    ):
+        yield engine
+
+
+def containers(engine: Engine) -> list[str]:
+    """Return the containers of the image; those of other tests have another one."""
+    image = compiler.image_named(compiler.IMAGE).tag
+    return [each["Id"] for each in engine.api.containers(all=True, filters={"ancestor": image})]
+
+
+def test_one_container_compiles_many_kernels(engine: Engine) -> None:
+    with MaliCompiler() as model:
+        found = [model.compile(kernel(name)) for name in ("one", "two")]
+        assert len(containers(engine)) == 1
+    assert found == [read_compiled(RECORDED)] * 2
+    assert containers(engine) == []
+
+
+def test_a_kernel_that_does_not_compile_costs_the_next_one_nothing(engine: Engine) -> None:
+    with MaliCompiler(seconds=7) as model:
+        with pytest.raises(KernelError, match="kernel refused does not compile: error: no kernel") as refused:
+            model.compile(kernel("refused"))
+        assert not isinstance(refused.value, LateError)
+        with pytest.raises(LateError, match="kernel late: Mesa's compiler is not done after 7 s"):
+            model.compile(kernel("late"))
+        assert model.compile(kernel("one")).registers == 4
+    assert containers(engine) == []
+
+
+def test_a_container_that_ends_is_told_in_its_own_words_and_replaced(engine: Engine) -> None:
+    with MaliCompiler() as model:
+        with pytest.raises(
+            ToolchainError, match=r"container of mali-model ended: started\nkilled by a test"
+        ) as told:
+            model.compile(kernel("crash"))
+        assert not isinstance(told.value, KernelError)
+        assert containers(engine) == []
+        assert model.compile(kernel("one")).registers == 4
+    assert containers(engine) == []
+
+
+def test_one_that_says_nothing_is_not_waited_for(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "_ANSWER_SECONDS", 1.0)
+    with MaliCompiler(seconds=1) as model, pytest.raises(ToolchainError, match="mali-model does not answer"):
+        model.compile(kernel("silent"))
+    assert containers(engine) == []
+
+
+def test_ctrl_c_ends_the_container(engine: Engine) -> None:
+    def interrupt() -> None:
+        until(lambda: bool(containers(engine)))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt), MaliCompiler() as model:
+        model.compile(kernel("silent"))
+    assert containers(engine) == []
+
+
+def test_an_image_that_is_not_here_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        compiler, "image_named", lambda name: Image(name=f"no-{name}", description="x", folder="x")
+    )
+    with pytest.raises(MissingError, match="image mali-model is not here") as told, MaliCompiler():
+        pass
+    assert "toolchain image build mali-model" in told.value.hint
+
+
+def test_an_older_image_is_told(tmp_path: Path) -> None:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        compiler_image(tmp_path / "old", patch, RECORDED, version="mesa-1"),
+        pytest.raises(MissingError, match=r"out of date: it says 'mali-model mesa-1'") as told,
+        MaliCompiler(),
+    ):
+        pass
+    assert "toolchain image build mali-model" in told.value.hint

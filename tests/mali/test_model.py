@@ -1,0 +1,117 @@
+"""The model: what it knows it does not ask again, and what it cannot say it says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mali.article import kernel
+from toolchain.configuration.settings import configuration
+from toolchain.mali import model as model_module
+from toolchain.mali import store as store_module
+from toolchain.mali.compiled import Compiled, read_compiled
+from toolchain.mali.compiler import KernelError, LateError
+from toolchain.mali.kernel import Kernel
+from toolchain.mali.model import MaliModel
+from toolchain.mali.store import CompiledStore
+
+RECORDED = Path(__file__).parent / "recorded"
+BIND = kernel("bind")
+
+
+class Compiler:
+    """Answers what it was told to; notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answer: Compiled | KernelError = read_compiled((RECORDED / "bind.txt").read_text())
+
+    def __enter__(self) -> Compiler:
+        return self
+
+    def __exit__(self, *_ended: object) -> None:
+        self.asked.append("end")
+
+    def compile(self, wanted: Kernel) -> Compiled:
+        self.asked.append(wanted.name)
+        if isinstance(self.answer, KernelError):
+            raise self.answer
+        return self.answer
+
+
+@pytest.fixture
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compiler:
+    monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(tmp_path / "cache"))
+    configuration.cache_clear()
+    made = Compiler()
+    monkeypatch.setattr(model_module, "MaliCompiler", lambda: made)
+    return made
+
+
+def test_a_kernel_is_compiled_once(compiler: Compiler) -> None:
+    with MaliModel() as model:
+        (first,), (again,) = model.ask([BIND]), model.ask([BIND])
+    with MaliModel() as another:
+        assert another.ask([BIND]) == [first] == [again]
+    assert compiler.asked == ["bind", "end"], "no compiler is started for what is known"
+    assert first.estimate is not None and first.problem == ""
+    assert first.to_json()["registers"] == 4 and first.to_json()["model"] == "mali-t860"
+
+
+def test_another_work_group_is_another_kernel(compiler: Compiler) -> None:
+    other = Kernel(BIND.name, BIND.source, (8, 8, 1), BIND.groups)
+    more = Kernel(BIND.name, BIND.source, BIND.group, (1, 1, 1))
+    with MaliModel() as model:
+        found = model.ask([BIND, other, more])
+    assert compiler.asked == ["bind", "bind", "end"], "how many groups there are is nothing to the compiler"
+    times = [each.estimate.ms for each in found if each.estimate]
+    assert len(times) == 3 and times[2] < times[0]
+
+
+def test_another_version_asks_again(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    with MaliModel() as model:
+        model.ask([BIND])
+    monkeypatch.setattr(store_module, "version", lambda: "mesa-99")
+    with MaliModel() as model:
+        model.ask([BIND])
+    assert compiler.asked == ["bind", "end", "bind", "end"]
+
+
+def test_a_refusal_is_kept_and_told(compiler: Compiler) -> None:
+    compiler.answer = KernelError("kernel bind does not compile: why", "change it")
+    for _ in range(2):
+        with MaliModel() as model:
+            (found,) = model.ask([BIND])
+        assert (found.compiled, found.estimate) == (None, None)
+        assert found.problem == "kernel bind does not compile: why (change it)"
+        assert found.to_json()["modelled_ms"] is None
+    assert compiler.asked == ["bind", "end"]
+
+
+def test_a_compiler_that_was_late_is_asked_again(compiler: Compiler) -> None:
+    compiler.answer = LateError("kernel bind: not done")
+    for _ in range(2):
+        with MaliModel() as model:
+            assert model.ask([BIND])[0].problem == "kernel bind: not done"
+    assert compiler.asked == ["bind", "end", "bind", "end"]
+
+
+def test_turns_that_nobody_knows_are_told(compiler: Compiler) -> None:
+    unknown = Kernel(BIND.name, BIND.source.replace("ci<256", "ci<n"), BIND.group, BIND.groups)
+    with MaliModel() as model:
+        (found,) = model.ask([unknown])
+    assert found.compiled == compiler.answer and found.estimate is None
+    assert "loop turns nobody knows how often" in found.problem
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"{}", b"[]", b'{"blocks": 1, "loops": []}', b"\xff"])
+def test_a_damaged_file_is_not_there(compiler: Compiler, content: bytes) -> None:
+    with MaliModel() as model:
+        model.ask([BIND])
+    (file,) = CompiledStore().folder.iterdir()
+    file.write_bytes(content)
+    assert CompiledStore().get(BIND) is None
+    with MaliModel() as model:
+        assert model.ask([BIND])[0].compiled == compiler.answer
+    assert CompiledStore().get(BIND) == compiler.answer
