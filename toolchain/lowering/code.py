@@ -15,6 +15,8 @@ from toolchain.lowering.kernels.device import device_object
 from toolchain.lowering.kernels.part import Part
 from toolchain.lowering.kernels.pickling import pickled, unpickled
 from toolchain.lowering.kernels.recipe import Recipe
+from toolchain.lowering.launches import launches_of
+from toolchain.mali.kernel import Kernel
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,15 @@ class DeviceFunctionCode(FunctionCode):
         read = [Part.of(data) for data in parts]
         kernels = [kernel for part in read for kernel in part.kernels]
         return (*(part.object for part in read), device_object(kernels, tvm.target.Target(self.target)))
+
+    def launches(self) -> list[Kernel]:
+        """Return the kernels that the function begins."""
+        try:
+            return launches_of(unpickled(self.recipe).function(), tvm.target.Target(self.target))
+        except ToolchainError:
+            raise
+        except Exception as error:  # TVM raises anything from TypeError to its own kinds
+            raise ToolchainError(f"TVM cannot compile a candidate: {first_line(error)}") from error
 
 
 def code_of(recipe: Recipe, target: tvm.target.Target) -> FunctionCode:

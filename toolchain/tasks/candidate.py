@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from toolchain.mali.kernel import Kernel
 from toolchain.tasks.parameter import Parameter
 
 
@@ -57,6 +58,15 @@ class DeviceCode(Code, Protocol):
         ----------
         parts
             What `objects` returned for each of the library's functions, all for the same target.
+        """
+
+    def launches(self) -> list[Kernel]:
+        """Return the kernels that it begins, in the order of their names.
+
+        Raises
+        ------
+        ToolchainError
+            The compiler fails.
         """
 
 

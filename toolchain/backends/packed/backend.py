@@ -15,10 +15,11 @@ from toolchain.backends.packed.space import PackedSpace
 from toolchain.bundles.manifest import CPU, RuntimeNeeds
 from toolchain.lowering.fused import FusedNetwork
 from toolchain.lowering.listing import list_code
+from toolchain.lowering.modelled import device_runners
 from toolchain.models.load import Model
 from toolchain.profiles import Profile
 from toolchain.targets.target import BoardTarget, device_target, target_for
-from toolchain.tasks.backend import MakeBench, MakeTuner, Objects, Progress
+from toolchain.tasks.backend import MakeTuner, Objects, Progress
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.space import Point
@@ -35,7 +36,7 @@ class Packed:
     def __init__(self, profile: Profile, options: CodeOptions) -> None:
         self.profile, self.options, self.dtype = profile, options, options.dtype
         self.winograd = options.winograd != "off"
-        self.runners: Mapping[str, MakeBench] = {}
+        self.runners = device_runners(profile, options.device_kind, options.device_name)
 
     def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
         """Return what code is generated for."""

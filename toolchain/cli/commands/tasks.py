@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="With --code: what to print it as.",
 )
+@click.option("--explain", metavar="ID", help="Print what the kernels of one task ask of the device.")
+@click.option(
+    "--model",
+    "by_model",
+    is_flag=True,
+    help="With --explain: what a Mali-T860 would make of them, by Mesa's compiler in the image mali-model.",
+)
 @model_options
 @output_options
 def command(
@@ -41,6 +48,8 @@ def command(
     show: str | None,
     as_code: bool,
     form: str,
+    explain: str | None,
+    by_model: bool,
     options: ModelOptions,
     code: CodeOptions,
 ) -> None:
@@ -48,30 +57,43 @@ def command(
     from toolchain.backends.table import backend_for
     from toolchain.boards.inventory.lookup import find_target
     from toolchain.building.decide import decide_task
+    from toolchain.building.explain import explain as explained
+    from toolchain.cli.explained import show_explained
     from toolchain.models.load import load_model
     from toolchain.records.store import user_store
     from toolchain.tasks.task import tasks_named
 
     if as_code and show is None:
         raise UsageError("--code: of which task?", "add --show ID; `toolchain tasks MODEL` lists them")
+    if by_model and explain is None:
+        raise UsageError("--model: of which task?", "add --explain ID; `toolchain tasks MODEL` lists them")
+    if show is not None and explain is not None:
+        raise UsageError("--show and --explain cannot be used together", "ask one after the other")
     target = find_target(board_name(board))
     backend = backend_for(target.profile, code)
     made_for = backend.target(cluster)
     with backend.lower(load_model(model, options), made_for) as network:
-        if show is None:
+        if show is None and explain is None:
             show_tasks(network.tasks)
             return
-        task = tasks_named(network.tasks, [show], "--show")[0]
-        if not as_code:
+        option = "--show" if explain is None else "--explain"
+        task = tasks_named(network.tasks, [show or explain or ""], option)[0]
+        if show is not None and not as_code:
             listing = network.listing(task)
             emit({**task.to_json(), "tensorir": listing}, lambda: click.echo(listing))
             return
         with user_store() as store:
             decision = decide_task(network, task, store, made_for, target.record_class)
-        point = decision.point if decision.tuned else network.space(task).default()
+        space = network.space(task)
+        point = decision.point if decision.tuned else space.default()
+        document = {**task.to_json(), "source": decision.source}
+        if explain is not None:
+            kernels = explained(space.candidate(point), made_for.device, model=by_model)
+            document |= {"rule": space.rule(point), "kernels": [each.to_json() for each in kernels]}
+            emit(document, lambda: show_explained(kernels, by_model))
+            return
         text = network.code(task, point, form)
-    document = {**task.to_json(), "source": decision.source, "form": form, "code": text}
-    emit(document, lambda: click.echo(text))
+    emit({**document, "form": form, "code": text}, lambda: click.echo(text))
 
 
 def show_tasks(tasks: Sequence[Task]) -> None:

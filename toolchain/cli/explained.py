@@ -1,0 +1,60 @@
+"""Kernels of a task as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from toolchain.cli.output import note, table
+
+if TYPE_CHECKING:
+    from toolchain.building.explain import Explained
+    from toolchain.mali.kernel import Extents
+
+_OF_MODEL = (
+    "times are a model's: Mesa's compiler for the Mali-T860, and how many words its pipes take; "
+    "nothing of it was measured"
+)
+
+
+def show_explained(explained: Sequence[Explained], by_model: bool) -> None:
+    """Print what a task's kernels ask of a device; with the model's columns where it was asked."""
+    from toolchain.building.explain import modelled_ms
+
+    columns = ["KERNEL", "GROUP", "GROUPS", "VECTOR", "PRIVATE B", "BARRIERS"]
+    if by_model:
+        columns += ["REGISTERS", "SPILLS:FILLS", "ARITHMETIC", "LOAD/STORE", "TEXTURE", "MODEL MS"]
+    table(columns, [_row(each) for each in explained])
+    if not by_model:
+        return
+    total = modelled_ms(explained)
+    if total is not None:
+        click.echo(f"{total:.3f} ms by the model")
+    for each in explained:
+        if each.modelled and each.modelled.problem:
+            note(f"warning: {each.modelled.problem}")
+    note(_OF_MODEL)
+
+
+def _row(each: Explained) -> tuple[object, ...]:
+    kernel, modelled = each.kernel, each.modelled
+    own = (
+        kernel.name,
+        _extents(kernel.group),
+        _extents(kernel.groups),
+        kernel.vector_width,
+        kernel.private_bytes,
+        kernel.barriers,
+    )
+    if modelled is None:
+        return own
+    compiled, time = modelled.compiled, modelled.estimate
+    of_compiler = (compiled.registers, f"{compiled.spills}:{compiled.fills}") if compiled else ("-", "-")
+    words = (time.arithmetic, time.load_store, time.texture, f"{time.ms:.3f}") if time else ("-",) * 4
+    return (*own, *of_compiler, *words)
+
+
+def _extents(extents: Extents) -> str:
+    return "x".join(map(str, extents))
