@@ -26,3 +26,12 @@ def test_vectors_are_whole_ones() -> None:
 def test_a_kernel_that_is_not_there_is_told() -> None:
     with pytest.raises(UsageError, match="kernel other has no such kernel"):
         prepared(Kernel("other", TVM, (1, 1, 1), (1, 1, 1)))
+
+
+def test_a_work_items_own_arrays_are_taken_element_by_element() -> None:
+    """Of a pointer that is cast Mesa makes memory, where Arm's compiler has registers."""
+    text = prepared(Kernel("main_kernel", TVM, (1, 1, 1), (1, 1, 1)))
+    (stored,) = [
+        line for line in text.splitlines() if "store2(float2 v, size_t i, __private float *p)" in line
+    ]
+    assert stored.endswith("{ p[2 * i + 0] = v.s0; p[2 * i + 1] = v.s1; }")

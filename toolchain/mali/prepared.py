@@ -10,22 +10,51 @@ from toolchain.mali.kernel import Kernel
 # Mesa's front end splits vloadN and vstoreN into single elements, Arm's does not: of 2018's kernel
 # `vectorize` 28.4 GFLOPS were measured, 29.2 come of whole vectors, 11.5 of elements. So they are said as
 # accesses of whole, aligned vectors. The vectors of TVM's code lie so, where its tiles are of whole vectors.
-_ALIGNED = """\
+# Arrays of a work item are taken element by element: of a cast Mesa makes memory, of elements registers.
+_WHOLE = """\
 #define LOAD(T, N, S) \\
   static inline T##N __attribute__((overloadable, always_inline)) load##N(size_t i, const S T *p) { \\
     return *((const S T##N *)p + i); }
 #define STORE(T, N, S) \\
   static inline void __attribute__((overloadable, always_inline)) store##N(T##N v, size_t i, S T *p) { \\
     *((S T##N *)p + i) = v; }
-#define SPACES(T, N) LOAD(T, N, __global) LOAD(T, N, __local) LOAD(T, N, __private) LOAD(T, N, __constant) \\
-  STORE(T, N, __global) STORE(T, N, __local) STORE(T, N, __private)
-#define WIDTHS(T) SPACES(T, 2) SPACES(T, 4) SPACES(T, 8) SPACES(T, 16)
-WIDTHS(float) WIDTHS(int) WIDTHS(uint) WIDTHS(short) WIDTHS(ushort) WIDTHS(char) WIDTHS(uchar)
+#define SPACES(T, N) LOAD(T, N, __global) LOAD(T, N, __local) LOAD(T, N, __constant) \\
+  STORE(T, N, __global) STORE(T, N, __local)
+"""
+_WIDTHS = (2, 4, 8, 16)
+_TYPES = ("float", "int", "uint", "short", "ushort", "char", "uchar")
+_HALF = """\
 #ifdef cl_khr_fp16
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
-WIDTHS(half)
-#endif
-""" + "".join(f"#define v{what}{n} {what}{n}\n" for what in ("load", "store") for n in (2, 4, 8, 16))
+{}#endif
+"""
+
+
+def _accesses(kind: str) -> str:
+    return "".join(f"SPACES({kind}, {width})\n{_private(kind, width)}" for width in _WIDTHS)
+
+
+def _private(kind: str, width: int) -> str:
+    """Return loads and stores of a work item's own arrays, element by element."""
+    places = [f"p[{width} * i + {place}]" for place in range(width)]
+    stores = " ".join(f"{place} = v.s{number:x};" for number, place in enumerate(places))
+    vector, attributes = f"{kind}{width}", "__attribute__((overloadable, always_inline))"
+    return (
+        f"static inline {vector} {attributes} load{width}(size_t i, const __private {kind} *p) "
+        f"{{ return ({vector})({', '.join(places)}); }}\n"
+        f"static inline void {attributes} store{width}({vector} v, size_t i, __private {kind} *p) "
+        f"{{ {stores} }}\n"
+    )
+
+
+_ALIGNED = "".join(
+    (
+        _WHOLE,
+        *map(_accesses, _TYPES),
+        _HALF.format(_accesses("half")),
+        *(f"#define v{what}{width} {what}{width}\n" for what in ("load", "store") for width in _WIDTHS),
+    )
+)
 
 
 def prepared(kernel: Kernel) -> str:
