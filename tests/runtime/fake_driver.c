@@ -1,6 +1,6 @@
 /* An OpenCL driver that computes nothing and notes what it is asked (FAKE_LOG): of a GPU that compiles when a
  * kernel is made, as Arm's driver does. FAKE_DRIVER is its version, FAKE_GROUP how many work items a group of any
- * kernel may have, FAKE_FAIL the call that fails. */
+ * kernel may have, FAKE_BUFFERS how many buffers there may be, FAKE_FAIL the call that fails. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct {
   char* data;
 } Memory;
 
-static int device, platform, context, queue, begun;
+static int device, platform, context, queue, begun, buffers;
 static const uint32_t kMemory = 0x4d454d21;
 
 static const char* setting(const char* name, const char* otherwise) {
@@ -103,8 +103,10 @@ API void* clCreateCommandQueue(void* c, void* d, uint64_t properties, int* code)
 }
 
 API void* clCreateBuffer(void* c, uint64_t flags, size_t bytes, void* host, int* code) {
-  *code = fails("clCreateBuffer") ? -4 : 0;
+  *code = fails("clCreateBuffer") || buffers >= atoi(setting("FAKE_BUFFERS", "1000")) ? -4 : 0;
+  note(*code ? "buffer refused" : "buffer");
   if (*code) return NULL;
+  ++buffers;
   Memory* memory = malloc(sizeof *memory);
   *memory = (Memory){kMemory, bytes, calloc(1, bytes)};
   return memory;
@@ -112,6 +114,7 @@ API void* clCreateBuffer(void* c, uint64_t flags, size_t bytes, void* host, int*
 
 API int clReleaseMemObject(void* of) {
   Memory* memory = of;
+  --buffers;
   memory->magic = 0;
   free(memory->data);
   free(memory);
@@ -141,6 +144,11 @@ API int clEnqueueNDRangeKernel(void* q, void* kernel, unsigned axes, const size_
   note("launch");
   begun = 1;
   return fails("clEnqueueNDRangeKernel") ? -5 : 0;
+}
+
+API int clFlush(void* q) {
+  note("flush");
+  return 0;
 }
 
 API int clFinish(void* q) { return fails("clFinish") && begun ? -14 : 0; }

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import te
+from tvm import relax, te
 
 from tests.runtime.networks import CLASSES, TARGETS, _dense
 from toolchain.linking import ZigLinker
@@ -55,14 +55,48 @@ def plus_one(arch: str = "x86_64") -> bytes:
     return _linked(tvm.compile(_plus_one(64, 16), target=target(arch)), arch)
 
 
+@lru_cache
+def workspace(arch: str = "x86_64") -> bytes:
+    """Return the library of a network y = 2 * (x + 1), z = y, y; x of 1024 numbers.
+
+    The first function has two kernels and memory of its own between them; `z` is made when that is done.
+    """
+    x = te.placeholder((1024,), name="x")
+    more = te.compute((1024,), lambda i: x[i] + np.float32(1), name="more")
+    twice = te.compute((1024,), lambda i: more[i] * np.float32(2), name="twice")
+    y = te.placeholder((1024,), name="y")
+    both = te.compute((2048,), lambda i: y[i % 1024], name="both")
+    builder = relax.BlockBuilder()
+    first = builder.add_func(_scheduled("first", [x, twice], "more", "twice"), "first")
+    second = builder.add_func(_scheduled("second", [y, both], "both"), "second")
+    value = relax.Var("x", relax.TensorType((1024,), "float32"))
+    with builder.function("main", [value]):
+        for function, numbers in ((first, 1024), (second, 2048)):
+            made = relax.TensorType((numbers,), "float32")
+            value = builder.emit(relax.call_tir(function, (value,), made))
+        builder.emit_func_output(value)
+    return _linked(tvm.compile(builder.get(), target=target(arch)), arch)
+
+
+def _scheduled(name: str, tensors: list[Any], *blocks: str) -> tvm.tirx.PrimFunc:
+    schedule = tvm.s_tir.Schedule(te.create_prim_func(tensors))
+    for block in blocks:
+        _bind(schedule, block, 16)
+    return schedule.mod["main"].with_attr({"global_symbol": name, "tirx.is_scheduled": True})
+
+
 def _plus_one(count: int, group: int) -> tvm.IRModule:
     x = te.placeholder((count,), name="x")
     function = te.create_prim_func([x, te.compute((count,), lambda i: x[i] + np.float32(1), name="y")])
     schedule = tvm.s_tir.Schedule(function)
-    blocks, items = schedule.split(schedule.get_loops("y")[0], [None, group])
+    _bind(schedule, "y", group)
+    return tvm.IRModule({"main": schedule.mod["main"]})
+
+
+def _bind(schedule: Any, block: str, group: int) -> None:
+    blocks, items = schedule.split(schedule.get_loops(block)[0], [None, group])
     schedule.bind(blocks, "blockIdx.x")
     schedule.bind(items, "threadIdx.x")
-    return tvm.IRModule({"main": schedule.mod["main"]})
 
 
 def _linked(executable: Any, arch: str) -> bytes:

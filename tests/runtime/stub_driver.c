@@ -25,7 +25,7 @@ int clGetPlatformIDs(unsigned most, void** platforms, unsigned* count) {
 UNUSED(clGetPlatformInfo) UNUSED(clGetDeviceIDs) UNUSED(clGetDeviceInfo) UNUSED(clCreateContext)
 UNUSED(clReleaseContext) UNUSED(clCreateCommandQueue) UNUSED(clCreateBuffer) UNUSED(clReleaseMemObject)
 UNUSED(clEnqueueReadBuffer) UNUSED(clEnqueueWriteBuffer) UNUSED(clEnqueueCopyBuffer)
-UNUSED(clEnqueueNDRangeKernel) UNUSED(clFinish) UNUSED(clCreateProgramWithSource)
+UNUSED(clEnqueueNDRangeKernel) UNUSED(clFlush) UNUSED(clFinish) UNUSED(clCreateProgramWithSource)
 UNUSED(clCreateProgramWithBinary) UNUSED(clBuildProgram) UNUSED(clGetProgramInfo)
 UNUSED(clGetProgramBuildInfo) UNUSED(clReleaseProgram) UNUSED(clCreateKernel) UNUSED(clReleaseKernel)
 UNUSED(clGetKernelWorkGroupInfo)

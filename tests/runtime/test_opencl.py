@@ -123,6 +123,17 @@ def test_bench_leaves_copies_out_and_says_what_they_take(device: Device, used: P
     assert {"matmul", "relu", "multiply", "add"} <= {each["name"] for each in answer["operators"]}
 
 
+def test_a_function_has_memory_of_its_own(device: Device, tmp_path: Path) -> None:
+    x = np.random.default_rng(1).standard_normal(1024, "float32")
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / "workspace.so").write_bytes(opencl_network.workspace())
+    given = (tmp_path / "workspace.so", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz")
+    code, answer = device("run", *given, "--device", "opencl", "--state", tmp_path / "state")
+    assert code == 0, answer
+    (output,) = np.load(tmp_path / "y.npz").values()
+    np.testing.assert_array_equal(output, np.tile((x + 1) * 2, 2))
+
+
 def test_on_the_cpu_there_are_no_copies(native: Edge, dense: Case) -> None:
     _, answer = native("bench", *dense.arguments, "--repeat", "1")
     assert answer["copies_ms"] is None

@@ -7,8 +7,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tests.runtime import opencl_network
 from tests.runtime.conftest import Edge
 from tests.runtime.stub_drivers import FAKE, stub
 from tests.runtime.test_opencl import FAILED, Device, device_in, kept, opencl
@@ -16,6 +18,7 @@ from tests.runtime.test_opencl import FAILED, Device, device_in, kept, opencl
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
 KERNELS = 5  # of the network
+BUFFERS = 4  # of the other one: its input, two outputs, and what is between the first one's kernels
 
 
 class Fake:
@@ -36,6 +39,16 @@ class Fake:
     def bench(self, **environment: str) -> tuple[int, Any, Counter[str]]:
         arguments = self.device.arguments(self.state)
         return self("bench", *arguments, "--repeat", "1", "--warmup", "0", **environment)
+
+    def workspace(self, command: str, *arguments: str, **environment: str) -> tuple[int, Any, Counter[str]]:
+        """Run the network whose function has memory of its own."""
+        (self.folder / "workspace.so").write_bytes(opencl_network.workspace())
+        np.save(self.folder / "numbers.npy", np.zeros(1024, "float32"))
+        given = (self.folder / "workspace.so", "--input", self.folder / "numbers.npy", "--device", "opencl")
+        return self(command, *given, "--state", self.state, *arguments, **environment)
+
+    def workspace_once(self, **environment: str) -> tuple[int, Any, Counter[str]]:
+        return self.workspace("run", "--output", str(self.folder / "z.npz"), **environment)
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +162,29 @@ def test_a_kernel_with_too_many_registers_is_told_from_one_with_too_many_items(f
     assert code == FAILED and "kernel matmul_kernel cannot be begun with" in message
     assert "too many registers, with which a work group has at most 32 work items" in message
     assert asked["launch"] == 0
+
+
+def test_memory_of_a_function_is_made_once(fake: Fake) -> None:
+    once, often = (fake.workspace("bench", "--warmup", "0", "--repeat", repeat) for repeat in ("1", "9"))
+    assert once[0] == often[0] == 0, often[1]
+    assert often[2]["launch"] == once[2]["launch"] + 8 * 3
+    assert often[2]["buffer"] == once[2]["buffer"]
+
+
+def test_memory_that_is_kept_is_given_up_where_there_is_no_other(fake: Fake) -> None:
+    code, answer, asked = fake.workspace_once(FAKE_BUFFERS=f"{BUFFERS - 1}")
+    assert code == 0, answer
+    assert (asked["buffer"], asked["buffer refused"]) == (BUFFERS, 1)
+
+
+def test_a_function_without_its_memory_says_so(fake: Fake) -> None:
+    code, answer, asked = fake.workspace_once(FAKE_BUFFERS=f"{BUFFERS - 2}")
+    assert code == FAILED and "clCreateBuffer says CL_MEM_OBJECT" in answer["error"]["message"]
+    assert asked["launch"] == 0
+
+
+def test_the_device_begins_with_the_first_kernel_and_has_no_long_queue(fake: Fake) -> None:
+    assert fake.workspace_once()[2]["flush"] == 1, "of three kernels"
+    few, many = (fake.workspace("bench", "--repeat", "1", "--number", number) for number in ("1", "16"))
+    assert many[2]["launch"] == few[2]["launch"] + 15 * 3
+    assert many[2]["flush"] == few[2]["flush"] + 1, "of 48 kernels, the first and the 25th"

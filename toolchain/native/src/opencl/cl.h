@@ -74,6 +74,7 @@ enum KernelInfo : cl_uint { kKernelWorkGroup = 0x11b0, kKernelLocal = 0x11b2 };
   F(cl_int, clEnqueueNDRangeKernel,                                                                     \
     (cl_queue, cl_kernel, cl_uint, const size_t*, const size_t*, const size_t*, cl_uint,                \
      const cl_event*, cl_event*))                                                                       \
+  F(cl_int, clFlush, (cl_queue))                                                                        \
   F(cl_int, clFinish, (cl_queue))                                                                       \
   F(cl_program, clCreateProgramWithSource, (cl_context, cl_uint, const char**, const size_t*, cl_int*)) \
   F(cl_program, clCreateProgramWithBinary,                                                              \

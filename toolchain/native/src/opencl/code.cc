@@ -53,19 +53,21 @@ bool Known(const DLDataType& type) {
   }
 }
 
-void CheckKernel(const KernelCode& kernel) {
+// Of TVM's word for it: "blockIdx.x", "threadIdx.y" …
+Extent ExtentOf(const KernelCode& kernel, const std::string& word) {
+  const bool groups = word.starts_with("blockIdx."), items = word.starts_with("threadIdx.");
+  const std::string axis = word.substr(word.find('.') + 1);
+  if ((!groups && !items) || (axis != "x" && axis != "y" && axis != "z")) {
+    Fail("kernel " + kernel.name + " wants to be begun with " + Quote(word) + ", which is not known here");
+  }
+  return {groups, axis[0] - 'x'};
+}
+
+void CheckTypes(const KernelCode& kernel) {
   for (const DLDataType& type : kernel.types) {
     if (!Known(type)) {
       Fail("kernel " + kernel.name + " takes an argument of a type that no compiled code hands over: code " +
            std::to_string(type.code) + ", " + std::to_string(type.bits) + " bits");
-    }
-  }
-  for (const std::string& extent : kernel.extents) {
-    const bool grid = extent.starts_with("blockIdx."), group = extent.starts_with("threadIdx.");
-    const std::string axis = extent.substr(extent.find('.') + 1);
-    if ((!grid && !group) || (axis != "x" && axis != "y" && axis != "z")) {
-      Fail("kernel " + kernel.name + " wants to be begun with " + Quote(extent) +
-           ", which is not known here");
     }
   }
 }
@@ -98,11 +100,13 @@ std::map<std::string, KernelCode> ReadCode(const char* bytes, size_t size) {
     KernelCode kernel;
     kernel.name = Take<std::string>(&in);
     kernel.types = Take<std::vector<DLDataType>>(&in);
-    kernel.extents = Take<std::vector<std::string>>(&in);
+    for (const std::string& word : Take<std::vector<std::string>>(&in)) {
+      kernel.extents.push_back(ExtentOf(kernel, word));
+    }
     for (const int32_t extra : Take<std::vector<int32_t>>(&in)) {
       if (extra != 0) Fail("kernel " + kernel.name + " takes what no OpenCL device has");
     }
-    CheckKernel(kernel);
+    CheckTypes(kernel);
     kernels[key] = std::move(kernel);
   }
   const std::map<std::string, std::string> sections = Sections(Take<std::string>(&in));

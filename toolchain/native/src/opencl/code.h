@@ -11,11 +11,17 @@
 
 namespace edge::opencl {
 
+// How many groups there are along an axis, or work items in each.
+struct Extent {
+  bool groups;
+  int axis;
+};
+
 struct KernelCode {
   std::string name;
-  std::string source;              // its own, and nothing of other kernels
-  std::vector<DLDataType> types;   // of its arguments; handles are memory
-  std::vector<std::string> extents;  // what follows them: "blockIdx.x", "threadIdx.y" …
+  std::string source;             // its own, and nothing of other kernels
+  std::vector<DLDataType> types;  // of its arguments; handles are memory
+  std::vector<Extent> extents;    // what follows them
 };
 
 // By their names. Throws where it is damaged, or code of another sort than OpenCL C.

@@ -10,6 +10,7 @@
 
 #include "opencl/launch.h"
 #include "opencl/queue.h"
+#include "opencl/workspace.h"
 
 namespace edge::opencl {
 namespace {
@@ -73,6 +74,18 @@ class OpenClDevice final : public tvm::runtime::DeviceAPI {
     return Allocate(device.device_id, bytes);
   }
   void FreeDataSpace(Device, void* handle) final { Free(handle); }
+
+  // Asked by compiled code, through which nothing can be thrown: it looks for null and for TVM's last error.
+  void* AllocWorkspace(Device device, size_t bytes, DLDataType) final {
+    try {
+      return TakeWorkspace(device.device_id, bytes);
+    } catch (const tvm::ffi::Error& error) {
+      tvm::ffi::details::SetSafeCallRaised(error);
+      return nullptr;
+    }
+  }
+  void FreeWorkspace(Device device, void* handle) final { GiveWorkspace(device.device_id, handle); }
+
   void StreamSync(Device device, TVMStreamHandle) final { Finish(QueueOf(device.device_id)); }
 
  protected:

@@ -7,6 +7,10 @@ namespace edge::opencl {
 namespace {
 
 constexpr int kAxes = 3;
+// A driver may hold back what is begun until somebody waits for it. The first kernel after a wait is handed
+// to the device at once, so that it works while the host begins the others; then so many at a time, as each
+// time may be a call into the system. TensorFlow Lite's number for Mali.
+constexpr unsigned kHandedOver = 24;
 
 // How many work items there are along each axis.
 struct Shape {
@@ -26,12 +30,13 @@ struct Shape {
 Shape ShapeOf(const KernelCode& code, const tvm::ffi::AnyView* extents) {
   Shape shape;
   for (size_t i = 0; i < code.extents.size(); ++i) {
-    const std::string& name = code.extents[i];
+    const auto [groups, axis] = code.extents[i];
     const auto extent = extents[i].cast<int64_t>();
     if (extent < 0 || extent > INT_MAX) {
-      Fail("kernel " + code.name + " with " + name + " " + std::to_string(extent));
+      Fail("kernel " + code.name + " with " + std::to_string(extent) + (groups ? " groups" : " work items") +
+           " along axis " + "xyz"[axis]);
     }
-    (name[0] == 'b' ? shape.groups : shape.items)[name.back() - 'x'] = static_cast<size_t>(extent);
+    (groups ? shape.groups : shape.items)[axis] = static_cast<size_t>(extent);
     shape.empty = shape.empty || extent == 0;
   }
   for (int axis = 0; axis < kAxes; ++axis) {
@@ -120,6 +125,9 @@ void Launch(Queue& queue, const Kernel& kernel, const KernelCode& code, const tv
     FailCall("clEnqueueNDRangeKernel", error, "kernel " + code.name + ", " + shape.Text(), queue.device);
   }
   queue.begun = code.name;
+  if (queue.since_wait++ % kHandedOver != 0) return;
+  const cl_int flushed = queue.cl.clFlush(queue.queue);
+  if (flushed != kSuccess) FailCall("clFlush", flushed, "kernel " + code.name, queue.device);
 }
 
 }  // namespace edge::opencl

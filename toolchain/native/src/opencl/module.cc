@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "opencl/launch.h"
+#include "opencl/workspace.h"
 
 namespace edge::opencl {
 namespace {
@@ -56,7 +57,9 @@ class OpenClModule final : public tvm::ffi::ModuleObj {
   ~OpenClModule() {
     for (const auto& [name, entry] : kernels_) {
       for (const auto& [device, kernel] : entry.compiled) {
-        if (kernel.kernel != nullptr) QueueOf(device).cl.clReleaseKernel(kernel.kernel);
+        if (kernel.kernel == nullptr) continue;
+        QueueOf(device).cl.clReleaseKernel(kernel.kernel);
+        DropWorkspaces(device);  // they were its functions', most likely
       }
     }
   }

@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "opencl/workspace.h"
+
 namespace edge::opencl {
 namespace {
 
@@ -80,7 +82,12 @@ void* Allocate(int device, size_t bytes) {
   Queue& queue = QueueOf(device);
   cl_int code = kSuccess;
   const size_t wanted = std::max<size_t>(bytes, 1);  // OpenCL has no memory of no size
-  cl_mem object = queue.cl.clCreateBuffer(queue.context, kReadWrite, wanted, nullptr, &code);
+  const auto create = [&] {
+    return queue.cl.clCreateBuffer(queue.context, kReadWrite, wanted, nullptr, &code);
+  };
+  cl_mem object = create();
+  // What lies idle may be what is missing.
+  if (code != kSuccess && DropWorkspaces(device)) object = create();
   if (code != kSuccess || object == nullptr) {
     FailCall("clCreateBuffer", code,
              Mib(wanted) + " are not to be had; it has " + Mib(queue.device.global_bytes) + ", at most " +
@@ -119,6 +126,7 @@ Memory MemoryOf(const void* handle, int device) {
 void Write(Queue& queue, const void* from, const void* handle, size_t offset, size_t bytes) {
   const Memory memory = Piece(queue, handle, offset, bytes);
   if (bytes == 0) return;
+  queue.since_wait = 0;
   const cl_int code = queue.cl.clEnqueueWriteBuffer(queue.queue, memory.object, kBlocking, offset, bytes,
                                                     from, 0, nullptr, nullptr);
   if (code != kSuccess) {
@@ -129,6 +137,7 @@ void Write(Queue& queue, const void* from, const void* handle, size_t offset, si
 void Read(Queue& queue, const void* handle, size_t offset, void* to, size_t bytes) {
   const Memory memory = Piece(queue, handle, offset, bytes);
   if (bytes == 0) return;
+  queue.since_wait = 0;
   const cl_int code = queue.cl.clEnqueueReadBuffer(queue.queue, memory.object, kBlocking, offset, bytes,
                                                    to, 0, nullptr, nullptr);
   if (code != kSuccess) {
@@ -149,6 +158,7 @@ void Copy(Queue& queue, const void* from, size_t from_offset, const void* to, si
 }
 
 void Finish(Queue& queue) {
+  queue.since_wait = 0;
   const cl_int code = queue.cl.clFinish(queue.queue);
   if (code != kSuccess) FailCall("clFinish", code, "what was begun has failed" + Begun(queue), queue.device);
 }

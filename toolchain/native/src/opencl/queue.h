@@ -1,6 +1,7 @@
 // What an OpenCL device computes with: a context, a queue, memory.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <string>
 
@@ -25,6 +26,7 @@ struct Queue {
   cl_queue queue;
   std::mutex launching;  // a kernel's arguments belong to the kernel: set and begun under it
   std::string begun;     // the name of the kernel begun last, for errors that come later
+  std::atomic<unsigned> since_wait = 0;  // how many were begun since somebody waited for them
 };
 
 // Throws where there is no such device.

@@ -1,0 +1,1 @@
+"""Numbers of networks on OpenCL devices; `benchmarks/opencl.py` is their command line."""
