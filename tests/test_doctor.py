@@ -88,6 +88,8 @@ def test_without_a_database_of_records_there_is_nothing_to_tell() -> None:
 
 def test_opencl_is_not_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
-    (check,) = doctor._check_opencl()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check, simulator = doctor._check_opencl()
+    assert (simulator.state, simulator.found) == ("optional", "oclgrind is not there")
     assert (check.state, check.found) == ("optional", "libOpenCL.so.1 knows no driver (-1001)")
     assert "make deps" in check.hint

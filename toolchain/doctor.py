@@ -201,6 +201,8 @@ print(f"libOpenCL.so.1 with {count.value} drivers")
 def _check_opencl() -> Iterator[Check]:
     check = _check_in_a_process("opencl", _PLATFORMS, "for `--device opencl` on the board local: make deps")
     yield check if check.state == "ok" else replace(check, state="optional")
+    hint = "to simulate OpenCL kernels, which finds reads and writes outside of their memory: make deps"
+    yield _check_tool("oclgrind", ["oclgrind", "--version"], "optional", hint)
 
 
 def _check_folders() -> Iterator[Check]:

@@ -11,8 +11,9 @@ cd "$(dirname "$0")"
 # qemu-user          does so with plugins: counts the instructions that they execute
 # llvm-newest        the newest there is: llvm-mca's models of arm cores
 # ocl-icd-libopencl1, pocl-opencl-icd  OpenCL on the CPU, where networks for GPUs are tried
+# oclgrind           simulates their kernels: counts what they execute, finds what leaves its memory
 packages="python3-venv openssh-client qemu-user-static libc6-arm64-cross libc6-armhf-cross qemu-user llvm-newest
-    ocl-icd-libopencl1 pocl-opencl-icd"
+    ocl-icd-libopencl1 pocl-opencl-icd oclgrind"
 # Without these, emulated boards are processes instead of containers:
 # docker.io               runs them
 # mmdebstrap, arch-test   unpack their system from Debian's packages

@@ -21,6 +21,7 @@ NEEDED = (
     "qemu for armv7a",
     "armv7a C library",
     "opencl",
+    "oclgrind",
 )
 
 
