@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.boards.provisioning.test_steps import EMPTY, PARCEL, READY
+from tests.boards.provisioning.test_steps import EMPTY, GPU, PARCEL, READY
 from toolchain.boards.provisioning.checks import (
     SPARE_MIB,
     check_clock,
@@ -94,7 +94,13 @@ OURS = "edge:x:1001:1001:edge-toolchain:/home/edge:/bin/sh"
     ("facts", "wish", "says"),
     [
         (EMPTY, Wish(governor="turbo"), r"--governor turbo: .*\(it has: ondemand, performance\)"),
-        (replace(EMPTY, policies=()), Wish(governor="performance"), "has no CPU frequency control"),
+        (replace(EMPTY, clocks=()), Wish(governor="performance"), "has no CPU frequency control"),
+        (EMPTY, Wish(gpu_governor="performance"), r"--gpu-governor .* no GPU frequency control \(devfreq\)"),
+        (
+            replace(EMPTY, clocks=(GPU,)),
+            Wish(gpu_governor="turbo"),
+            r"no such GPU governor \(it has: powersave, performance\)",
+        ),
         (
             replace(EMPTY, account="edge:x:1001:1001:Edgar:/home/edge:/bin/sh"),
             Wish(account="edge"),
@@ -124,6 +130,7 @@ def test_a_login_that_is_called_by_another_name_is_refused() -> None:
     [
         *(Wish(account=name) for name in ("", "root", "Pi", "-x", "a b", "x" * 33, "a;reboot", "../x")),
         *(Wish(governor=name) for name in ("", "per formance", "x;y", "$(x)", "../x")),
+        *(Wish(gpu_governor=name) for name in ("", "per formance", "x;y", "$(x)", "../x")),
     ],
 )
 def test_names_that_no_board_could_have_are_refused(wish: Wish) -> None:

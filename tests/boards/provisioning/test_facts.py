@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.boards.provisioning.facts import Policy, Record, parse_facts
+from toolchain.boards.provisioning.facts import Clock, Record, parse_facts
 from toolchain.boards.transport import RemoteFile
 from toolchain.errors import ToolchainError
 
@@ -24,6 +24,7 @@ writable=yes
 free_kib=1234
 sudo=password
 policy=/sys/devices/system/cpu/cpufreq/policy0|ondemand|ondemand performance
+gpu=/sys/class/devfreq/ff9a0000.gpu|simple_ondemand|performance
 file=3000000 1700000000 bin/edge-rt-aaaa
 link=edge-rt bin/edge-rt-aaaa
 entry=bin
@@ -37,8 +38,9 @@ end
 def test_everything_is_taken() -> None:
     facts = parse_facts("b", SAID, 1700000000.0, 1700000001.0)
     assert (facts.machine, facts.glibc, facts.sudo, facts.writable) == ("aarch64", "2.31", "password", True)
-    assert facts.policies == (
-        Policy("/sys/devices/system/cpu/cpufreq/policy0", "ondemand", ("ondemand", "performance")),
+    assert facts.clocks == (
+        Clock("/sys/devices/system/cpu/cpufreq/policy0", "ondemand", ("ondemand", "performance")),
+        Clock("/sys/class/devfreq/ff9a0000.gpu", "simple_ondemand", ("performance",), "GPU"),
     )
     assert facts.files == {"bin/edge-rt-aaaa": RemoteFile(3000000, 1700000000.0)}
     assert facts.links == {"edge-rt": "bin/edge-rt-aaaa"}
@@ -103,6 +105,7 @@ def test_the_clock_is_compared_with_both_ends_of_the_trip(host: tuple[float, flo
         ("free_kib=1234", "free_kib=", "free_kib is '': .*integer"),
         ("sudo=password", "sudo=perhaps", "sudo is 'perhaps'"),
         ("|ondemand|", "|", "policy is '/sys.* wanted"),
+        ("|simple_ondemand|", "|", "gpu is '/sys.* wanted"),
         ("1700000000 bin", "nan bin", "file is '3000000 nan bin"),
         ("edge-rt bin", "edge-rt", "link is 'edge-rt"),
         ("clock=1700000000", f"clock=1{'0' * 300}", "clock is '1000.*…'"),

@@ -17,8 +17,9 @@ from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.provisioning import How, Wish, provision, unprovision
+from toolchain.boards.provisioning import facts as facts_module
 from toolchain.boards.provisioning.apply import Root, apply_steps
-from toolchain.boards.provisioning.facts import Home, Policy, read_facts
+from toolchain.boards.provisioning.facts import Clock, Home, read_facts
 from toolchain.boards.provisioning.steps import (
     Cargo,
     Parcel,
@@ -190,23 +191,60 @@ def test_the_governor_is_written_and_restored(board: Board, tmp_path: Path) -> N
         return [(folder / "scaling_governor").read_text().strip() for folder in folders]
 
     home = Home(board.transport, ".")
-    policies = tuple(Policy(str(f), g, ()) for f, g in zip(folders, now(), strict=True))
-    facts = replace(read_facts(board, home), policies=policies)
+    policies = tuple(Clock(str(f), g, ()) for f, g in zip(folders, now(), strict=True))
+    facts = replace(read_facts(board, home), clocks=policies)
     wish = Wish(governor="performance")
     apply_steps(board, home, governor_steps(facts, wish), Root(()), print)
     assert now() == ["performance"] * 2
     after = read_facts(board, home)
     assert after.record.governors == {str(folders[0]): "ondemand", str(folders[1]): "powersave"}
     policies = tuple(replace(policy, governor="performance") for policy in policies)
-    apply_steps(board, home, removal_steps(replace(after, policies=policies), None), Root(()), print)
+    apply_steps(board, home, removal_steps(replace(after, clocks=policies), None), Root(()), print)
     assert now() == ["ondemand", "powersave"]
     assert not (tmp_path / "root").exists()
 
 
+def test_the_gpus_governor_is_found_written_and_restored(
+    board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Folders in the place of /sys: two clocks, of which Mali's own driver leads to the GPU's.
+    classes, device = tmp_path / "sys" / "class", tmp_path / "sys" / "ff9a0000.gpu"
+    governed = {"ff9a0000.gpu": device / "devfreq" / "ff9a0000.gpu", "dmc": tmp_path / "sys" / "dmc"}
+    (classes / "devfreq").mkdir(parents=True)
+    for name, folder in governed.items():
+        folder.mkdir(parents=True)
+        (folder / "governor").write_text("simple_ondemand\n")
+        (folder / "available_governors").write_text("powersave performance simple_ondemand\n")
+        (classes / "devfreq" / name).symlink_to(folder)
+    (classes / "misc" / "mali0").mkdir(parents=True)
+    (classes / "misc" / "mali0" / "device").symlink_to(device)
+    script = tmp_path / "facts.sh"
+    script.write_text(facts_module._SCRIPT.read_text().replace("/sys/class", str(classes)))
+    monkeypatch.setattr(facts_module, "_SCRIPT", script)
+    home = Home(board.transport, ".")
+
+    def gpus() -> list[Clock]:
+        return [clock for clock in read_facts(board, home).clocks if clock.unit == "GPU"]
+
+    available = ("powersave", "performance", "simple_ondemand")
+    assert gpus() == [Clock(f"{classes}/devfreq/ff9a0000.gpu", "simple_ondemand", available, "GPU")]
+    steps = governor_steps(read_facts(board, home), Wish(gpu_governor="performance"))
+    apply_steps(board, home, steps, Root(()), print)
+    assert [clock.governor for clock in gpus()] == ["performance"]
+    assert not governor_steps(read_facts(board, home), Wish(gpu_governor="performance"))
+    undo = removal_steps(read_facts(board, home), None)
+    (classes / "devfreq" / "ff9a0000.gpu").unlink()  # a kernel without that class
+    assert [Path(clock.folder).name for clock in gpus()] == ["ff9a0000.gpu"]
+    (classes / "devfreq" / "ff9a0000.gpu").symlink_to(governed["ff9a0000.gpu"])
+    apply_steps(board, home, undo, Root(()), print)
+    assert (governed["ff9a0000.gpu"] / "governor").read_text() == "simple_ondemand\n"
+    assert (governed["dmc"] / "governor").read_text() == "simple_ondemand\n"
+
+
 def test_a_step_that_fails_says_which_and_how_to_go_on(board: Board, tmp_path: Path) -> None:
     home = Home(board.transport, ".")
-    policy = Policy(str(tmp_path / "gone"), "ondemand", ())
-    facts = replace(read_facts(board, home), policies=(policy,))
+    policy = Clock(str(tmp_path / "gone"), "ondemand", ())
+    facts = replace(read_facts(board, home), clocks=(policy,))
     steps = governor_steps(facts, Wish(governor="performance"))
     with pytest.raises(
         ToolchainError, match=r"could not set the CPU governor performance .gone.*gone"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.boards.provisioning.facts import Facts, Policy, Record
+from toolchain.boards.provisioning.facts import Clock, Facts, Record
 from toolchain.boards.provisioning.steps import (
     Cargo,
     Parcel,
@@ -36,11 +36,12 @@ EMPTY = Facts(
     free_kib=1_000_000,
     sudo="free",
     clock_offset_s=0.0,
-    policies=(
-        Policy(f"{CPUFREQ}/policy0", "ondemand", ("ondemand", "performance")),
-        Policy(f"{CPUFREQ}/policy4", "schedutil", ("schedutil", "performance")),
+    clocks=(
+        Clock(f"{CPUFREQ}/policy0", "ondemand", ("ondemand", "performance")),
+        Clock(f"{CPUFREQ}/policy4", "schedutil", ("schedutil", "performance")),
     ),
 )
+GPU = Clock("/sys/class/devfreq/ff9a0000.gpu", "simple_ondemand", ("powersave", "performance"), "GPU")
 PROGRAM = Cargo("bin/edge-rt-aaaa", Path("edge-rt"), 3 * 2**20, executable=True)
 PARCEL = Parcel("edge-rt", (PROGRAM,), "edge-rt", PROGRAM.remote)
 READY = replace(
@@ -120,6 +121,21 @@ def test_the_folder_is_there_and_private(
     assert [step.needs_root for step in steps] == [rooted] * len(steps)
 
 
+def test_the_gpu_has_a_governor_of_its_own() -> None:
+    facts = replace(READY, clocks=(*EMPTY.clocks, GPU))
+    note, run = governor_steps(facts, Wish(gpu_governor="performance"))
+    assert isinstance(note.action, Put) and isinstance(note.action.content, bytes)
+    assert json.loads(note.action.content)["governors"] == {GPU.folder: "simple_ondemand"}
+    assert isinstance(run.action, Run) and run.needs_root
+    assert run.title == "set the GPU governor performance (ff9a0000.gpu)"
+    assert run.action.argv[4:] == ("performance", f"{GPU.folder}/governor")
+    both = governor_steps(facts, Wish(governor="performance", gpu_governor="performance"))
+    titles = [step.title for step in both[1:]]
+    assert titles == ["set the CPU governor performance (policy0, policy4)", run.title]
+    assert governor_steps(replace(facts, clocks=(replace(GPU, governor="performance"),)),
+                          Wish(gpu_governor="performance")) == []  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("governors", "record", "wish", "noted", "written"),
     [
@@ -141,9 +157,9 @@ def test_the_governor_before_ours_is_noted_first(
     written: list[str] | None,
 ) -> None:
     policies = tuple(
-        replace(policy, governor=name) for policy, name in zip(EMPTY.policies, governors, strict=True)
+        replace(policy, governor=name) for policy, name in zip(EMPTY.clocks, governors, strict=True)
     )
-    facts = replace(READY, policies=policies, record=Record(governors=record))
+    facts = replace(READY, clocks=policies, record=Record(governors=record))
     steps = governor_steps(facts, Wish(governor=wish))
     notes = [step for step in steps if isinstance(step.action, Put)]
     runs = [step for step in steps if isinstance(step.action, Run)]
@@ -159,7 +175,8 @@ def test_the_governor_before_ours_is_noted_first(
         assert runs == []
     else:
         assert isinstance(runs[0].action, Run)
-        assert list(runs[0].action.argv[4:]) == [wish, *(f"{CPUFREQ}/{name}" for name in written)]
+        files = (f"{CPUFREQ}/{name}/scaling_governor" for name in written)
+        assert list(runs[0].action.argv[4:]) == [wish, *files]
         assert runs[0].needs_root
 
 
@@ -204,7 +221,7 @@ def test_an_account_is_made_once_and_to_the_end(
                 READY,
                 entries=("bin", "provisioned.json", "lib"),
                 record=Record(governors=BOTH),
-                policies=tuple(replace(p, governor="performance") for p in EMPTY.policies),
+                clocks=tuple(replace(p, governor="performance") for p in EMPTY.clocks),
             ),
             None,
             [

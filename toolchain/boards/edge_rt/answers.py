@@ -99,7 +99,19 @@ class Provenance(Answer):
 
 
 class State(Answer):
-    """How a board is, read from the lines of a script; None where its system doesn't say."""
+    """How a board is, read from the lines of a script; None where its system doesn't say.
+
+    Attributes
+    ----------
+    node
+        Device files of accelerators.
+    gpu
+        Clocks of GPUs: name, governor, Hz now, all Hz there are, with `|` between.
+    closed
+        Device files of GPUs that the login may not open, and their groups.
+    icd, library, display
+        Files that name drivers of OpenCL; such drivers; processes that draw on the screen.
+    """
 
     load_1min: float | None = Field(None, ge=0, le=1e6)
     uptime_s: int | None = Field(None, ge=0, le=10**11)
@@ -108,6 +120,11 @@ class State(Answer):
     memory_free_kib: int | None = Field(None, ge=0, le=2**50)
     disk_free_kib: int | None = Field(None, ge=0, le=2**60)
     node: Several[Word] = Field((), max_length=1000)
+    gpu: Several[Sentence] = Field((), max_length=1000)
+    closed: Several[Word] = Field((), max_length=1000)
+    icd: Several[Word] = Field((), max_length=1000)
+    library: Several[Word] = Field((), max_length=1000)
+    display: Several[Word] = Field((), max_length=10_000)
     info: str | None = None
 
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from toolchain.answers import formed
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import Provenance, State, text_of
+from toolchain.boards.edge_rt.gpu import OPENCL, SCRIPT, gpu_hints
 from toolchain.boards.edge_rt.install import command
 from toolchain.boards.transport import Transport
 from toolchain.bundles.manifest import CPU
@@ -25,8 +26,12 @@ _WHAT = "what it says of itself"
 
 # Plain POSIX: a board that has nothing of ours answers too. $1 is the installation's folder, $2 how many
 # seconds a driver has to answer, "" where the class has no device with one.
-_SCRIPT = r"""
+_SCRIPT = (
+    r"""
 say() { printf '%s=%s\n' "$1" "$2"; }
+"""
+    + SCRIPT
+    + r"""
 read -r load _ </proc/loadavg && say load_1min "$load"
 read -r up _ </proc/uptime && say uptime_s "${up%.*}"
 for zone in /sys/class/thermal/thermal_zone*/temp; do
@@ -41,6 +46,7 @@ done </proc/meminfo
 for node in /dev/mali0 /dev/dri/renderD* /dev/nvidia0 /dev/nvhost-gpu /dev/xlnk /dev/uio*; do
     [ -e "$node" ] && say node "$node"
 done
+[ -n "$2" ] && gpus
 if cd -- "$1" 2>/dev/null; then
     newest=$(ls -t bin/edge-rt-* 2>/dev/null | head -n 1)
     if [ -n "$newest" ]; then
@@ -52,6 +58,8 @@ if cd -- "$1" 2>/dev/null; then
 fi
 say disk_free_kib "$(df -Pk . | { read -r _; read -r _ _ _ free _; echo "$free"; })"
 """
+)
+_LISTS = ("millidegrees", "governor", "node", "gpu", "closed", "icd", "library", "display")
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,8 @@ class Status:
     drivers
         What the drivers of such devices say, where edge-rt is there and its class has any: an entry for
         each kind, with names, details, or the problem.
+    hints
+        What keeps a GPU of its class from computing, or makes it slower than it could be.
     """
 
     name: str
@@ -86,6 +96,7 @@ class Status:
     edge_rt: str | None = None
     devices: list[str] = field(default_factory=list)
     drivers: list[dict[str, Any]] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -120,6 +131,8 @@ def status(board: Board) -> Status:
         said = _said(board, patience)
     except ToolchainError as error:
         return Status(board.name, board.profile.name, error.message, error.hint, devices=devices)
+    drivers = [] if said.info is None else _drivers(said.info)
+    gpu = OPENCL in devices and board.transport.has_system
     return Status(
         board.name,
         board.profile.name,
@@ -131,7 +144,8 @@ def status(board: Board) -> Status:
         disk_free_mib=None if said.disk_free_kib is None else said.disk_free_kib // 1024,
         edge_rt=None if said.info is None else _version(said.info),
         devices=[*devices, *said.node],
-        drivers=[] if said.info is None else _drivers(said.info),
+        drivers=drivers,
+        hints=gpu_hints(board.name, said, drivers) if gpu else [],
     )
 
 
@@ -146,7 +160,7 @@ def _said(board: Board, patience: str) -> State:
     for key, _, value in (line.partition("=") for line in lines):
         if value.strip():
             values.setdefault(key, []).append(value)
-    several = {key: tuple(values.pop(key, ())) for key in ("millidegrees", "governor", "node")}
+    several = {key: tuple(values.pop(key, ())) for key in _LISTS}
     return formed(State, {**{key: value[0] for key, value in values.items()}, **several}, board.name, _WHAT)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from toolchain.answers import lie, shown
-from toolchain.boards.provisioning.facts import Facts
+from toolchain.boards.provisioning.facts import Clock, Facts
 from toolchain.boards.provisioning.steps import Parcel, Wish, account_comment, account_is_finished
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.linking.glibc import version_key
@@ -28,8 +28,9 @@ def check_wish(wish: Wish) -> None:
     UsageError
         The governor's or the account's name is none.
     """
-    if wish.governor is not None and not _GOVERNOR.fullmatch(wish.governor):
-        raise UsageError(f"--governor {wish.governor!r}: not a governor's name", "for example: performance")
+    for option, governor in (("--governor", wish.governor), ("--gpu-governor", wish.gpu_governor)):
+        if governor is not None and not _GOVERNOR.fullmatch(governor):
+            raise UsageError(f"{option} {governor!r}: not a governor's name", "for example: performance")
     check_account(wish.account)
 
 
@@ -128,26 +129,33 @@ def check_root_wishes(board: str, facts: Facts, wish: Wish) -> None:
     Raises
     ------
     UsageError
-        No clock of its CPU can be governed, there is no such governor, or the account is someone's.
+        No clock of its CPU or GPU can be governed, there is no such governor, or the account is someone's.
     """
-    if wish.governor is not None:
-        if not facts.policies:
-            raise UsageError(
-                f"--governor {wish.governor}: board {board} has no CPU frequency control (cpufreq)",
-                "leave the option out; its clock is fixed, or set by what it runs under",
-            )
-        for policy in facts.policies:
-            if policy.available and wish.governor not in policy.available:
-                raise UsageError(
-                    f"--governor {wish.governor}: board {board} has no such CPU governor",
-                    f"it has: {', '.join(policy.available)}",
-                )
+    _check_governor(board, "--governor", wish.governor, [c for c in facts.clocks if c.unit == "CPU"])
+    _check_governor(board, "--gpu-governor", wish.gpu_governor, [c for c in facts.clocks if c.unit == "GPU"])
     comment = account_comment(facts)
     if wish.account not in (None, facts.user) and comment is not None and not account_is_ours(facts):
         raise UsageError(
             f"--account {wish.account}: board {board} has that account already, and it is not of our making",
             "use another name, or log in with that account: `user` of the board in toolchain.toml",
         )
+
+
+def _check_governor(board: str, option: str, governor: str | None, clocks: list[Clock]) -> None:
+    if governor is None:
+        return
+    unit, framework = ("CPU", "cpufreq") if option == "--governor" else ("GPU", "devfreq")
+    if not clocks:
+        raise UsageError(
+            f"{option} {governor}: board {board} has no {unit} frequency control ({framework})",
+            "leave the option out; its clock is fixed, or set by what it runs under",
+        )
+    for clock in clocks:
+        if clock.available and governor not in clock.available:
+            raise UsageError(
+                f"{option} {governor}: board {board} has no such {unit} governor",
+                f"it has: {', '.join(clock.available)}",
+            )
 
 
 def check_login(board: str, account: str, facts: Facts) -> None:

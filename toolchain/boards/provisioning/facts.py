@@ -23,7 +23,7 @@ RECORD = "provisioned.json"  # on the board
 _SCRIPT = Path(__file__).with_name("facts.sh")
 _SECONDS = 60.0  # an emulated board takes 2; sudo may wait for a name server
 _FIRST, _LAST = "edge-toolchain facts 1", "end"
-_REPEATED = {"policy", "file", "link", "entry"}
+_REPEATED = {"policy", "gpu", "file", "link", "entry"}
 _NEEDED = {
     *("machine", "bits", "glibc", "user", "uid", "home", "root", "mode", "writable", "free_kib", "sudo"),
     *("record", "clock"),
@@ -56,16 +56,22 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1] = 1
-    governors: dict[Word, Word] = {}  # of each policy's folder, the governor before ours
+    governors: dict[Word, Word] = {}  # of each clock's folder, the governor before ours
 
 
 @dataclass(frozen=True)
-class Policy:
-    """Cores that share a clock: the folder in /sys, the governor in force, those there are."""
+class Clock:
+    """A clock of cores, or of the GPU: the folder in /sys, the governor in force, those there are."""
 
     folder: str
     governor: str
     available: tuple[str, ...]
+    unit: Literal["CPU", "GPU"] = "CPU"
+
+    @property
+    def file(self) -> str:
+        """What the governor is written into: cpufreq's, or devfreq's."""
+        return f"{self.folder}/{'scaling_governor' if self.unit == 'CPU' else 'governor'}"
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,8 @@ class Facts:
         or is not installed.
     clock_offset_s
         Seconds that the board's clock is ahead of this host's.
+    clocks
+        Those whose governor can be set.
     files, links
         What of ours is installed, by path.
     entries
@@ -107,7 +115,7 @@ class Facts:
     free_kib: int
     sudo: Sudo
     clock_offset_s: float
-    policies: tuple[Policy, ...] = ()
+    clocks: tuple[Clock, ...] = ()
     files: dict[str, RemoteFile] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     entries: tuple[str, ...] = ()
@@ -176,7 +184,10 @@ def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
             sudo=said.sudo,
             # The board looked at its clock somewhere between the two.
             clock_offset_s=said.clock - min(max(said.clock, before), after),
-            policies=tuple(_policy(line) for line in many["policy"]),
+            clocks=(
+                *(_clock("policy", line, "CPU") for line in many["policy"]),
+                *(_clock("gpu", line, "GPU") for line in many["gpu"]),
+            ),
             files=dict(_file(line) for line in many["file"]),
             links=dict(_pair(line) for line in many["link"]),
             entries=tuple(many["entry"]),
@@ -238,11 +249,11 @@ def _glibc(text: str) -> str | None:
     return found.group(1) if found else None
 
 
-def _policy(line: str) -> Policy:
+def _clock(key: str, line: str, unit: Literal["CPU", "GPU"]) -> Clock:
     parts = line.split("|")
     if len(parts) != 3:
-        raise ValueError(f"policy is {shown(line)}: folder, governor and governors are wanted")
-    return Policy(parts[0], parts[1], tuple(parts[2].split()))
+        raise ValueError(f"{key} is {shown(line)}: folder, governor and governors are wanted")
+    return Clock(parts[0], parts[1], tuple(parts[2].split()), unit)
 
 
 def _file(line: str) -> tuple[str, RemoteFile]:

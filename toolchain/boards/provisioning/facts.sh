@@ -35,12 +35,24 @@ main() {
     [ -r "$policy/scaling_governor" ] || continue
     say policy "$policy|$(cat "$policy/scaling_governor")|$(cat "$policy/scaling_available_governors" 2>/dev/null)"
   done
+  gpus
   if [ -n "$mode" ]; then installed; else say record ''; fi
   if [ -n "$2" ]; then
     say account "$(getent passwd "$2" 2>/dev/null || grep "^$2:" /etc/passwd)"
   fi
   say clock "$(date -u +%s)"
   echo end
+}
+
+# Vendors' kernels name it by its address and "gpu"; Mali's own driver leads to it, whatever its name.
+gpus() {
+  named=' '
+  for gpu in /sys/class/devfreq/*gpu* /sys/class/devfreq/*mali* /sys/class/misc/mali0/device/devfreq/*; do
+    [ -r "$gpu/governor" ] || continue
+    case $named in *" ${gpu##*/} "*) continue;; esac
+    named="$named${gpu##*/} "
+    say gpu "$gpu|$(cat "$gpu/governor")|$(cat "$gpu/available_governors" 2>/dev/null)"
+  done
 }
 
 installed() {

@@ -149,7 +149,7 @@ def provision(board: Board, wish: Wish = NOTHING_MORE, how: How = AT_ONCE) -> Pr
             apply_steps(board, home, steps, root, how.progress)
     if own is not None:
         if not how.dry_run or account_is_finished(facts):
-            rest = replace(wish, account=None, governor=None)
+            rest = replace(wish, account=None, governor=None, gpu_governor=None)
             with closing(own):
                 second = provision(replace(board, transport=own), rest, replace(how, ask_sudo=None))
             check_login(board.name, wish.account or "", second.facts)
@@ -165,7 +165,7 @@ def provision(board: Board, wish: Wish = NOTHING_MORE, how: How = AT_ONCE) -> Pr
 
 
 def unprovision(board: Board, account: str | None = None, how: How = AT_ONCE) -> Provisioned:
-    """Undo provisioning: end what runs there, restore the governor, remove all files of ours.
+    """Undo provisioning: end what runs there, restore the governors, remove all files of ours.
 
     Parameters
     ----------

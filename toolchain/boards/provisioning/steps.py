@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from toolchain.boards.edge_rt.stock import KEEP_PROGRAMS, surplus
-from toolchain.boards.provisioning.facts import RECORD, Facts, Policy
+from toolchain.boards.provisioning.facts import RECORD, Clock, Facts
 from toolchain.boards.transport import RemoteFile
 
 # Every script takes what it works on as arguments: nothing is spliced into shell text.
 _LINK = """case $2 in */*) new=${2%/*}/.${2##*/}.$$;; *) new=.$2.$$;; esac
 ln -s -- "$1" "$new" && mv -fT -- "$new" "$2"
 """
-_GOVERNOR = 'g=$1; shift; for p; do echo "$g" > "$p/scaling_governor" || exit; done'
+_GOVERNOR = 'g=$1; shift; for f; do echo "$g" > "$f" || exit; done'
 _RMDIR = 'cd / && rmdir -- "$1" 2>/dev/null || true'
 # The comment in passwd tells an account of ours, and whether an interrupted step has to go on.
 ACCOUNT_COMMENT = "edge-toolchain"
@@ -61,8 +61,8 @@ class Wish:
 
     Attributes
     ----------
-    governor
-        The CPU governor in force; None leaves it alone.
+    governor, gpu_governor
+        What governs the clocks of the CPU and of the GPU; None leaves it alone.
     account
         An account for the toolchain alone, which the login's keys open; None: the login itself.
     sdk
@@ -75,6 +75,11 @@ class Wish:
     account: str | None = None
     sdk: bool = False
     ignore_clock: bool = False
+    gpu_governor: str | None = None
+
+    def governor_of(self, clock: Clock) -> str | None:
+        """Return the governor wished for a clock."""
+        return self.governor if clock.unit == "CPU" else self.gpu_governor
 
 
 @dataclass(frozen=True)
@@ -184,9 +189,8 @@ def removal_steps(facts: Facts, account: str | None) -> list[Step]:
         steps.append(Step("stop what runs there", Run(("sh", "-c", _STOP, "sh", facts.root))))
     for governor in sorted(set(facts.record.governors.values())):
         before = {folder for folder, name in facts.record.governors.items() if name == governor}
-        changed = [p for p in facts.policies if p.folder in before and p.governor != governor]
-        if changed:
-            steps.append(_set_governor("restore", governor, changed))
+        changed = [c for c in facts.clocks if c.folder in before and c.governor != governor]
+        steps += _set_governor("restore", governor, changed)
     if account is not None and facts.account is not None:
         remove = Run(("sh", "-c", _NO_ACCOUNT, "sh", account))
         title = f"remove the account {account} and its home folder"
@@ -223,24 +227,32 @@ def account_is_finished(facts: Facts) -> bool:
 
 
 def governor_steps(facts: Facts, wish: Wish) -> list[Step]:
-    """Return what sets the governor that is wished for where another is in force."""
-    changing = [p for p in facts.policies if wish.governor not in (None, p.governor)]
-    if not changing or wish.governor is None:
+    """Return what sets the governors that are wished for where others are in force."""
+    changing = [c for c in facts.clocks if wish.governor_of(c) not in (None, c.governor)]
+    if not changing:
         return []
     steps = []
     # What was in force before the first of our changes is what --remove goes back to.
-    before = {p.folder: p.governor for p in changing} | facts.record.governors
+    before = {c.folder: c.governor for c in changing} | facts.record.governors
     if before != facts.record.governors:
         record = facts.record.model_copy(update={"governors": before})
         content = json.dumps(record.model_dump(), sort_keys=True).encode() + b"\n"
         steps.append(Step("note the governor in force, to restore it", Put(content, RECORD)))
-    return [*steps, _set_governor("set", wish.governor, changing)]
+    for governor in sorted({wish.governor_of(c) or "" for c in changing}):
+        steps += _set_governor("set", governor, [c for c in changing if wish.governor_of(c) == governor])
+    return steps
 
 
-def _set_governor(verb: str, governor: str, policies: list[Policy]) -> Step:
-    names = ", ".join(p.folder.rpartition("/")[2] for p in policies)
-    argv = ("sh", "-c", _GOVERNOR, "sh", governor, *(p.folder for p in policies))
-    return Step(f"{verb} the CPU governor {governor} ({names})", Run(argv), needs_root=True)
+def _set_governor(verb: str, governor: str, clocks: list[Clock]) -> list[Step]:
+    steps = []
+    for unit in ("CPU", "GPU"):
+        files = [c.file for c in clocks if c.unit == unit]
+        names = ", ".join(PurePosixPath(file).parent.name for file in files)
+        title = f"{verb} the {unit} governor {governor} ({names})"
+        if files:
+            run = Run(("sh", "-c", _GOVERNOR, "sh", governor, *files))
+            steps.append(Step(title, run, needs_root=True))
+    return steps
 
 
 def _surplus(facts: Facts, parcels: tuple[Parcel, ...]) -> list[str]:

@@ -121,6 +121,7 @@ def remove(name: str) -> None:
 def status(boards: tuple[str, ...]) -> None:
     """Ask boards how they are: load, temperature, governor, free space, edge-rt, devices, lab.
 
+    Where the class has a GPU that networks run on, hints say what keeps it from that, or makes it slower.
     Without a name, all of them. Each is shown as soon as it answers. Ends with 1 if one did not.
     """
     from toolchain.boards.edge_rt.status import statuses
@@ -155,7 +156,7 @@ def _line(answer: Status, place: dict[str, str | None]) -> str:
         "lab": f"{place['lab']} to {place['lab_user']}" if place["lab_user"] else place["lab"],
     }
     said = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
-    return f"{answer.name:<20} {said}"
+    return "\n".join([f"{answer.name:<20} {said}", *(f"{'':<20} hint: {hint}" for hint in answer.hints)])
 
 
 def _driver(kind: dict[str, Any]) -> str:

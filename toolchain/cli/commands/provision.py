@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @click.argument("board", shell_complete=complete.boards)
 @click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
 @click.option("--governor", metavar="G", help="Set the CPU governor, such as performance; needs root.")
+@click.option("--gpu-governor", metavar="G", help="Set the GPU's governor, such as performance; needs root.")
 @click.option(
     "--account",
     metavar="NAME",
@@ -29,13 +30,14 @@ if TYPE_CHECKING:
 )
 @click.option("--ignore-clock", is_flag=True, help="Go on though the board's clock is wrong by days.")
 @click.option(
-    "--remove", is_flag=True, help="Undo everything: processes, governor, files; with --account, that too."
+    "--remove", is_flag=True, help="Undo everything: processes, governors, files; with --account, that too."
 )
 @output_options
 def provision(
     board: str,
     dry_run: bool,
     governor: str | None,
+    gpu_governor: str | None,
     account: str | None,
     sdk: bool,
     ask_sudo: bool,
@@ -47,8 +49,10 @@ def provision(
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.errors import UsageError
 
-    if remove and (governor or sdk or ignore_clock):
-        raise UsageError("--remove undoes everything", "leave out --governor, --sdk and --ignore-clock")
+    if remove and (governor or gpu_governor or sdk or ignore_clock):
+        raise UsageError(
+            "--remove undoes everything", "leave out --governor, --gpu-governor, --sdk and --ignore-clock"
+        )
     found = find_board(board)
 
     def ask() -> str:
@@ -58,7 +62,7 @@ def provision(
     if remove:
         result = provisioning.unprovision(found, account, how)
     else:
-        wish = provisioning.Wish(governor, account, sdk, ignore_clock)
+        wish = provisioning.Wish(governor, account, sdk, ignore_clock, gpu_governor)
         result = provisioning.provision(found, wish, how)
         _log_in_from_now_on(found, result)
     emit(result.to_json(), lambda: _show(result, remove=remove))
