@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.records.samples import KEY, KINDS, put
+from tests.records.samples import KEY, KINDS, PROVENANCE, put
+from toolchain.records.exchange import write_records
 from toolchain.records.key import level_rank
 from toolchain.records.lookup import lookup
 from toolchain.records.record import Record
@@ -91,6 +92,36 @@ def test_a_device_never_answers_for_another(store: RecordStore) -> None:
     assert lookup(store, mali, KINDS).record == record
     assert lookup(store, jetson, KINDS).record.best_ms == 2.0
     assert lookup(store, KEY, KINDS).record.key.device == ""
+
+
+MODELLED = replace(PROVENANCE, board="mali-model", modelled=True)
+
+
+def test_a_model_is_an_answer_where_nothing_was_measured(store: RecordStore) -> None:
+    said = put(store, 1.0, provenance=MODELLED)
+    assert lookup(store, KEY, KINDS).record == said
+    far = put(store, 9.0, key=OTHER_THREADS)
+    assert lookup(store, KEY, KINDS).record == far, "it is slower, and of other threads; but it was measured"
+    exact = put(store, 7.0)
+    assert lookup(store, KEY, KINDS).record == exact
+
+
+def test_what_the_project_measured_stands_before_a_users_model(store: RecordStore, tmp_path: Path) -> None:
+    def shipped(name: str, **changes: object) -> Path:
+        path = tmp_path / f"{name}.jsonl"
+        with RecordStore(tmp_path / f"{name}.sqlite") as maker:
+            put(maker, 5.0, **changes)
+            write_records(path, maker.functions(), maker.all())
+        return path
+
+    measured, modelled = shipped("measured"), shipped("modelled", provenance=MODELLED)
+    assert lookup(store, KEY, KINDS, shipped=modelled).shipped
+    own = put(store, 1.0, provenance=MODELLED)
+    assert lookup(store, KEY, KINDS, shipped=modelled).record == own
+    hit = lookup(store, KEY, KINDS, shipped=measured)
+    assert hit.shipped and hit.record.best_ms == 5.0
+    real = put(store, 8.0)
+    assert lookup(store, KEY, KINDS, shipped=measured).record == real
 
 
 def test_where_the_best_cannot_be_used_the_next_best_is_asked(store: RecordStore) -> None:

@@ -65,14 +65,20 @@ class Decision:
             "level": record.key.level if record else None,
             "threads": record.key.threads if record else None,
             "ms": record.best_ms if record else None,
+            "modelled": record.provenance.modelled if record else None,
         }
 
     @property
     def source(self) -> str:
-        """How near the record is, `shipped` where the project brought it; empty without one."""
+        """How near the record is; `shipped`: the project brought it; `modelled`: no clock has shown its time.
+
+        Empty without a record.
+        """
         if self.hit is None:
             return ""
-        return f"shipped, {self.hit.how}" if self.hit.shipped else self.hit.how
+        shipped = "shipped, " if self.hit.shipped else ""
+        modelled = ", modelled" if self.hit.record.provenance.modelled else ""
+        return f"{shipped}{self.hit.how}{modelled}"
 
 
 def decide_task(

@@ -36,7 +36,8 @@ def lookup(
     """Return the nearest record of the user's store, then of the one the project ships.
 
     Exact, else same level and class with another cpu or number of threads, else a lower level of
-    the same triple. Emulated boards and real ones never answer for each other, nor do devices.
+    the same triple. Emulated boards and real ones never answer for each other, nor do devices. What a model
+    said of a time is an answer where nothing was measured, by anybody.
 
     Parameters
     ----------
@@ -49,13 +50,15 @@ def lookup(
         The file of records to ask last; None to leave it out. It need not exist.
     """
     hit = _nearest(store, key, kinds, usable, shipped=False)
-    if hit is not None or shipped is None or (file := shipped_file(shipped)) is None:
+    measured = hit is not None and not hit.record.provenance.modelled
+    if measured or shipped is None or (file := shipped_file(shipped)) is None:
         return hit
     brought = file.store(key.workload)
     if brought is None:
-        return None
+        return hit
     with brought:
-        return _nearest(brought, key, kinds, usable, shipped=True)
+        other = _nearest(brought, key, kinds, usable, shipped=True)
+    return other if hit is None or (other and not other.record.provenance.modelled) else hit
 
 
 def _nearest(
@@ -65,7 +68,7 @@ def _nearest(
     rated = [(rating, record) for record in bests if (rating := _rate(record, key)) is not None]
     if not rated:
         return None
-    rating, record = max(rated, key=lambda pair: pair[0])
+    rating, record = max(rated, key=lambda pair: (not pair[1].provenance.modelled, pair[0]))
     return Hit(record, _HOW[rating[0]], store.definition(record.function), shipped)
 
 

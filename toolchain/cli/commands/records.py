@@ -83,7 +83,7 @@ def _emit(records: Sequence[Record], options: Sequence[str] | None = None) -> No
                     record.key.level,
                     record.key.threads,
                     _kind(record),
-                    record.failure or f"{record.best_ms:.3f}",
+                    record.failure or f"{record.best_ms:.3f}{_by_model(record)}",
                     record.created,
                     *own.values(),
                 )
@@ -91,6 +91,10 @@ def _emit(records: Sequence[Record], options: Sequence[str] | None = None) -> No
             ],
         ),
     )
+
+
+def _by_model(record: Record) -> str:
+    return " (model)" if record.provenance.modelled else ""
 
 
 def _kind(record: Record) -> str:

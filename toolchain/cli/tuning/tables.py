@@ -69,6 +69,8 @@ def show_result(result: TuneResult) -> None:
         f"{document['trials']} trials, {document['failed']} failed, in {document['seconds']} s; these tasks: "
         f"{document['estimated_ms_before']:.2f} ms -> {document['estimated_ms_after']:.2f} ms per inference"
     )
+    if any(tuned.modelled for tuned in result.tasks):
+        click.echo("these times are a model's: nothing was measured")
     if result.network is not None:
         click.echo(f"network: {result.network}")
 
