@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.mali.trips import trip_counts
+from toolchain.mali.kernel import Kernel
+from toolchain.mali.trips import Loop, loops_of
+
+
+def loops(source: str) -> list[Loop]:
+    return loops_of(Kernel("k", source, (8, 8, 1), (4, 2, 1)))
+
+
+def trip_counts(source: str) -> list[int | None]:
+    return [loop.turns for loop in loops(source)]
 
 
 @pytest.mark.parametrize(
@@ -34,3 +43,47 @@ def test_one_loop(loop: str, turns: int | None) -> None:
 def test_it_turns_as_often_as_python_does(first: int, last: int, step: int) -> None:
     loop = f"for (int i = {first}; i < {last}; i += {step}) "
     assert trip_counts(f"{loop}for (int j = 0; j < 2; ++j) {{}}") == [len(range(first, last, step)), 2]
+
+
+GUARDED = """__kernel void k(__global float* x) {
+  int cse_v1 = ((convert_int(get_group_id(0))) * 8);
+  for (int v = 0; v < 5; ++v) { x[v] = 0; }
+  if ((cse_v1 + (convert_int(get_local_id(0)))) == 0) {
+    x[1] = 2;
+    for (int v = 0; v < 7; ++v) {
+      if (((convert_int(get_group_id(1))) < 1) && ((convert_int(get_local_id(1))) < 2)) {
+        for (int w = 0; w < 3; ++w) x[w] = 1;
+      }
+      for (int w = 0; w < 2; ++w) { x[w] = 2; }
+    }
+  } else {
+    for (int v = 0; v < 9; ++v) { x[v] = 3; }
+  }
+  for (int v = 0; v < 4; ++v) { x[v] = 4; }
+}
+"""
+
+
+def test_a_guarded_loop_turns_for_those_that_come_to_it() -> None:
+    """Of 32 columns one is the first; of 16 rows there are two in the first group's first two."""
+    assert loops(GUARDED) == [
+        Loop(5),
+        Loop(7, 1 / 32),
+        Loop(3, 2 / 16),
+        Loop(2),
+        Loop(9, 31 / 32),
+        Loop(4),
+    ]
+
+
+def test_guards_within_guards_are_multiplied_and_braces_need_not_be() -> None:
+    source = (
+        "if (convert_int(get_group_id(0)) == 0) if (convert_int(get_group_id(1)) == 0) "
+        "for (int i = 0; i < 2; ++i) x[i] = 0; for (int i = 0; i < 3; ++i) x[i] = 0;"
+    )
+    assert loops(source) == [Loop(2, 1 / 8), Loop(3)]
+
+
+def test_a_condition_that_nobody_knows_guards_nothing() -> None:
+    assert loops("if (x[3] < 7) { for (int i = 0; i < 2; ++i) {} }") == [Loop(2)]
+    assert loops("if (v < 7) { for (int i = 0; i < 2; ++i) {} }") == [Loop(2)]

@@ -8,7 +8,7 @@ from math import ceil, prod
 from toolchain.mali.compiled import Compiled
 from toolchain.mali.gpu import T860_MP4, Gpu
 from toolchain.mali.kernel import Kernel
-from toolchain.mali.trips import trip_counts
+from toolchain.mali.trips import loops_of
 
 
 @dataclass(frozen=True)
@@ -18,19 +18,19 @@ class Estimate:
     Attributes
     ----------
     arithmetic, load_store, texture
-        Instruction words that a work item executes in each pipe.
+        Instruction words that a work item executes in each pipe, on average.
     multiplies
-        Multiplications that a work item does.
+        Multiplications that a work item does, on average.
     cycles
         Of a core, for a work item.
     ms
         Of the launch.
     """
 
-    arithmetic: int
-    load_store: int
-    texture: int
-    multiplies: int
+    arithmetic: float
+    load_store: float
+    texture: float
+    multiplies: float
     cycles: float
     ms: float
 
@@ -43,20 +43,23 @@ def estimate(kernel: Kernel, compiled: Compiled, gpu: Gpu = T860_MP4) -> Estimat
     """Return how long a launch takes; None where a loop turns nobody knows how often.
 
     A lower bound: `max(A / arithmetic pipes, LS, T)` cycles for a work item, without a cache miss,
-    a wait for memory, or the start of a kernel. Both sides of a branch count. Cores have as many work groups.
+    a wait for memory, or the start of a kernel. Loops count as often as work items turn them; of what a
+    condition guards outside of a loop both sides count. Cores have as many work groups.
 
     It met the three times that TVM's article on Mali measured in 2018 within 9 %
     (docs/decisions/0042-a-model-of-mali.md).
     """
-    trips = trip_counts(kernel.source)
-    if len(trips) != len(compiled.loops):
-        trips = [turns for turns in trips if turns != 1]  # compilers leave those out
-    if len(trips) != len(compiled.loops) or None in trips:
+    loops = loops_of(kernel)
+    if len(loops) != len(compiled.loops):
+        loops = [loop for loop in loops if loop.turns != 1]  # compilers leave those out
+    if len(loops) != len(compiled.loops) or any(loop.turns is None for loop in loops):
         return None
-    turns = [turn for turn in trips if turn is not None]
+    turns = [(loop.turns or 0) * loop.share for loop in loops]
     times = [
         prod(
-            turn for turn, (first, last) in zip(turns, compiled.loops, strict=True) if first <= place <= last
+            count
+            for count, (first, last) in zip(turns, compiled.loops, strict=True)
+            if first <= place <= last
         )
         for place in range(len(compiled.blocks))
     ]

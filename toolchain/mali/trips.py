@@ -1,17 +1,107 @@
-"""How often the loops of a kernel turn, read from its source."""
+"""How often the loops of a kernel turn, and for how many work items, read from its source."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-_LOOP = re.compile(r"\bfor\s*\(([^;{}]*);([^;{}]*);([^;{}]*)\)")
+from toolchain.mali.guards import Guards
+from toolchain.mali.kernel import Kernel
+
 _FROM = re.compile(r"(\w+)\s*=\s*(?:\(\w+\))?\s*(\d+)\s*$")
 _TO = re.compile(r"^\s*(\w+)\s*<\s*(?:\(\w+\))?\s*(\d+)\s*$")
+_HEAD = re.compile(r"\b(for|if|else)\b|[{};]")
 
 
-def trip_counts(source: str) -> list[int | None]:
-    """Return how often each `for` turns, in the order of the source; None where that is no constant."""
-    return [_turns(*parts) for parts in _LOOP.findall(source)]
+@dataclass
+class _Open:
+    """What is open at a place of the source.
+
+    Attributes
+    ----------
+    word
+        for, if, else; empty: a block of its own, such as a function's.
+    share
+        Of the work items that come to it, those that enter.
+    block
+        It has braces; else it ends with its first statement.
+    """
+
+    word: str
+    share: float
+    block: bool = False
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A `for` of the source.
+
+    Attributes
+    ----------
+    turns
+        None where that is no constant.
+    share
+        Of the work items that the loop around it has, or the kernel, those that conditions let come to it.
+    """
+
+    turns: int | None
+    share: float = 1.0
+
+
+def loops_of(kernel: Kernel) -> list[Loop]:
+    """Return the loops of a kernel, in the order of the source."""
+    guards = Guards(kernel)
+    opened: list[_Open] = []
+    found: list[Loop] = []
+    last_if = 1.0
+    for word, head in _words(kernel.source):
+        if word == "for":
+            share = 1.0
+            for outer in reversed(opened):
+                if outer.word == "for":
+                    break
+                share *= outer.share
+            found.append(Loop(_turns(*head.split(";")) if head.count(";") == 2 else None, share))
+            opened.append(_Open(word, 1.0))
+        elif word == "if":
+            opened.append(_Open(word, guards.share(head)))
+        elif word == "else":
+            opened.append(_Open(word, 1.0 - last_if))
+        elif word == "{":
+            if opened and not opened[-1].block and opened[-1].word:
+                opened[-1].block = True
+            else:
+                opened.append(_Open("", 1.0, block=True))
+        else:  # the end of a block, or of a statement: and with it of all that has no braces
+            if word == "}" and opened:
+                last_if = opened.pop().share
+            while opened and not opened[-1].block:
+                last_if = opened.pop().share
+    return found
+
+
+def _words(source: str) -> Iterator[tuple[str, str]]:
+    """Yield `for`, `if`, `else`, braces and semicolons; the first two with what their parentheses hold."""
+    at = 0
+    while found := _HEAD.search(source, at):
+        at = found.end()
+        word, head = found[0], ""
+        if word in ("for", "if"):
+            begin = source.index("(", at) + 1
+            at = _closing(source, begin)
+            head = source[begin : at - 1]
+        yield word, head
+
+
+def _closing(source: str, begin: int) -> int:
+    """Return the place behind the parenthesis that closes the one before `begin`."""
+    depth = 1
+    for found in re.finditer(r"[()]", source[begin:]):
+        depth += 1 if found[0] == "(" else -1
+        if not depth:
+            return begin + found.end()
+    return len(source)
 
 
 def _turns(begin: str, end: str, step: str) -> int | None:

@@ -1,0 +1,36 @@
+"""The image mali-model, really made: it says what was recorded, which meets what was measured on a Mali."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.mali.article import MEASURED_GFLOPS, kernel
+from toolchain.images.listing import ImageState
+from toolchain.mali.compiled import read_compiled
+from toolchain.mali.compiler import KernelError, MaliCompiler
+from toolchain.mali.estimate import estimate
+from toolchain.mali.kernel import Kernel
+
+RECORDED = Path(__file__).parents[1] / "mali" / "recorded"
+
+
+@pytest.mark.full  # it takes minutes to make: CI has none
+@pytest.mark.timeout(3600)
+def test_it_compiles_what_was_measured_in_2018(built: Callable[[str], ImageState]) -> None:
+    assert built("mali-model").word == "current"
+    half = "__kernel void half_(__global half4* x) { x[0] += x[1]; }\n"
+    with MaliCompiler() as compiler:
+        for step, measured in MEASURED_GFLOPS.items():
+            launched = kernel(step)
+            compiled = compiler.compile(launched)
+            assert compiled == read_compiled((RECORDED / f"{step}.txt").read_text()), step
+            found = estimate(launched, compiled)
+            assert found is not None and found.gflops(launched.items) == pytest.approx(measured, rel=0.09)
+        with pytest.raises(KernelError, match="kernel broken does not compile"):
+            compiler.compile(
+                Kernel("broken", "__kernel void broken(int x) { y = x; }\n", (1, 1, 1), (1, 1, 1))
+            )
+        assert compiler.compile(Kernel("half_", half, (64, 1, 1), (1, 1, 1))).spills == 0

@@ -1,0 +1,95 @@
+"""For which part of a launch's work items a condition holds, as TVM writes conditions on their places.
+
+Work items of Midgard have program counters of their own: those that a condition leaves out go on at once.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from toolchain.mali.kernel import Kernel
+
+_PLACE = re.compile(r"\bget_(group|local)_id\((\d)\)")
+_DEFINED = re.compile(r"\bint (\w+) = ([^;]+);")
+_OPERATORS: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.And: np.logical_and,
+    ast.Or: np.logical_or,
+}
+
+
+class Guards:
+    """The conditions of a kernel, over the work items of its launch."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._places: dict[str, Any] = {}
+        extents = [*reversed(kernel.groups), *reversed(kernel.group)]
+        names = [f"group{axis}" for axis in (2, 1, 0)] + [f"local{axis}" for axis in (2, 1, 0)]
+        for place, (name, extent) in enumerate(zip(names, extents, strict=True)):
+            shape = [1] * len(extents)
+            shape[place] = extent
+            self._places[name] = np.arange(extent).reshape(shape)
+        self._defined = dict(_DEFINED.findall(kernel.source))
+
+    def share(self, condition: str) -> float:
+        """Return the share of the work items for which a condition holds; 1 where that cannot be said."""
+        try:
+            with np.errstate(all="raise"):
+                return float(np.mean(self._value(_parsed(condition))))
+        except (ValueError, SyntaxError, RecursionError, ArithmeticError, TypeError):
+            return 1.0
+
+    def _value(self, node: ast.AST) -> Any:
+        match node:
+            case ast.Expression(body):
+                return self._value(body)
+            case ast.Constant(int(value)):
+                return value
+            case ast.Name(name) if name in self._places:
+                return self._places[name]
+            case ast.Name(name) if name in self._defined:
+                return self._value(_parsed(self._defined[name]))
+            case ast.Call(ast.Name("convert_int"), [argument]):
+                return self._value(argument)
+            case ast.BinOp(left, by, right):
+                return self._applied(by, left, right)
+            case ast.Compare(left, [by], [right]):
+                return self._applied(by, left, right)
+            case ast.BoolOp(by, [first, *others]):
+                value = self._value(first)
+                for other in others:
+                    value = _OPERATORS[type(by)](value, self._value(other))
+                return value
+        raise ValueError(ast.dump(node))  # a loop's variable, a value that was loaded …
+
+    def _applied(self, by: ast.AST, left: ast.AST, right: ast.AST) -> Any:
+        if type(by) not in _OPERATORS:
+            raise ValueError(ast.dump(by))
+        return _OPERATORS[type(by)](self._value(left), self._value(right))
+
+
+def _parsed(text: str) -> ast.Expression:
+    """Return a condition or a sum of C as Python's own; numbers of places are never negative."""
+    named = _PLACE.sub(r"\1\2", text)
+    return ast.parse(
+        re.sub(r"(?<!/)/(?!/)", "//", named).replace("&&", " and ").replace("||", " or ").strip(), mode="eval"
+    )
