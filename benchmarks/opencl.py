@@ -1,6 +1,7 @@
-"""Networks on OpenCL devices, in numbers; each sub-command prints what one run of it measured.
+"""Networks on OpenCL devices, in numbers; each sub-command prints what one run of it measured or modelled.
 
     python benchmarks/opencl.py launches    a launch through edge-rt / by a plain program in C (goal 1.1)
+    python benchmarks/opencl.py model       networks on a Mali-T860 by the model, beside goals
 
 What PoCL measures is this machine's CPU: ratios of one run are meant, and nothing is said of a GPU.
 """
@@ -23,6 +24,12 @@ def _launches(given: argparse.Namespace) -> object:
     return launches(given.launches, given.numbers, given.rounds, given.samples)
 
 
+def _model(given: argparse.Namespace) -> object:
+    from benchmarks.gpu.model import networks
+
+    return networks(records=given.records)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -34,6 +41,11 @@ def _parser() -> argparse.ArgumentParser:
     launched.add_argument("--rounds", type=int, default=6, help="of both in turn (default 6)")
     launched.add_argument("--samples", type=int, default=20, help="of a round (default 20)")
     launched.set_defaults(measure=_launches)
+    modelled = commands.add_parser(
+        "model", help="networks on a Mali-T860 by the model of the image mali-model"
+    )
+    modelled.add_argument("--records", action="store_true", help="take records where there are some")
+    modelled.set_defaults(measure=_model)
     return parser
 
 
