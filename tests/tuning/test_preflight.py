@@ -60,7 +60,7 @@ class Told:
 
 @pytest.fixture(scope="module")
 def probe() -> Probe:
-    return probe_for(target_for(find_board("local").profile).target)
+    return probe_for(target_for(find_board("local").profile))
 
 
 def fails(probe: Probe, told: Told, folder: Path) -> str:

@@ -57,7 +57,7 @@ class Run:
         how = TuneOptions(repeat=2, min_repeat_ms=1, timeout_s=30)
         folder = self._stack.enter_context(scratch_folder())
         bench = self._stack.enter_context(board_bench(self._boards, target, how, self._listen))
-        preflight(probe_for(target.target), bench, folder)
+        preflight(probe_for(target), bench, folder)
         case = write_case(folder, "case", {})
         case.expect([np.zeros(1, np.int32)])
         bench.runner.expect(TASK, [case])

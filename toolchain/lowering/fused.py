@@ -96,7 +96,7 @@ class FusedNetwork:
 
     def probe(self) -> Probe | None:
         """Return a chain of products and sums."""
-        return probe_for(self.target.target)
+        return probe_for(self.target)
 
     def listing(self, task: Task) -> str:
         """Return a task's function as TVM prints it."""

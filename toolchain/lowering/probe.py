@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import tvm
-from tvm import te
+from tvm import s_tir, te
 
 from toolchain.lowering.code import code_of
 from toolchain.lowering.kernels.recipe import Scheduled
+from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.parameter import Array, Parameter
 from toolchain.tasks.probe import Known, Probe
@@ -19,6 +20,7 @@ _LENGTH = 1024
 # Steps for each element: it is to take as long as the core takes to compute. The sum of two vectors takes
 # twice as long in one process as in the next, by where their memory happens to lie (58 and 112 ns).
 _STEPS = 32
+_GROUP = 64  # work items; every device takes so many
 _FACTOR = 0.75  # of a step: x = 0.75 x + b
 _VECTOR = Parameter((_LENGTH,), "float32")
 _TASK = Known("known-good-kernel", "chain of products and sums", 1, 2 * _STEPS * _LENGTH, ((_LENGTH,),) * 3)
@@ -42,8 +44,8 @@ def _chain(a: Array, b: Array) -> Array:
     return x
 
 
-def probe_for(target: tvm.target.Target) -> Probe:
-    """Return the kernel, for a target."""
+def probe_for(target: BoardTarget) -> Probe:
+    """Return the kernel, for a target: on a device a work item for each element."""
     a, b = (te.placeholder((_LENGTH,), name=name) for name in "ab")
 
     def chain(i: tvm.tirx.Var) -> tvm.tirx.PrimExpr:
@@ -53,5 +55,18 @@ def probe_for(target: tvm.target.Target) -> Probe:
         return x
 
     func = te.create_prim_func([a, b, te.compute((_LENGTH,), chain, name="chain")])
-    candidate = Candidate(Entry("probe", "", "probe"), code_of(Scheduled(func), target), (_VECTOR,) * 3, 1)
+    if target.limits:
+        func = _in_groups(func, min(_GROUP, target.limits.max_work_group or 1))
+    code = code_of(Scheduled(func), target.target)
+    candidate = Candidate(Entry("probe", "", "probe"), code, (_VECTOR,) * 3, 1, target.kind)
     return Probe(_TASK, candidate, Chain())
+
+
+def _in_groups(func: tvm.tirx.PrimFunc, group: int) -> tvm.tirx.PrimFunc:
+    schedule = s_tir.Schedule(tvm.IRModule({"main": func}))
+    (loop,) = schedule.get_loops("chain")
+    groups, items = schedule.split(loop, [None, group])
+    schedule.bind(groups, "blockIdx.x")
+    schedule.bind(items, "threadIdx.x")
+    made: tvm.tirx.PrimFunc = schedule.mod["main"]
+    return made

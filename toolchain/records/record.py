@@ -9,7 +9,9 @@ from typing import Literal
 
 from toolchain.records.key import RecordKey
 
-Failure = Literal["build", "link", "upload", "timeout", "runtime", "wrong result"]
+Failure = Literal["build", "link", "upload", "timeout", "runtime", "wrong result", "work group", "registers"]
+"""`build`: no compiler takes it, this host's or a driver's. `work group`, `registers`: a group has more work
+items than the device takes, or than it has registers for."""
 # These say something about the machines, not about the candidate: it may be tried again.
 PASSING_FAILURES = frozenset({"link", "upload"})
 

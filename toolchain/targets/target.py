@@ -8,6 +8,7 @@ from functools import cache
 
 import tvm
 
+from toolchain.bundles.manifest import CPU
 from toolchain.errors import UsageError
 from toolchain.profiles import Device, Profile, device_key
 from toolchain.targets.llvm import cpu_features, cpus
@@ -46,6 +47,11 @@ class BoardTarget:
     features: tuple[str, ...] = ()
     device: str = ""
     limits: Device | None = None
+
+    @property
+    def kind(self) -> str:
+        """Kind of what computes, in whose memory values lie."""
+        return self.limits.kind if self.limits else CPU
 
     @property
     def host(self) -> tvm.target.Target:

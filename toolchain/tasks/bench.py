@@ -94,7 +94,15 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class Bench:
-    """Who builds and who runs the candidates of one tuning run."""
+    """Who builds and who runs the candidates of one tuning run.
+
+    Attributes
+    ----------
+    device
+        What its driver calls the device that measures, as records' keys have it; empty where no driver was
+        asked: then it is what the code is made for.
+    """
 
     builder: Builder
     runner: Runner
+    device: str = ""

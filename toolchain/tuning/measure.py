@@ -20,6 +20,7 @@ from toolchain.tasks.parameter import Array, Parameter
 from toolchain.tasks.reference import Case
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.correctness import wrong
+from toolchain.tuning.failing import failure_of
 from toolchain.tuning.operands import Operands
 
 
@@ -137,7 +138,8 @@ class _Opened:
         except (tvm.error.RPCSessionTimeoutError, ToolchainError):
             raise
         except Exception as error:  # see above
-            return Result(failure=stage, message=first_line(error))
+            kind, message = failure_of(error, stage)
+            return Result(failure=kind, message=message)
 
     def _timed(self, subject: Subject, tensors: Sequence[tvm.runtime.Tensor]) -> Result:
         request = self.request

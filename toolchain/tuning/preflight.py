@@ -16,11 +16,13 @@ _AWAY = "upload"
 """How the failure of a board is called that went away."""
 
 _NEXT = {
-    "build": "`toolchain doctor` checks this host",
+    "build": "`toolchain doctor` checks this host; the log of a device's driver is its own fault",
     "link": "`toolchain doctor` checks this host",
     "upload": "`toolchain lab status` and `toolchain board status` show why",
     "timeout": "--timeout S gives it more time; `toolchain board status` shows who uses the board",
     "runtime": "`toolchain board provision` renews edge-rt there",
+    "work group": "correct `max_work_group` of the device in the board.toml of its class",
+    "registers": "correct `max_work_group` of the device in the board.toml of its class",
     "wrong result": "leave this board out: what it measures is worth nothing",
 }
 

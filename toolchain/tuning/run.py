@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from importlib.metadata import version
 
 from toolchain import __version__
@@ -88,6 +89,8 @@ def tune(
         reference = stack.enter_context(scratch_folder())
         search = stack.enter_context(pipeline())
         bench = stack.enter_context(_bench(backend, boards, target, options, listener))
+        if bench.device:
+            target = replace(target, device=bench.device)
         if (probe := network.probe()) is not None:
             listener(Step("trying the way to the board with a known-good kernel"))
             preflight(probe, bench, reference)

@@ -26,6 +26,7 @@ from toolchain.tasks.tuner import Result
 from toolchain.tuning.board_pool import BoardLostError, BoardPool, PooledBoard
 from toolchain.tuning.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import compilers_for
+from toolchain.tuning.devices import device_there, told
 from toolchain.tuning.events import Listener, Notice, Step
 from toolchain.tuning.limit import trial_limit_s
 from toolchain.tuning.measure import Request, Subject, measure, ready
@@ -228,7 +229,7 @@ class BoardRunner:
         how: TuneOptions,
     ) -> list[Result]:
         """Measure as `_measure` does; what it says of the board is for others to judge."""
-        limit_s = trial_limit_s(task, pooled.board, how, len(cases))
+        limit_s = trial_limit_s(task, pooled.board, how, len(cases), self._target.kind)
         session_s = limit_s if len(built) == 1 else limit_s * _SHARED
         try:
             pooled.worker.call(_START_S, ready)
@@ -305,6 +306,8 @@ def board_bench(
 
     Raises
     ------
+    UsageError
+        The code is for a device that a board has not, or whose driver does not answer.
     ToolchainError
         The lab does not come up.
     """
@@ -318,7 +321,10 @@ def board_bench(
         builder = LibraryBuilder(compilers, boards[0].profile, folder)
         runner = BoardRunner(boards, lab, target, options, listener)
         try:
-            yield Bench(builder, runner)
+            device = device_there(runner.pool, target.limits.kind) if target.limits else ""
+            if said := told(device, target.device):
+                listener(Notice(said))
+            yield Bench(builder, runner, device)
         finally:
             runner.close()
             compilers.close()  # while the folder is there that they write to

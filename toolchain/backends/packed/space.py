@@ -113,4 +113,4 @@ class PackedSpace(FiniteSpace[Choice]):
         """Return the function that a choice gives, by itself; it is generated where it is compiled."""
         made = alone(self.task, replace(self.choices, decided={self.task.name: point}))
         code = code_of(made.recipe, self.target.target)
-        return Candidate(self.entry(point), code, made.parameters, self.task.outputs)
+        return Candidate(self.entry(point), code, made.parameters, self.task.outputs, self.target.kind)
