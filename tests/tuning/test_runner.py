@@ -60,7 +60,7 @@ class OneBoard(BoardRunner):
         super().__init__(
             [local_board()],
             SimpleNamespace(host="", port=0),
-            SimpleNamespace(threads=1, cpu="cpu"),
+            SimpleNamespace(threads=1, cpu="cpu", kind="cpu"),
             TuneOptions(),
             lambda _event: None,
         )

@@ -103,7 +103,13 @@ class Network(Protocol):
         Parameters
         ----------
         form
-            `tir`: what was chosen, the layouts and the generated code; `llvm`; `assembly`.
+            `tir`: what was chosen, the layouts and the generated code; `opencl`: what a device's driver is
+            given; `llvm`, `assembly`: what the CPU runs, alone or as the device's host.
+
+        Raises
+        ------
+        UsageError
+            There is no such form of code for this device.
         """
 
     def __enter__(self) -> Network: ...

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 @click.option("--code", "as_code", is_flag=True, help="With --show: print the code that a build makes of it.")
 @click.option(
     "--form",
-    type=click.Choice(["tir", "llvm", "assembly"]),
+    type=click.Choice(["tir", "opencl", "llvm", "assembly"]),
     default="tir",
     show_default=True,
-    help="With --code: what to print it as.",
+    help="With --code: what to print it as; with --device opencl, llvm and assembly are what the host does.",
 )
 @click.option("--explain", metavar="ID", help="Print what the kernels of one task ask of the device.")
 @click.option(
