@@ -25,7 +25,8 @@ from toolchain.errors import UsageError
 PROFILE_FILE = "board.toml"
 _TRIPLE_PARTS = 4
 _MOST_NAME = 200  # as in manifests
-DEVICE_KINDS = ("cpu", "opencl")
+CPU = "cpu"
+DEVICE_KINDS = (CPU, "opencl")
 """What can compute on a board."""
 
 

@@ -62,7 +62,7 @@ _PACKED = (
 )
 
 BACKENDS = [
-    Offer(("cpu",), ("packed",), _packed, _PACKED),
+    Offer(("cpu", "opencl"), ("packed",), _packed, _PACKED),
     Offer(("cpu",), ("NCHW", "NHWC"), _tensorir, (Build(tensorir.KINDS, anything, "--layout NCHW|NHWC"),)),
 ]
 """`--layout auto` takes the first that a device has."""

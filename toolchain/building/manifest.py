@@ -11,11 +11,12 @@ from typing import Literal
 from toolchain import __version__
 from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.building.decide import Decision
-from toolchain.bundles.manifest import CPU, EngineFacts, Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
+from toolchain.bundles.manifest import EngineFacts, Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
 from toolchain.images.running.inside import image_here, lock_here
 from toolchain.models.importing.float16 import holds_float16
 from toolchain.models.load import Model
 from toolchain.models.spec import TensorSpec
+from toolchain.profiles import CPU
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Objects
 

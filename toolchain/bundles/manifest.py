@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from toolchain.answers import Several
+from toolchain.profiles import CPU
 
 SCHEMA_VERSION: Literal[2] = 2
-CPU = "cpu"
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # fmt: off

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from toolchain.bundles.manifest import CPU
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.mali.gpu import T860_MP4
 from toolchain.mali.model import MaliModel
-from toolchain.profiles import Profile, device_key
+from toolchain.profiles import CPU, Profile, device_key
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import MakeBench
 from toolchain.tasks.bench import Bench, Built

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolchain.architectures.table import ARCHITECTURES, architecture_of
-from toolchain.bundles.manifest import CPU
 from toolchain.errors import UsageError
-from toolchain.profiles import Profile
+from toolchain.profiles import CPU, Profile
 
 # A deadline must never end a sound run; it only has to end a hung one: `slow_flops` of the architecture.
 # qemu-user computes each float of a vector in software. Measured: an untuned MobileNet, 1.1 GFLOP, takes

@@ -9,12 +9,12 @@ from typing import Any
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import Installed, install
 from toolchain.boards.edge_rt.stock import stock
-from toolchain.bundles.manifest import CPU, Manifest
+from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
 from toolchain.measuring.fit import check_facts, check_machine, device_warnings
 from toolchain.measuring.library import library_for
-from toolchain.profiles import Profile
+from toolchain.profiles import CPU, Profile
 
 _KEEP_LIBRARIES = 8
 

@@ -8,9 +8,8 @@ from functools import cache
 
 import tvm
 
-from toolchain.bundles.manifest import CPU
 from toolchain.errors import UsageError
-from toolchain.profiles import Device, Profile, device_key
+from toolchain.profiles import CPU, Device, Profile, device_key
 from toolchain.targets.llvm import cpu_features, cpus
 
 

@@ -12,12 +12,12 @@ from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.space import PackedSpace
-from toolchain.bundles.manifest import CPU, RuntimeNeeds
+from toolchain.bundles.manifest import RuntimeNeeds
 from toolchain.lowering.fused import FusedNetwork
 from toolchain.lowering.listing import list_code
 from toolchain.lowering.modelled import device_runners
 from toolchain.models.load import Model
-from toolchain.profiles import Profile
+from toolchain.profiles import CPU, Profile
 from toolchain.targets.target import BoardTarget, device_target, target_for
 from toolchain.tasks.backend import MakeTuner, Objects, Progress
 from toolchain.tasks.options import CodeOptions

@@ -156,7 +156,7 @@ def _row(board: Board) -> dict[str, Any]:
 def _drivers(board: Board) -> dict[str, Any]:
     """Return what a board's drivers say of its devices, as `board status` has it."""
     from toolchain.boards.edge_rt.install import install
-    from toolchain.bundles.manifest import CPU
+    from toolchain.profiles import CPU
 
     there = install(board, note, drivers=True).facts.devices
     return {"drivers": [kind.model_dump(mode="json") for kind in there if kind.kind != CPU]}

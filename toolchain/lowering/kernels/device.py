@@ -21,6 +21,7 @@ from tvm import tirx
 from tvm.runtime import _ffi_api
 
 from toolchain.lowering.in_memory import object_of
+from toolchain.lowering.kernels.opencl_c import corrected
 
 _MARK = "// Function: "  # before each kernel of a module (tvm/src/backend/opencl/codegen/codegen_opencl.cc)
 _DEFINITION = re.compile(r"^__kernel void (\w+)\([^;{]*\) \{", re.MULTILINE)
@@ -115,7 +116,7 @@ def _sections(source: str) -> dict[str, str]:
     sections = {}
     for section in source.split(_MARK)[1:]:
         name, _end, text = section.partition("\n")
-        sections[name] = text
+        sections[name] = corrected(text)
     return sections
 
 
