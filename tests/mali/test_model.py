@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,7 @@ class Compiler:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.busy = threading.Lock()
         self.answer: Compiled | KernelError = read_compiled((RECORDED / "bind.txt").read_text())
 
     def __enter__(self) -> Compiler:
@@ -34,7 +38,10 @@ class Compiler:
         self.asked.append("end")
 
     def compile(self, wanted: Kernel) -> Compiled:
+        assert self.busy.acquire(blocking=False), "one answer at a time"
         self.asked.append(wanted.name)
+        time.sleep(0.01)
+        self.busy.release()
         if isinstance(self.answer, KernelError):
             raise self.answer
         return self.answer
@@ -57,6 +64,14 @@ def test_a_kernel_is_compiled_once(compiler: Compiler) -> None:
     assert compiler.asked == ["bind", "end"], "no compiler is started for what is known"
     assert first.estimate is not None and first.problem == ""
     assert first.to_json()["registers"] == 4 and first.to_json()["model"] == "mali-t860"
+
+
+def test_threads_wait_for_each_other(compiler: Compiler) -> None:
+    kernels = [Kernel(BIND.name, BIND.source, (1, 1, size), BIND.groups) for size in range(1, 9)]
+    with MaliModel() as model, ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda kernel: model.ask([kernel])[0], kernels))
+    assert [each.kernel for each in found] == kernels and not any(each.problem for each in found)
+    assert len(compiler.asked) == 9
 
 
 def test_another_work_group_is_another_kernel(compiler: Compiler) -> None:

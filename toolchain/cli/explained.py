@@ -52,8 +52,11 @@ def _row(each: Explained) -> tuple[object, ...]:
         return own
     compiled, time = modelled.compiled, modelled.estimate
     of_compiler = (compiled.registers, f"{compiled.spills}:{compiled.fills}") if compiled else ("-", "-")
-    words = (time.arithmetic, time.load_store, time.texture, f"{time.ms:.3f}") if time else ("-",) * 4
-    return (*own, *of_compiler, *words)
+    words = (
+        [f"{each:.0f}" for each in (time.arithmetic, time.load_store, time.texture)] if time else ["-"] * 3
+    )
+    ms = f"{time.ms:.3f}" if time else "-"
+    return (*own, *of_compiler, *words, ms)
 
 
 def _extents(extents: Extents) -> str:

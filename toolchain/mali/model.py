@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ class MaliModel:
         self._store = CompiledStore()
         self._stack = ExitStack()
         self._compiler: MaliCompiler | None = None
+        self._turn = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -94,10 +96,11 @@ class MaliModel:
         known = self._store.get(kernel)
         if known is not None:
             return known
-        if self._compiler is None:
-            self._compiler = self._stack.enter_context(MaliCompiler())
         try:
-            compiled = self._compiler.compile(kernel)
+            with self._turn:  # tuning asks from several threads
+                if self._compiler is None:
+                    self._compiler = self._stack.enter_context(MaliCompiler())
+                compiled = self._compiler.compile(kernel)
         except KernelError as error:
             if not isinstance(error, LateError):
                 self._store.put(kernel, error)

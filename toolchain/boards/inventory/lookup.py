@@ -9,6 +9,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory import register
 from toolchain.boards.local.transport import LocalTransport
+from toolchain.boards.nowhere import class_alone
 from toolchain.configuration.settings import configuration, state_dir
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.atomic import make_private_folder
@@ -119,6 +120,17 @@ def find_boards(name: str) -> list[Board]:
         f"add yours: `toolchain board add HOST --class {name}`; or start an emulated one: "
         f"`toolchain board emulate start {name}`, then --board {emulated.default_name(name)}",
     )
+
+
+def find_measured(name: str, *, on_boards: bool) -> list[Board]:
+    """Return the boards to measure for; where no board measures, a board class stands for its own.
+
+    Raises
+    ------
+    UsageError, ToolchainError
+        As `find_boards`.
+    """
+    return [class_alone(name)] if not on_boards and name in class_names() else find_boards(name)
 
 
 def group(name: str) -> list[Board]:

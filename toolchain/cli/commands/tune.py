@@ -113,7 +113,8 @@ class Search(TypedDict):
 @click.option(
     "--runner",
     metavar="NAME",
-    help="Who measures: boards (the default), or what the device's own code has, such as a simulator.",
+    help="Who measures: boards (the default), or what the device's own code has: mali-model, a model of the "
+    "Mali-T860, needs no board, and its records say so.",
 )
 @click.option("--fresh", is_flag=True, help="Use nothing that earlier runs measured.")
 @click.option(
@@ -148,14 +149,16 @@ def command(
     Every trial is kept at once: stop with Ctrl-C when you like, the next run goes on from there. What is
     being measured comes to its end; a second Ctrl-C does not wait. `toolchain build` applies what was found.
     """
-    from toolchain.boards.inventory.lookup import find_boards
+    from toolchain.boards.inventory.lookup import find_measured
 
-    boards = find_boards(board_name(board))
+    on_boards = search["runner"] in (None, "boards")
+    boards = find_measured(board_name(board), on_boards=on_boards)
+    engine = engine if on_boards else engine or "host"  # a model or a simulator has a container of its own
     profile = boards[0].profile
     profile.device(code.device_kind)
     writes = [report.parent] if report else []
     if container := container_for(engine, profile, files_of(model, files=options.value_files), writes):
-        if dry_run or search["runner"] not in (None, "boards"):
+        if dry_run or not on_boards:
             return container.run()
         from toolchain.rpc.lab import join
 
