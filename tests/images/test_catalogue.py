@@ -34,7 +34,7 @@ def test_what_an_image_stands_on_comes_first() -> None:
 
 
 def test_optional_images_are_named_to_be_made() -> None:
-    assert set(catalogue()) - set(usual()) == {"mali-model"}
+    assert set(catalogue()) - set(usual()) == {"mali-model", "board-arm64-opencl"}
 
 
 def test_an_unknown_image_is_told_with_those_there_are() -> None:

@@ -78,6 +78,20 @@ def workspace(arch: str = "x86_64") -> bytes:
     return _linked(tvm.compile(builder.get(), target=target(arch)), arch)
 
 
+@lru_cache
+def one_kernel(arch: str = "x86_64") -> bytes:
+    """Return the library of a network y = x + 1 for 64 numbers."""
+    x = te.placeholder((64,), name="x")
+    y = te.compute((64,), lambda i: x[i] + np.float32(1), name="y")
+    builder = relax.BlockBuilder()
+    function = builder.add_func(_scheduled("plus_one", [x, y], "y"), "plus_one")
+    vector = relax.TensorType((64,), "float32")
+    value = relax.Var("x", vector)
+    with builder.function("main", [value]):
+        builder.emit_func_output(builder.emit(relax.call_tir(function, (value,), vector)))
+    return _linked(tvm.compile(builder.get(), target=target(arch)), arch)
+
+
 def _scheduled(name: str, tensors: list[Any], *blocks: str) -> tvm.tirx.PrimFunc:
     schedule = tvm.s_tir.Schedule(te.create_prim_func(tensors))
     for block in blocks:

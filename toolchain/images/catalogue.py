@@ -28,6 +28,8 @@ class Image(BaseModel):
         The image that its Dockerfile begins with; empty: Debian's own files.
     system
         Debian's name of the architecture whose root file system the image is: an emulated board.
+    packages
+        Debian packages of a `system` beside those that every board has.
     optional
         It is made, or fetched, where it is named: it takes long, and few need it.
     """
@@ -39,6 +41,7 @@ class Image(BaseModel):
     folder: str = ""
     stands_on: str = ""
     system: str = ""
+    packages: tuple[str, ...] = ()
     optional: bool = False
 
     @property
@@ -55,6 +58,8 @@ class Image(BaseModel):
     def _is_one_kind(self) -> Self:
         if bool(self.folder) == bool(self.system):
             raise ValueError("either folder or system is wanted")
+        if self.packages and not self.system:
+            raise ValueError("packages are a system's; a Dockerfile has its own")
         known = [row.debian for row in LINUX.values()]
         if self.system and self.system not in known:
             raise ValueError(f"system is none of {', '.join(known)}")

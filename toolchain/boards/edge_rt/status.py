@@ -76,6 +76,8 @@ class Status:
         The version there; None if it is not provisioned.
     devices
         Of its class, and the device files of accelerators that are there.
+    emulated
+        The board is, and its devices with it: none of its times says anything of a real one.
     drivers
         What the drivers of such devices say, where edge-rt is there and its class has any: an entry for
         each kind, with names, details, or the problem.
@@ -95,6 +97,7 @@ class Status:
     disk_free_mib: int | None = None
     edge_rt: str | None = None
     devices: list[str] = field(default_factory=list)
+    emulated: bool = False
     drivers: list[dict[str, Any]] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
 
@@ -144,6 +147,7 @@ def status(board: Board) -> Status:
         disk_free_mib=None if said.disk_free_kib is None else said.disk_free_kib // 1024,
         edge_rt=None if said.info is None else _version(said.info),
         devices=[*devices, *said.node],
+        emulated=board.emulated,
         drivers=drivers,
         hints=gpu_hints(board.name, said, drivers) if gpu else [],
     )

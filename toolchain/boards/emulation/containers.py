@@ -70,13 +70,20 @@ class ContainerBoard(BaseModel):
         )
 
 
-def prepare(engine: Engine, profile: Profile, progress: Callable[[str], None]) -> str:
+def prepare(
+    engine: Engine, profile: Profile, progress: Callable[[str], None], *, opencl: bool = False
+) -> str:
     """Make sure that the image for boards of that class is there; return its tag.
+
+    Parameters
+    ----------
+    opencl
+        One with a driver of OpenCL.
 
     Raises
     ------
     UsageError
-        There is no Debian for the class, or Docker runs on another machine.
+        There is no Debian for the class, none with OpenCL, or Docker runs on another machine.
     MissingError, ToolchainError
         See `ensure_system`.
     """
@@ -90,7 +97,7 @@ def prepare(engine: Engine, profile: Profile, progress: Callable[[str], None]) -
             f"board class {profile.name}: there is no system for {profile.arch} container boards",
             f"use a class for {', '.join(LINUX)}",
         )
-    return ensure_image(engine, profile.architecture.debian, progress)
+    return ensure_image(engine, profile.architecture.debian, progress, opencl=opencl)
 
 
 def start(

@@ -53,6 +53,7 @@ class _State(BaseModel):
     board_class: str
     kind: Literal["process", "container"] = "process"
     container: ContainerBoard | None = None
+    opencl: bool = False  # its system has a driver
 
 
 def default_name(class_name: str) -> str:
@@ -135,6 +136,8 @@ def start(
     kind: str = "auto",
     name: str | None = None,
     progress: Callable[[str], None] | None = None,
+    *,
+    opencl: bool = False,
 ) -> Board:
     """Make an emulated board of a class; it exists only once `edge-rt` has answered on it.
 
@@ -150,6 +153,8 @@ def start(
         Default `<class>-emulated`.
     progress
         Told what happens while `edge-rt` is compiled, which takes minutes once, and of a board's system.
+    opencl
+        A container with a driver of OpenCL, by which its CPU computes: no GPU is emulated.
 
     Raises
     ------
@@ -165,11 +170,13 @@ def start(
     name = _checked_name(name or default_name(class_name))
     told = progress or (lambda _: None)
     _check_kind(kind)
-    if _resume(name, class_name):
+    if opencl:
+        _check_opencl(profile, kind)
+    if _resume(name, class_name, opencl=opencl):
         return load(name)
     _check_free(name, class_name)
-    if kind == "container" or (kind == "auto" and docker.answers()):
-        return _start_container(profile, name, told)
+    if kind == "container" or opencl or (kind == "auto" and docker.answers()):
+        return _start_container(profile, name, told, opencl=opencl)
     _check_host(profile)
     # May compile for minutes: not under the lock.
     ensure_runtime(arch_of(profile), progress=progress)
@@ -180,10 +187,10 @@ def start(
     return load(name)
 
 
-def _start_container(profile: Profile, name: str, told: Callable[[str], None]) -> Board:
+def _start_container(profile: Profile, name: str, told: Callable[[str], None], *, opencl: bool) -> Board:
     with docker.connect() as engine:
         # Both may take a while: not under the lock.
-        image = containers.prepare(engine, profile, told)
+        image = containers.prepare(engine, profile, told, opencl=opencl)
         ensure_runtime(arch_of(profile), progress=told)
         with _new_board(profile, name) as folder:
             containers.sweep(engine, _known_containers())
@@ -193,20 +200,25 @@ def _start_container(profile: Profile, name: str, told: Callable[[str], None]) -
                 with closing(SshTransport(made.address(name, folder), _ROOT)) as transport:
                     provision(_board(name, profile, transport), how=How(progress=told))
                 state = _State(name=name, board_class=profile.name, kind="container", container=made)
-                _write(folder, state)
+                _write(folder, state.model_copy(update={"opencl": opencl}))
             except BaseException:
                 engine.remove(made.id)
                 raise
     return load(name)
 
 
-def _resume(name: str, class_name: str) -> bool:
+def _resume(name: str, class_name: str, *, opencl: bool) -> bool:
     """Start a container board of that class again if it does not run."""
     if name not in names():
         return False
     state = _read(name)
     if state.container is None or state.board_class != class_name:
         return False
+    if state.opencl != opencl:
+        raise UsageError(
+            f"board {name} was made with{'' if state.opencl else 'out'} --opencl",
+            f"use another --name, or stop it: `toolchain board emulate stop {name}`",
+        )
     with docker.connect() as engine, _writing():
         if engine.state(state.container.id) == "running":
             return False
@@ -322,6 +334,16 @@ def _writing() -> Iterator[None]:
 def _check_kind(kind: str) -> None:
     if kind not in ("auto", "process", "container"):
         raise UsageError(f"--kind {kind}: unknown", "the kinds are: auto, process, container")
+
+
+def _check_opencl(profile: Profile, kind: str) -> None:
+    if kind == "process":
+        raise UsageError("--opencl: a board that is a process has no drivers", "leave out --kind process")
+    if all(device.kind != "opencl" for device in profile.devices):
+        raise UsageError(
+            f"--opencl: boards of class {profile.name} have no device for it",
+            "leave the option out; a class with one: rk3399",
+        )
 
 
 def _check_host(profile: Profile) -> None:

@@ -100,8 +100,13 @@ def emulate() -> None:
     "auto: container if Docker answers.",
 )
 @click.option("--name", metavar="N", help="Its name; default: CLASS-emulated.")
+@click.option(
+    "--opencl",
+    is_flag=True,
+    help="A container with a driver of OpenCL by which its CPU computes (PoCL): a test bed, slow, no GPU.",
+)
 @output_options
-def start(class_name: str, kind: str, name: str | None) -> None:
+def start(class_name: str, kind: str, name: str | None, opencl: bool) -> None:
     """Start an emulated board of a class and wait until it answers.
 
     A container board that was stopped, by a reboot for instance, goes on as it was.
@@ -109,7 +114,7 @@ def start(class_name: str, kind: str, name: str | None) -> None:
     from toolchain.boards.emulation import emulated
 
     note(f"starting an emulated {class_name}")
-    board = emulated.start(class_name, kind=kind, name=name, progress=note)
+    board = emulated.start(class_name, kind=kind, name=name, progress=note, opencl=opencl)
     made = emulated.kind(board.name)
     document = {**_row(board), "kind": made, "state": emulated.condition(board.name)}
     emit(document, lambda: click.echo(f"{board.name} is ready ({made})"))

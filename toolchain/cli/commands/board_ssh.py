@@ -152,21 +152,22 @@ def _line(answer: Status, place: dict[str, str | None]) -> str:
         "disk free": answer.disk_free_mib and f"{answer.disk_free_mib} MiB",
         "edge-rt": answer.edge_rt or "none",
         "devices": " ".join(answer.devices),
-        **{each["kind"]: _driver(each) for each in answer.drivers},
+        **{each["kind"]: _driver(each, emulated=answer.emulated) for each in answer.drivers},
         "lab": f"{place['lab']} to {place['lab_user']}" if place["lab_user"] else place["lab"],
     }
     said = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
     return "\n".join([f"{answer.name:<20} {said}", *(f"{'':<20} hint: {hint}" for hint in answer.hints)])
 
 
-def _driver(kind: dict[str, Any]) -> str:
+def _driver(kind: dict[str, Any], *, emulated: bool) -> str:
     """Say what a driver says of its devices, or why it says nothing."""
     if not kind["names"]:
         return f"none ({kind['problem']})"
+    note = "emulated " if emulated else ""
     if not kind["details"]:
-        return " ".join(kind["names"])
+        return note + " ".join(kind["names"])
     return "; ".join(
-        f"{each['name']} ({each['type']}, {each['compute_units']} units at {each['clock_mhz']} MHz, "
+        f"{each['name']} ({note}{each['type']}, {each['compute_units']} units at {each['clock_mhz']} MHz, "
         f"work groups to {each['max_work_group']}, {each['local_bytes'] // 1024} KiB local, "
         f"{each['global_bytes'] // 2**20} MiB, float{each['float_lanes']}"
         f"{', half' if each['half'] else ''}, driver {each['driver_version']})"

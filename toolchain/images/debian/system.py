@@ -12,6 +12,7 @@ from typing import IO
 
 from toolchain.architectures.table import of_debian
 from toolchain.configuration.settings import cache_dir
+from toolchain.errors import UsageError
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
 from toolchain.images.catalogue import Image, catalogue
@@ -28,7 +29,8 @@ _LOCK_SECONDS = 1200.0
 def system_digest(image: Image) -> str:
     """Return a digest of all that a `system` image is made of, save the versions of its packages."""
     recipe = {"CHANGED": CHANGED} | {name: value for name, value in vars(files).items() if name.isupper()}
-    content = json.dumps([recipe, _annotations(image), image.system, image.tag], sort_keys=True)
+    made_of = [recipe, _annotations(image), image.system, image.tag, *image.packages]
+    content = json.dumps(made_of, sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 
@@ -37,15 +39,32 @@ def cached_name(image: Image) -> str:
     return f"{image.system}-{system_digest(image)[:16]}.tar"
 
 
-def ensure_image(engine: Engine, debian: str, progress: Callable[[str], None]) -> str:
+def ensure_image(
+    engine: Engine, debian: str, progress: Callable[[str], None], *, opencl: bool = False
+) -> str:
     """Make sure that the engine has the image of a board of that architecture; return its tag.
 
     Parameters
     ----------
     debian
         Debian's name of the machine's architecture, such as arm64.
+    opencl
+        One with a driver of OpenCL.
+
+    Raises
+    ------
+    UsageError
+        There is no such image of that architecture.
     """
-    return ensure_system(engine, next(i for i in catalogue().values() if i.system == debian), progress)
+    made = [image for image in catalogue().values() if image.system]
+    found = [image for image in made if image.system == debian and bool(image.packages) == opencl]
+    if not found:
+        known = ", ".join(image.system for image in made if image.packages)
+        raise UsageError(
+            f"--opencl: there is no system with OpenCL for {debian} boards",
+            f"there is one for {known}; `local` has OpenCL by `make deps`",
+        )
+    return ensure_system(engine, found[0], progress)
 
 
 def ensure_system(engine: Engine, image: Image, progress: Callable[[str], None]) -> str:
@@ -87,7 +106,8 @@ def build(target: Path, image: Image) -> None:
         tempfile.TemporaryDirectory(dir=target.parent, prefix=".rootfs.") as folder,
     ):
         layer = Path(folder) / "layer.tar"
-        with unpack(files.SUITE, image.system, files.PACKAGES, Path(folder) / "log") as packages:
+        wanted = (*files.PACKAGES, *image.packages)
+        with unpack(files.SUITE, image.system, wanted, Path(folder) / "log") as packages:
             _write_layer(packages, layer)
         labels = {**_annotations(image), SOURCES_LABEL: system_digest(image)}
         write_archive(archive, layer, image.tag, of_debian(image.system).docker, files.COMMAND, labels)

@@ -1,0 +1,72 @@
+"""An emulated Arm board whose CPU computes for OpenCL: a kernel is compiled there and runs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tests.runtime import opencl_network
+from toolchain.boards.board import Board
+from toolchain.boards.edge_rt.install import install
+from toolchain.boards.edge_rt.status import status
+from toolchain.boards.emulation import emulated
+from toolchain.boards.ssh.transport import SshTransport
+from toolchain.configuration.settings import configuration
+from toolchain.errors import UsageError
+from toolchain.images.debian.system import ensure_image
+
+
+@pytest.fixture
+def board(state: Path) -> Iterator[Board]:
+    assert state
+    configuration.cache_clear()
+    made = emulated.start("rk3399", name="gpu-box", opencl=True)
+    assert isinstance(made.transport, SshTransport)
+    yield made
+    made.transport.close()
+    emulated.stop("gpu-box")
+
+
+@pytest.mark.slow
+def test_a_network_computes_by_opencl_on_an_emulated_arm_board(board: Board, tmp_path: Path) -> None:
+    x = np.arange(64, dtype="float32")
+    given = io.BytesIO()
+    np.save(given, x)
+    board.transport.put(opencl_network.one_kernel("aarch64"), "lib/network.so")
+    board.transport.put(given.getvalue(), "x.npy")
+    words = ("run", "lib/network.so", "--input", "x.npy", "--device", "opencl", "--output", "y.npz")
+    done = board.transport.run(install(board).command(*words), timeout=300)
+    assert done.returncode == 0, done.stdout
+    board.transport.get("y.npz", tmp_path / "y.npz")
+    (y,) = np.load(tmp_path / "y.npz").values()
+    np.testing.assert_array_equal(y, x + 1)
+
+    said = status(board)
+    assert said.emulated and said.hints == []
+    assert [(kind["kind"], len(kind["names"])) for kind in said.drivers] == [("opencl", 1)]
+    with pytest.raises(UsageError, match="board gpu-box was made with --opencl"):
+        emulated.start("rk3399", name="gpu-box")
+
+
+@pytest.mark.parametrize(
+    ("class_name", "kind", "says"),
+    [
+        ("rk3399", "process", "a board that is a process has no drivers"),
+        ("pynq", "auto", "boards of class pynq have no device for it"),
+    ],
+)
+def test_where_there_is_no_opencl_it_is_refused(class_name: str, kind: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as raised:
+        emulated.start(class_name, kind, opencl=True)
+    assert raised.value.hint
+
+
+def test_systems_with_a_driver_are_made_for_arm_alone() -> None:
+    no_engine = cast(Any, None)  # it is refused before an engine is asked
+    with pytest.raises(UsageError, match=r"no system with OpenCL for amd64 boards \(there is one for arm64"):
+        ensure_image(no_engine, "amd64", print, opencl=True)
