@@ -21,6 +21,7 @@ from tvm import tirx
 from tvm.runtime import _ffi_api
 
 from toolchain.lowering.in_memory import object_of
+from toolchain.lowering.kernels.addresses import with_running_addresses
 from toolchain.lowering.kernels.opencl_c import corrected
 
 _MARK = "// Function: "  # before each kernel of a module (tvm/src/backend/opencl/codegen/codegen_opencl.cc)
@@ -60,7 +61,7 @@ def kernels_of(module: tvm.IRModule, target: tvm.target.Target) -> tuple[Kernel,
             name,
             tuple(_type(parameter) for parameter in func.params),
             tuple(str(extent) for extent in func.attrs[_EXTENTS]),
-            sources[name],
+            with_running_addresses(sources[name]),
         )
         for name, func in sorted((str(func.attrs["global_symbol"]), func) for func in _functions(module))
     )

@@ -11,7 +11,7 @@ from tvm.tirx.script.builder import ir
 from toolchain.backends.packed.general.value import Value
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.loops.cut import tiles
-from toolchain.backends.packed.loops.halo import zero_halo
+from toolchain.backends.packed.loops.halo import zero_halo, zero_halo_of_tile
 from toolchain.backends.packed.recognise.borders import interior, segments
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, shape_of
@@ -49,16 +49,18 @@ class Packed:
                     self._under(inside, lambda: self._row(n, block, row, 0, self.spatial[-1]))
             else:
                 self._interior(n, block, row, whole)
-            self._halo(n, block, row)
+            for out in self.outs:
+                zero_halo(self.nest, out, self.layout, self.spatial, n, block, row)
 
     def _tiles(self, space: list[int], cuts: list[tuple[int, int]]) -> None:
         """Emit some columns of a row of a block as a piece of their own."""
         for start, count, size in tiles(self.spatial[-1], _COLUMNS):
             with self.value.memory.pieces([*space, count], self.value.stage) as (n, block, *row, tile):
-                self._of_blocks(n, block, row, tile * size + start, size, cuts)
-                if not start and any(self.layout.halo):
-                    with self.nest.when(None if count == 1 else tirx.EQ(tile, 0)):
-                        self._halo(n, block, row)
+                first = self.analyzer.simplify(tile * size + start)
+                self._of_blocks(n, block, row, first, size, cuts)
+                for out in self.outs:
+                    at = (n, block, row, first, size)
+                    zero_halo_of_tile(self.nest, out, self.layout, self.spatial, *at)
 
     def _of_blocks(
         self, n: Expr, block: Expr, row: list[Expr], first: Expr, size: int, cuts: list[tuple[int, int]]
@@ -74,10 +76,6 @@ class Packed:
             return
         for begin, end in cuts:
             self._under(tirx.all(block >= begin, block < end), lambda: self._padded(block, columns))
-
-    def _halo(self, n: Expr, block: Expr, row: list[Expr]) -> None:
-        for out in self.outs:
-            zero_halo(self.nest, out, self.layout, self.spatial, n, block, row)
 
     def _under(
         self, condition: Expr, then: Callable[[], None], otherwise: Callable[[], None] | None = None

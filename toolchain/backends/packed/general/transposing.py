@@ -14,7 +14,7 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.halo import zero_halo
+from toolchain.backends.packed.loops.halo import zero_halo, zero_halo_of_tile
 from toolchain.backends.packed.loops.memory import SMALL
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
@@ -89,10 +89,11 @@ class _Transposing:
     def _squares(self, space: Sequence[int]) -> None:
         """Emit every square as a piece of its own."""
         with self.nest.pieces(space) as (n, block, *row, step):
-            self._block(n, block, row, step * self.lanes)
+            first = step * self.lanes
+            self._block(n, block, row, first)
             if self.pack and any(self.layout.halo):
-                with self.nest.when(tirx.EQ(step, 0)):
-                    zero_halo(self.nest, self.result, self.layout, self.spatial, n, block, row)
+                at = (n, block, row, first, self.lanes)
+                zero_halo_of_tile(self.nest, self.result, self.layout, self.spatial, *at)
 
     def _block(self, n: Expr, block: Expr, row: list[Expr], column: Expr) -> None:
         """Emit a square, of fewer channels in the last block."""

@@ -10,7 +10,7 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.layout import Layout, Layouts
 from toolchain.backends.packed.loops.elementary import WRITTEN_OUT
-from toolchain.backends.packed.loops.halo import zero_halo
+from toolchain.backends.packed.loops.halo import zero_halo, zero_halo_of_tile
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.expressions import calls, epilogue
@@ -114,3 +114,8 @@ class Emitter:
         """Write the zeros around one output row, see the function of that name."""
         layout = self.layout(self.read.output)
         zero_halo(self.nest, self.out, layout, self.conv.out, n, block, row)
+
+    def zero_halo_of_tile(self, n: Expr, block: Expr, row: Sequence[Expr], first: Expr, columns: int) -> None:
+        """Write a tile's share of the zeros around the output, see the function of that name."""
+        layout = self.layout(self.read.output)
+        zero_halo_of_tile(self.nest, self.out, layout, self.conv.out, n, block, row, first, columns)

@@ -48,3 +48,60 @@ def zero_halo(
                     ir.buffer_store(
                         buffer, zero, [n, block + layout.offset, *fixed, at[0] + start, *at[1:], lane]
                     )
+
+
+def zero_halo_of_tile(
+    nest: Nest,
+    buffer: tirx.Buffer,
+    layout: Layout,
+    spatial: Sequence[int],
+    n: Expr,
+    block: Expr,
+    row: Sequence[Expr],
+    first: Expr,
+    columns: int,
+) -> None:
+    """Write a tile's share of what `zero_halo` writes: what is beside it, and beyond the first and last row.
+
+    Parameters
+    ----------
+    first, columns
+        Where the tile begins in the row, and how many columns it has; some may be beyond the row.
+    """
+    zero, width, last = tirx.const(0, str(buffer.dtype)), spatial[-1], len(spatial) - 1
+    left, right = layout.before[-1], layout.after[-1]
+    full = layout.shape((1, 1, *spatial))[2:-1]
+    parts = [
+        (tirx.EQ(first, 0), left, tirx.IntImm("int32", 0)),
+        (first + columns >= width, right, tirx.IntImm("int32", width + left)),
+    ]
+
+    def write(lines: Sequence[Expr], column: Expr) -> None:
+        with nest.vector(layout.lanes) as lane:
+            ir.buffer_store(buffer, zero, [n, block + layout.offset, *lines, column, lane])
+
+    def beside(lines: Sequence[Expr]) -> None:
+        for condition, count, start in parts:
+            with nest.where(condition) as there:
+                if there and count:
+                    with nest.grid([count]) as (column,):
+                        write(lines, start + column)
+
+    beside([place + before for place, before in zip(row, layout.before, strict=False)])
+    for axis in range(last):
+        fixed = [row[k] + layout.before[k] for k in range(axis)]
+        for start, count, edge in (
+            (0, layout.before[axis], [0] * last),
+            (layout.before[axis] + spatial[axis], layout.after[axis], [each - 1 for each in spatial]),
+        ):
+            if not count:
+                continue
+            with (
+                nest.when(tirx.all(*(tirx.EQ(row[k], edge[k]) for k in range(axis, last)))),
+                nest.grid([count, *full[axis + 1 : -1]]) as at,
+            ):
+                lines = [*fixed, at[0] + start, *at[1:]]
+                with nest.grid([columns]) as (column,), nest.where(first + column < width) as there:
+                    if there:
+                        write(lines, first + column + left)
+                beside(lines)

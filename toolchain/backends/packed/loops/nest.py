@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tvm import tirx
@@ -99,6 +99,26 @@ class Nest:
                 with self.vector(size) as lane:
                     ir.buffer_store(buffer, value, [first + lane])
 
+    def load(self, into: tirx.Buffer, start: int, count: int, value: Callable[[Expr], Expr]) -> None:
+        """Emit the load of a vector whose numbers are read one by one.
+
+        Where vectors are types of their own, an array that is written as a vector and read number by number
+        would be kept out of registers.
+
+        Parameters
+        ----------
+        value
+            Lane -> what is loaded.
+        """
+        through = self.machine.widths is not None and count > 1
+        first = 0 if through else start
+        vector = self.local((count,), str(into.dtype)) if through else into
+        with self.vector(count) as lane:
+            ir.buffer_store(vector, value(lane), [first + lane])
+        for lane_of in range(count if through else 0):
+            whole = tirx.BufferLoad(vector, [tirx.Ramp(0, 1, count)])
+            ir.buffer_store(into, tirx.Shuffle([whole], [lane_of]), [start + lane_of])
+
     @contextmanager
     def when(self, condition: Expr | None) -> Iterator[None]:
         """Emit what follows under a condition; None: always."""
@@ -107,6 +127,16 @@ class Nest:
         else:
             with ir.If(condition), ir.Then():
                 yield
+
+    @contextmanager
+    def where(self, condition: Expr) -> Iterator[bool]:
+        """Emit what follows under a condition, if it is not known; yields whether it may hold."""
+        known = self.analyzer.simplify(condition)
+        if isinstance(known, tirx.IntImm):
+            yield bool(known)
+        else:
+            with ir.If(known), ir.Then():
+                yield True
 
     def local(self, shape: Sequence[int], dtype: str) -> tirx.Buffer:
         """Return a buffer that each piece has for itself."""

@@ -76,6 +76,15 @@ class Tile:
             of_block = partial(_of_block, weight, block)
             self.instruction.emit(self.nest, total, column * lanes, x, of_block)
 
+    def kept(self, weight: Callable[[int, int, Expr], Expr]) -> Callable[[int, int, Expr], Expr]:
+        """Load the weights of one input into registers; return what reads them there."""
+        lanes, made = self.instruction.lanes, []
+        for block in range(self.blocks):
+            made.append(self.nest.local((lanes,), self.instruction.inputs))
+            with self.nest.vector(lanes) as lane:
+                ir.buffer_store(made[block], weight(0, block, lane), [lane])
+        return lambda _k, block, lane: made[block][lane]
+
 
 def _of_block(weight: Callable[[int, int, Expr], Expr], block: int, k: int, lane: Expr) -> Expr:
     return weight(k, block, lane)
@@ -127,10 +136,7 @@ class Inputs:
                 ir.buffer_store(own, weight(channel, block, lane), [channel * lanes + lane])
         with nest.unroll(tile.columns) as column:
             x = nest.local((self.channels,), tile.instruction.inputs)
-            for start, many, size in nest.vectors(self.channels):
-                for first in range(start, start + many * size, size):
-                    with nest.vector(size) as lane:
-                        ir.buffer_store(x, source(column, first + lane), [first + lane])
+            nest.load(x, 0, self.channels, partial(source, column))
             depth = tile.instruction.depth
             with nest.unroll(self.channels // depth) as step:
                 tile.add(

@@ -35,10 +35,9 @@ def depthwise(
             for start, count, size in shares(conv.out[-1], choice.columns):
                 space = [conv.batch, blocks, *conv.out[:-1], count]
                 with nest.pieces(space, group=choice.group) as (n, block, *row, tile):
-                    _tile(emitter, n, block, row, analyzer.simplify(tile * size + start), size)
-                    if any(emitter.layout(read.output).halo) and not start:
-                        with nest.when(None if count == 1 else tirx.EQ(tile, 0)):
-                            emitter.zero_halo(n, block, row)
+                    first = analyzer.simplify(tile * size + start)
+                    _tile(emitter, n, block, row, first, size)
+                    emitter.zero_halo_of_tile(n, block, row, first, size)
             return
         space = [conv.batch, *outer, blocks]
         with (

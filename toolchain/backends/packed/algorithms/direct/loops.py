@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from math import prod
 
 from tvm import tirx
-from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.direct.groups import merged
@@ -35,6 +34,8 @@ from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr, Read
+
+_WRITTEN = 0  # taps of a row up to which they are written out
 
 
 def direct(
@@ -128,21 +129,13 @@ class _Direct:
     def tiles(self) -> None:
         """Emit every tile as a piece of its own."""
         conv, choice = self.conv, self.choice
-        spatial = [] if choice.flat else list(conv.out[:-1])
-        halo = any(self.emitter.layout(self.emitter.read.output).halo)
         for start, count, size in self._cut():
-            space = [conv.batch, self.groups, *spatial, count]
+            space = [conv.batch, self.groups, *conv.out[:-1], count]
             with self.nest.pieces(space, group=choice.group) as (n, group, *row, tile):
                 first = self.analyzer.simplify(tile * size + start)
                 self.tile(_Place(n, group, row, first, size), None)
-                if not halo or start:
-                    continue
-                with (
-                    self.nest.when(None if count == 1 else tirx.EQ(tile, 0)),
-                    self.nest.grid(conv.out[:-1] if choice.flat else []) as flat,
-                ):
-                    for block in range(choice.blocks):
-                        self.emitter.zero_halo(n, group * choice.blocks + block, flat or row)
+                for block in range(choice.blocks):
+                    self.emitter.zero_halo_of_tile(n, group * choice.blocks + block, row, first, size)
 
     def _cut(self) -> list[tuple[int, int, int]]:
         """Return the tiles of a row, or of an image: (start, how many, columns)."""
@@ -216,8 +209,11 @@ class _Direct:
         # With one lane the taps are outside: LLVM unrolls the inner loops, and what neighbouring taps
         # share would be kept in registers that there are not (3 channels, 3x3 stride 2: 0.46 for 0.13 ms).
         extents = [*conv.kernel, self.depth] if vector == 1 else [self.depth, *conv.kernel]
-        with tile.loops(extents, vector) as found:
-            step, *taps = [found[-1], *found[:-1]] if vector == 1 else found
+        # Where the taps of a row are written out, addresses are computed once for all of them.
+        written = vector > 1 and self.machine.pieces.fine and conv.kernel[-1] <= _WRITTEN
+        columns = [extents.pop()] if written else []
+        with tile.loops(extents, vector) as found, self.nest.grid(columns, unrolled=True) as last:
+            step, *taps = [found[-1], *found[:-1]] if vector == 1 else [*found, *last]
             block = step if part is None else part.number * self.depth + step
             with self._where_inside(at, taps):
                 inputs.multiply(
@@ -246,15 +242,22 @@ class _Direct:
             row = self._read_at(at.row, taps)
             for begin, many, size in self.nest.vectors(length):
                 for start in range(begin, begin + many * size, size):
-                    with self.nest.vector(size) as lane:
-                        value = self._load(at, block, [*row, first + start + lane], 0)
-                        ir.buffer_store(inputs, value, [start + lane])
-            with self.nest.unroll(wide) as tap, self.nest.unroll(at.columns) as column:
-                x = inputs[column * stride + tap * dilation]
-                weight = (at.group, block, *taps, tap, 0)
-                tile.add(
-                    column, lambda _k: x, lambda _k, number, lane: packed[(*weight, number * lanes + lane)]
-                )
+
+                    def value(lane: Expr, start: int = start) -> Expr:
+                        return self._load(at, block, [*row, first + start + lane], 0)
+
+                    self.nest.load(inputs, start, size, value)
+            with self.nest.unroll(wide) as tap:
+                place = (at.group, block, *taps, tap, 0)
+
+                def weight(_k: int, number: int, lane: Expr) -> Expr:
+                    return packed[(*place, number * lanes + lane)]
+
+                if self.choice.loads == "weights":
+                    weight = tile.kept(weight)
+                with self.nest.unroll(at.columns) as column:
+                    x = inputs[column * stride + tap * dilation]
+                    tile.add(column, lambda _k: x, weight)
 
     def _where_inside(self, at: _Place, taps: list[Expr]) -> AbstractContextManager[None]:
         """Emit what follows under the condition that taps, on the first axes or on all, meet the image."""

@@ -22,6 +22,9 @@ from toolchain.backends.packed.algorithms.pieces import MOST_ROWS, rows_of_piece
 from toolchain.backends.packed.machine import Loads, Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
+# Columns of a tile on a device whose inputs are read number by number: of 3 channels, 7x7 at stride 2, model
+# of the Mali-T860: 4 columns 10.4 ms, 5 9.6, 7 18.4, 8 16.2 (many spills). 5 would leave rests of most rows.
+_OF_NUMBERS = 4
 _WIDEST = 14  # columns; a row of 28 sums leaves LLVM no registers to hold (see above)
 _LARGE = 28  # rows from which on a piece of a few rows is enough work
 _ROWS = 8  # most rows of a piece without passes; 4 to 8 measured alike
@@ -78,7 +81,8 @@ def legal(choice: DirectChoice, conv: Convolution, machine: Machine) -> bool:
     if machine.pieces.fine:
         divides = _output_blocks(conv, machine) % choice.blocks == 0
         held = choice.columns <= machine.columns(choice.blocks)
-        return divides and held and choice.depth == 0 and choice.rows == 1 and fits(choice.group, machine)
+        plain = choice.depth == 0 and choice.rows == 1 and not choice.flat
+        return divides and held and plain and fits(choice.group, machine)
     if choice.rows > 1 and (len(conv.out) == 1 or choice.flat or conv.out[-2] % choice.rows):
         return False
     whole_rows = len(conv.out) == 2 and choice.columns % conv.out[-1] == 0
@@ -116,6 +120,8 @@ def _items(conv: Convolution, machine: Machine, most: Sequence[int], columns: in
     """Return the tiles of work items: of the most blocks that divide the output's."""
     count = _output_blocks(conv, machine)
     blocks = next((each for each in most if count % each == 0), 1)
+    if conv.ci // conv.groups < machine.lanes:
+        columns = min(columns, _OF_NUMBERS)
     wide = columns_of(conv.out[-1], max(1, columns // blocks))
     return DirectChoice(blocks, wide, loads=machine.loads)
 

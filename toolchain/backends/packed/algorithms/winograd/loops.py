@@ -162,8 +162,10 @@ class _Winograd:
         with self.nest.pieces([batch, blocks, self.high, self.wide]) as (n, block, y, x):
             tile = block * count + (n * self.high + y) * self.wide + x
             self._store(sums, n, zero, block, y, x, tile)
-            with self.nest.when(None if self.wide == 1 else tirx.EQ(x, 0)):
-                self._halo(n, zero, block, self.tile[0], y * self.tile[0])
+            with self.nest.grid([self.tile[0]]) as (step,):
+                row = y * self.tile[0] + step
+                with self.nest.when(row < self.conv.out[0] if self.conv.out[0] % self.tile[0] else None):
+                    self.emitter.zero_halo_of_tile(n, block, [row], x * self.tile[1], self.tile[1])
 
     def _inputs(self, count: int, allocate: Allocate) -> _Inputs:
         """Return room for the transformed inputs of `count` tiles.
