@@ -250,11 +250,10 @@ class _Direct:
             with self.nest.unroll(wide) as tap:
                 place = (at.group, block, *taps, tap, 0)
 
-                def weight(_k: int, number: int, lane: Expr) -> Expr:
+                def of_tap(_k: int, number: int, lane: Expr) -> Expr:
                     return packed[(*place, number * lanes + lane)]
 
-                if self.choice.loads == "weights":
-                    weight = tile.kept(weight)
+                weight = tile.kept(of_tap) if self.choice.loads == "weights" else of_tap
                 with self.nest.unroll(at.columns) as column:
                     x = inputs[column * stride + tap * dilation]
                     tile.add(column, lambda _k: x, weight)
