@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 
 import pytest
 
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
+from tests.mali.fixed_model import FixedModel
 from tests.measuring.small_network import network
+from toolchain.building import explain
 
 
 @pytest.mark.usefixtures("state")
@@ -55,6 +58,42 @@ def test_code_of_plain_loops_can_be_read(invoke: Toolchain, files: Path) -> None
     assert "T.parallel" in invoke(*common, "--show", first["id"], "--code").out
 
 
+OPENCL = ("good.onnx", "--board", "rk3399", "--device", "opencl")
+
+
+@pytest.mark.usefixtures("state")
+def test_what_kernels_ask_of_a_device_is_explained(invoke: Toolchain, files: Path) -> None:
+    assert (files / "good.onnx").exists()
+    tasks = invoke("tasks", *OPENCL, "--json").document
+    convolution = next(task["id"] for task in tasks if "conv" in task["name"])
+    document = invoke("tasks", *OPENCL, "--explain", convolution, "--json").document
+    assert document["id"] == convolution and document["rule"]
+    for kernel in document["kernels"]:
+        items = prod(kernel["group"])
+        assert 1 <= items <= 256 and kernel["vector_width"] in (1, 2, 4, 8, 16)
+        assert kernel["barriers"] == 0 and kernel["model"] is None
+    ran = invoke("tasks", *OPENCL, "--explain", convolution)
+    assert ran.out.split()[:3] == ["KERNEL", "GROUP", "GROUPS"] and "MODEL" not in ran.out
+    on_cpu = invoke("tasks", "good.onnx", "--board", "rk3399", "--explain", convolution)
+    assert on_cpu.code == 2 and on_cpu.says("this code is a CPU's", "--device opencl")
+
+
+@pytest.mark.usefixtures("state")
+def test_a_model_says_what_it_is(invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (files / "good.onnx").exists()
+    monkeypatch.setattr(explain, "MaliModel", FixedModel)
+    tasks = invoke("tasks", *OPENCL, "--json").document
+    convolution = next(task["id"] for task in tasks if "conv" in task["name"])
+    ran = invoke("tasks", *OPENCL, "--explain", convolution, "--model")
+    assert ran.code == 0 and "REGISTERS  SPILLS:FILLS" in ran.out and "  7:9  " in ran.out
+    assert "0.250 ms by the model" in ran.out.splitlines()
+    assert "nothing of it was measured" in ran.err
+    document = invoke("tasks", *OPENCL, "--explain", convolution, "--model", "--json").document
+    assert [kernel["model"]["modelled_ms"] for kernel in document["kernels"]] == [0.25]
+    other = invoke("tasks", *OPENCL[:-1], "opencl:other", "--explain", convolution, "--model")
+    assert other.code == 2 and other.says("a model of opencl:mali-t860", "opencl:other")
+
+
 NAMES = [
     (["tasks", "good.onnx", "--board", "rk3388"], ["--board rk3388", "rk3399"]),
     (["tasks", "good.onnx", "--board", "rk3399", "--device", "npu"], ["--device npu", "cpu"]),
@@ -62,6 +101,9 @@ NAMES = [
     (["tasks", "good.onnx", "--board", "rk3399", "--cluster", "m1"], ["--cluster m1", "cortex-a53"]),
     (["tasks", "good.onnx", "--board", "rk3399", "--show", "nosuch"], ["--show nosuch"]),
     (["tasks", "good.onnx", "--board", "rk3399", "--code"], ["--code", "--show ID"]),
+    (["tasks", *OPENCL, "--explain", "nosuch"], ["--explain nosuch"]),
+    (["tasks", *OPENCL, "--model"], ["--model", "--explain ID"]),
+    (["tasks", *OPENCL, "--explain", "a", "--show", "b"], ["--show and --explain"]),
     (["tasks", "good.onnx", "--board", "rk3399", "--dtype", "float16"], ["--dtype float16"]),
     (["tasks", "good.onnx", "--board", "local", "--dtype", "float16", "--layout", "NCHW"], ["--layout NCHW"]),
 ]
