@@ -89,10 +89,13 @@ def _function(
     model: MaliModel, module: tvm.IRModule, name: str, calls: int, target: tvm.target.Target
 ) -> dict[str, object]:
     asked = model.ask(launches_of(module[name], target, name))
+    ms = sum(each.estimate.ms for each in asked if each.estimate)
+    multiplies = sum(each.estimate.multiplies * each.kernel.items for each in asked if each.estimate)
     return {
         "function": name,
         "calls": calls,
-        "ms": round(calls * sum(each.estimate.ms for each in asked if each.estimate), 3),
+        "ms": round(calls * ms, 3),
+        "gflops": round(2e-6 * multiplies / ms, 1) if ms else 0.0,
         "spills": sum(each.compiled.spills for each in asked if each.compiled),
         "problems": [each.problem for each in asked if each.problem],
     }
