@@ -18,7 +18,7 @@ export PYTHON DEPS
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help deps venv demo images test test-all check fuzz sanitize lock docs bench bench-cpu bench-networks bench-arm clean
+.PHONY: help deps venv demo images test test-all check fuzz sanitize lock docs bench bench-cpu bench-networks bench-arm bench-opencl clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -98,6 +98,9 @@ bench-networks: venv ## our CPU code against onnxruntime over networks outside t
 bench-arm: venv ## the instructions that Arm cores execute, ours beside onnxruntime and ncnn (BENCH="--help": its options)
 	@benchmarks/venv.sh
 	@$(BIN)/python -m benchmarks.arm.instructions $(BENCH)
+
+bench-opencl: venv ## networks on OpenCL devices in numbers: BENCH=launches, start, size, counts, model
+	@$(BIN)/python benchmarks/opencl.py $(BENCH)
 
 clean: ## remove what make made here: .venv, build folders, tools' caches
 	rm -rf .venv .venv-bench build dist demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

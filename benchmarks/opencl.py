@@ -3,6 +3,7 @@
     python benchmarks/opencl.py launches    a launch through edge-rt / by a plain program in C (goal 1.1)
     python benchmarks/opencl.py start       a network's second start / its first (goal 0.2)
     python benchmarks/opencl.py size        what OpenCL adds to edge-rt (goal 150 KB), to its start
+    python benchmarks/opencl.py counts      what kernels execute in Oclgrind / the least there is (goal 1.02)
     python benchmarks/opencl.py model       networks on a Mali-T860 by the model, beside goals
 
 What PoCL measures is this machine's CPU: ratios of one run are meant, and nothing is said of a GPU.
@@ -41,6 +42,12 @@ def _size(given: argparse.Namespace) -> object:
     return sizes(given.arch, given.runs)
 
 
+def _counts(_: argparse.Namespace) -> object:
+    from benchmarks.gpu.counts import counts
+
+    return counts()
+
+
 def _model(given: argparse.Namespace) -> object:
     from benchmarks.gpu.model import networks
 
@@ -69,6 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     sized.add_argument("--arch", default="x86_64", choices=("x86_64", "aarch64", "armv7"))
     sized.add_argument("--runs", type=int, default=50, help="starts of each (default 50)")
     sized.set_defaults(measure=_size)
+    counted = commands.add_parser("counts", help="what kernels of convolutions execute in a simulator")
+    counted.set_defaults(measure=_counts)
     modelled = commands.add_parser(
         "model", help="networks on a Mali-T860 by the model of the image mali-model"
     )

@@ -15,9 +15,10 @@ import pytest
 from tests.boards.ssh.proxy import proxy
 from tests.boards.ssh.sshd import Sshd, sshd
 from tests.cli.running import Toolchain
-from toolchain.boards.edge_rt.status import statuses
+from toolchain.boards.edge_rt.status import Status, statuses
 from toolchain.boards.inventory.lookup import find_boards
 from toolchain.boards.ssh.hostkeys import fingerprint
+from toolchain.cli.commands.board_ssh import _line
 from toolchain.configuration.file import FILE_NAME
 from toolchain.configuration.settings import configuration
 
@@ -144,3 +145,12 @@ def test_a_dead_board_delays_no_other(
         assert ran.code == 1
         assert [board["name"] for board in ran.document] == ["dead", "well"]
         assert "no SSH server answered within 1.5 s" in ran.document[0]["error"]
+
+
+def test_hints_stand_below_a_board_and_its_devices_say_that_they_are_emulated() -> None:
+    driver = {"kind": "opencl", "names": ["pthread"], "details": []}
+    answer = Status("bench", "rk3399", emulated=True, drivers=[driver], hints=["a", "b"])
+    first, *hints = _line(answer, {"lab": None, "lab_user": None}).splitlines()
+    assert "opencl emulated pthread" in first
+    assert [hint.strip() for hint in hints] == ["hint: a", "hint: b"]
+    assert Status("x", "y", hints=["a"]).to_json()["hints"] == ["a"]
