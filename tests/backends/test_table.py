@@ -33,7 +33,10 @@ def test_the_layout_chooses(typed: dict[str, str], name: str, layout: str) -> No
     ("typed", "says"),
     [
         ({"device": "npu"}, ["--device npu", "rk3399"]),
-        ({"device": "opencl"}, ["--device opencl: nothing here makes code for it"]),
+        (
+            {"device": "opencl", "layout": "NCHW"},
+            ["--layout NCHW: there is no such code for --device opencl"],
+        ),
         ({"layout": "NCHW", "dtype": "float16"}, ["--dtype float16", "--layout NCHW"]),
     ],
     ids=str,

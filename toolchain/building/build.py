@@ -30,6 +30,7 @@ from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Objects
+from toolchain.tasks.key import record_key
 from toolchain.tasks.options import CodeOptions
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
@@ -194,12 +195,29 @@ def compile_network(
                 "hand over a network whose outputs depend on its inputs",
             )
         if options.require_tuned:
-            _require_tuned(decisions, model, target, options)
+            _require_tuned(decisions, model, target, options, _others(store, decisions, made_for, target))
         objects = network.compile(points(decisions), folder, progress)
     return objects, [each.made_by(objects.rules[each.task.name]) for each in decisions]
 
 
-def _require_tuned(decisions: list[Decision], model: Model, target: BuildFor, options: BuildOptions) -> None:
+def _others(
+    store: RecordStore | None, decisions: list[Decision], made_for: BoardTarget, target: BuildFor
+) -> list[str]:
+    """Return the other devices of the same kind for which there are records of a task that lacks one."""
+    if store is None or made_for.limits is None:
+        return []
+    missing = [decision.task.workload for decision in decisions if not decision.tuned]
+    found = {
+        device
+        for workload in missing
+        for device in store.devices(record_key(workload, made_for, target.record_class))
+    }
+    return sorted(each for each in found if each.startswith(f"{made_for.kind}:"))
+
+
+def _require_tuned(
+    decisions: list[Decision], model: Model, target: BuildFor, options: BuildOptions, others: list[str]
+) -> None:
     missing = [decision.task for decision in decisions if not decision.tuned]
     if not missing:
         return
@@ -208,8 +226,10 @@ def _require_tuned(decisions: list[Decision], model: Model, target: BuildFor, op
     typed = {"board": board, "cluster": options.cluster}
     where = "".join(f" --{name} {value}" for name, value in typed.items() if value is not None)
     which = f" --tasks {','.join(task.id for task in missing)}" if len(missing) < len(decisions) else ""
+    tune = f"toolchain tune {quote(model.source)}{where}{model.options.typed()}{options.code.typed()}{which}"
+    there = " or ".join(f"--device {quote(device)}" for device in others)
     raise ToolchainError(
         f"--require-tuned: {len(missing)} of {len(decisions)} tasks of {model.name} "
         f"have no record that applies on {board}: {listed}",
-        f"toolchain tune {quote(model.source)}{where}{model.options.typed()}{options.code.typed()}{which}",
+        f"{tune}; records of another device are taken by {there}" if others else tune,
     )

@@ -229,6 +229,11 @@ class RecordStore:
         found = self._all(query, columns.key_values(key))
         return {digest for digest, failure in found if failure not in PASSING_FAILURES}
 
+    def devices(self, key: RecordKey) -> list[str]:
+        """Return the devices that measured this workload on boards of the key's class; `""` is the CPU."""
+        query = "SELECT DISTINCT device FROM records WHERE workload=? AND board_class=? AND failure IS NULL"
+        return sorted(row[0] for row in self._all(query, (key.workload, key.board_class)))
+
     def close(self) -> None:
         """Let go of the database."""
         with self._lock:
