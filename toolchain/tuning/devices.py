@@ -6,7 +6,8 @@ PoCL measures is then never taken for what the class's own device would do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from shlex import quote
@@ -15,7 +16,7 @@ import tvm
 
 from toolchain.answers import Answer, Several, lie, shown, understood
 from toolchain.boards.edge_rt.answers import DevicesThere
-from toolchain.errors import ToolchainError, UsageError
+from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.foreign import first_line
 from toolchain.processes.worker import WorkerDiedError
 from toolchain.profiles import device_key
@@ -26,7 +27,8 @@ from toolchain.tuning.board_pool import BoardPool, PooledBoard
 _START_S = 120.0  # for a worker to import TVM on a busy machine; it takes 2 s
 _ANSWER_S = 40.0  # for a driver: PoCL takes 0.2 s on a PC, and 10 s under qemu
 _GRACE_S = 20.0
-_WAIT_S = 30.0  # for a board that somebody else measures on
+_WAIT_S = 30.0  # for a board that somebody else measures on, and for one whose server is started anew
+_PAUSE_S = 0.5
 _WHAT = "the answer of edge.devices"
 
 
@@ -36,12 +38,19 @@ class _Drivers(Answer):
 
 @dataclass(frozen=True)
 class Question:
-    """A board's server, and the kind of device that is asked for."""
+    """A board's server, and the kind of device that is asked for.
+
+    Attributes
+    ----------
+    seconds
+        The session's deadline, which a driver that hangs meets.
+    """
 
     grant: Grant
     key: str
     board: str
     kind: str
+    seconds: float
 
 
 def ask(question: Question) -> DevicesThere:
@@ -54,11 +63,11 @@ def ask(question: Question) -> DevicesThere:
     CheckError
         The answer is none.
     """
-    session = connect(question.grant, question.key, _ANSWER_S)
+    session = connect(question.grant, question.key, question.seconds)
     try:
         said = session.get_function("edge.devices")()
     except tvm.error.RPCSessionTimeoutError:
-        return _none(question.kind, f"its driver did not answer within {_ANSWER_S:g} s")
+        return _none(question.kind, f"its driver did not answer within {question.seconds:g} s")
     except Exception as error:  # TVM raises anything from TypeError to its own kinds
         return _none(question.kind, f"its driver ended the process that asked it ({first_line(error)})")
     if not isinstance(said, str):
@@ -113,17 +122,24 @@ def _one(names: Mapping[str, str]) -> str:
 
 
 def _asked(pool: BoardPool, pooled: PooledBoard, kind: str) -> DevicesThere:
-    with pool.tracker() as tracker:
-        grant = wait_for_server(tracker, pooled.key, _WAIT_S, _ANSWER_S)
-    question = Question(grant, pooled.key, pooled.board.name, kind)
-    call: Callable[..., DevicesThere] = pooled.worker.call
-    try:
-        return call(_START_S + _ANSWER_S + _GRACE_S, ask, question)
-    except (TimeoutError, WorkerDiedError) as error:
-        raise ToolchainError(
-            f"board {pooled.board.name} does not say what devices it has: {error}",
-            f"`toolchain board status {pooled.board.name}` shows how it is",
-        ) from error
+    until = time.monotonic() + _WAIT_S
+    while True:
+        with pool.tracker() as tracker:
+            grant = wait_for_server(tracker, pooled.key, _WAIT_S, _ANSWER_S)
+        question = Question(grant, pooled.key, pooled.board.name, kind, _ANSWER_S)
+        try:
+            return pooled.worker.call(_START_S + _ANSWER_S + _GRACE_S, ask, question)
+        except (TimeoutError, WorkerDiedError) as error:
+            raise ToolchainError(
+                f"board {pooled.board.name} does not say what devices it has: {error}",
+                f"`toolchain board status {pooled.board.name}` shows how it is",
+            ) from error
+        except CheckError:
+            raise
+        except ToolchainError:  # its server went away between its offer and now, and is back soon
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_PAUSE_S)
 
 
 def _none(kind: str, problem: str) -> DevicesThere:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from toolchain.foreign import first_line, shortened
@@ -16,6 +17,8 @@ _SAID: Mapping[str, Failure] = {
     " does not compile, ": "build",
 }
 _LOG = "its log:"
+_PLACE = re.compile(r"\S*/(?=[^/\s]+:\d+)")  # folders before FILE:LINE
+_WHICH = re.compile(r"kernel \w+ does not compile")
 _LINES = 3  # of a compiler's log: the first error, with its place and the code
 
 
@@ -29,10 +32,12 @@ def failure_of(error: BaseException, stage: Failure) -> tuple[Failure, str]:
     """
     text = str(error)
     kind = next((kind for words, kind in _SAID.items() if words in text), stage)
-    message = first_line(error)
-    _before, log, rest = text.partition(_LOG)
-    if kind == "build" and log:
-        lines = [line.strip() for line in rest.splitlines() if line.strip()]
-        wrong = next((place for place, line in enumerate(lines) if "error" in line.lower()), 0)
-        message = shortened(" | ".join([message, *lines[wrong : wrong + _LINES]]))
-    return kind, message
+    said, log, rest = text.partition(_LOG)
+    if kind != "build" or not log:
+        return kind, first_line(error)
+    lines = [line.strip() for line in rest.splitlines() if line.strip()]
+    wrong = next((place for place, line in enumerate(lines) if "error" in line.lower()), 0)
+    # The place in the driver's own file is long, and nothing that the user could look at.
+    quoted = [_PLACE.sub("", shortened(line)) for line in lines[wrong : wrong + _LINES]]
+    which = _WHICH.search(said)
+    return kind, f"{which[0] if which else first_line(error)}: {' | '.join(quoted)}"

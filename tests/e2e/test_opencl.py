@@ -1,0 +1,122 @@
+"""A network on an OpenCL device from the first command to the last, computed by PoCL on this host.
+
+PoCL says whether the way is open and the numbers are right; what is fast on it is no matter of tests.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.running import Toolchain
+from tests.measuring.small_network import INPUT, network
+from toolchain.bundles.read import read_bundle
+from toolchain.tuning import judge, network_bench
+
+pytestmark = pytest.mark.slow
+_EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "convolution.py"
+
+
+def write_convolution(path: Path) -> None:
+    """Write the network of docs/architecture.md: one task."""
+    subprocess.run([sys.executable, str(_EXAMPLE), str(path)], check=True)
+
+
+@pytest.fixture(autouse=True)
+def own_state(state: Path) -> Path:
+    return state
+
+
+def test_a_network_is_built_run_verified_and_timed(invoke: Toolchain, folder: Path) -> None:
+    onnx = network(folder / "small.onnx")
+    built = invoke("build", onnx, "--board", "local", "--device", "opencl", "-o", "out", "--json")
+    assert built.code == 0, built.err
+    bundle = built.document["bundle"]
+    manifest = read_bundle(Path(bundle)).manifest
+    assert (manifest.device, manifest.runtime.devices) == ("opencl", ("opencl",))
+    assert manifest.target.definition["kind"] == "opencl"
+    assert manifest.requires, "the host's code needs its CPU, as ever"
+
+    verified = invoke("verify", bundle, "--board", "local", "--json")
+    assert verified.code == 0 and verified.document["passed"], verified.err
+    np.save(folder / "x.npy", np.full((1, 3, 16, 16), np.float32(0.5)))
+    ran = invoke("run", bundle, "--board", "local", "--input", f"{INPUT}=x.npy", "-o", "y.npz")
+    assert ran.code == 0 and np.load(folder / "y.npz")["prob"].sum() == pytest.approx(1, abs=1e-4)
+    timed = invoke("bench", bundle, "--board", "local", "--repeat", "3", "--profile", "--json").document
+    assert timed["mean_ms"] > 0 and set(timed["copies_ms"]) == {"to_device", "from_device"}
+    assert any("conv2d" in each["name"] for each in timed["operators"]), "functions have the network's names"
+
+
+def test_records_of_a_driver_are_taken_by_its_name(
+    invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "_ROUNDS", 2)
+    monkeypatch.setattr(judge, "_LAST_ROUNDS", 2)
+    monkeypatch.setattr(network_bench, "_SAMPLE_S", 0.02)
+    write_convolution(folder / "convolution.onnx")
+    typed = ("convolution.onnx", "--board", "local", "--winograd", "off")
+    tuned = invoke("tune", *typed, "--device", "opencl", "--trials", "2", "--json")
+    assert tuned.code == 0 and tuned.document["failed"] == 0, tuned.out + tuned.err
+    found = re.search(r"builds take them with --device '?(opencl:pthread-[^'\s]+)", tuned.err)
+    assert found, tuned.err
+
+    refused = invoke("build", *typed, "--device", "opencl", "--require-tuned", "-o", "out")
+    assert refused.code == 1 and refused.says("have no record", found[1]), "a name is needed, and said"
+    built = invoke("build", *typed, "--device", found[1], "--require-tuned", "-o", "out", "--json")
+    assert built.code == 0 and built.document["tasks"]["tuned"] == 1, built.err
+    assert read_bundle(Path(built.document["bundle"])).manifest.device == found[1]
+    mali = invoke("build", *typed[:2], "rk3399", *typed[3:], "--device", "opencl", "-o", "out", "--json")
+    assert mali.code == 0 and mali.document["tasks"]["tuned"] == 0, "no record of PoCL reaches a Mali"
+
+
+def test_the_source_for_the_driver_is_shown(invoke: Toolchain, folder: Path) -> None:
+    write_convolution(folder / "convolution.onnx")
+    typed = ("tasks", "convolution.onnx", "--board", "rk3399", "--winograd", "off")
+    (task,) = invoke(*typed, "--device", "opencl", "--json").document
+    code = ("--show", task["id"], "--code", "--form")
+    shown = invoke(*typed, "--device", "opencl", *code, "opencl")
+    assert shown.code == 0 and "__kernel void" in shown.out and "vload4" in shown.out
+    assert "barrier" not in shown.out
+    host = invoke(*typed, "--device", "opencl", *code, "assembly")
+    assert host.code == 0 and "main_kernel" in host.out, "the host begins the kernel"
+    refused = invoke(*typed, *code, "opencl")
+    assert refused.code == 2 and refused.says("--form opencl", "--device opencl")
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        (("--board", "pynq", "--device", "opencl"), ("board class pynq has no such device", "it has: cpu")),
+        (
+            ("--board", "x86_64", "--device", "opencl", "--dtype", "float16"),
+            ("--dtype float16", "cl_khr_fp16"),
+        ),
+        (("--board", "rk3399", "--device", "opencl", "--layout", "NCHW"), ("--layout NCHW", "opencl")),
+    ],
+    ids=str,
+)
+def test_what_a_class_has_not_is_refused(
+    invoke: Toolchain, folder: Path, typed: tuple[str, ...], says: tuple[str, ...]
+) -> None:
+    write_convolution(folder / "convolution.onnx")
+    refused = invoke("build", "convolution.onnx", *typed, "-o", "out")
+    assert refused.code == 2 and refused.says(*says)
+    assert not (folder / "out").exists() or not list((folder / "out").iterdir())
+
+
+def test_a_library_for_android_is_linked_and_passes_the_gate(invoke: Toolchain, folder: Path) -> None:
+    write_convolution(folder / "convolution.onnx")
+    built = invoke(
+        *("build", "convolution.onnx", "--board", "android-arm64", "--device", "opencl"),
+        *("-o", "out", "--json"),
+    )
+    assert built.code == 0, built.err
+    manifest = read_bundle(Path(built.document["bundle"])).manifest
+    assert (manifest.device, manifest.runtime.devices) == ("opencl", ("opencl",))
+    assert manifest.target.triple == "aarch64-unknown-linux-android"
+    assert b"// Function: kernel_" in Path(built.document["library"]).read_bytes()
