@@ -92,9 +92,8 @@ def show(result: BenchResult) -> None:
     click.echo(f"{result.runs} runs, {place}, peak memory {result.peak_rss_mib:.1f} MiB")
     if result.copies_ms:
         to, back = result.copies_ms["to_device"], result.copies_ms["from_device"]
-        click.echo(
-            f"time on {result.device}; beside it, inputs there {to:.3f} ms, outputs back {back:.3f} ms"
-        )
+        kind = result.device.partition(":")[0]  # which of them computed, warnings say
+        click.echo(f"time on {kind}; beside it, inputs there {to:.3f} ms, outputs back {back:.3f} ms")
     if result.governor or result.temperature_c:
         click.echo(f"governor {result.governor or '-'}, {result.temperature_c or '-'} °C")
     if result.operators:
