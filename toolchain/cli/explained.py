@@ -19,13 +19,14 @@ _OF_MODEL = (
 )
 
 
-def show_explained(explained: Sequence[Explained], by_model: bool) -> None:
+def show_explained(chosen: str, explained: Sequence[Explained], by_model: bool) -> None:
     """Print what a task's kernels ask of a device; with the model's columns where it was asked."""
     from toolchain.building.explain import modelled_ms
 
     columns = ["KERNEL", "GROUP", "GROUPS", "VECTOR", "PRIVATE B", "BARRIERS"]
     if by_model:
         columns += ["REGISTERS", "SPILLS:FILLS", "ARITHMETIC", "LOAD/STORE", "TEXTURE", "MODEL MS"]
+    click.echo(chosen)
     table(columns, [_row(each) for each in explained])
     if not by_model:
         return

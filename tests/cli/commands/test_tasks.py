@@ -73,7 +73,9 @@ def test_what_kernels_ask_of_a_device_is_explained(invoke: Toolchain, files: Pat
         assert 1 <= items <= 256 and kernel["vector_width"] in (1, 2, 4, 8, 16)
         assert kernel["barriers"] == 0 and kernel["model"] is None
     ran = invoke("tasks", *OPENCL, "--explain", convolution)
-    assert ran.out.split()[:3] == ["KERNEL", "GROUP", "GROUPS"] and "MODEL" not in ran.out
+    chosen, head = ran.out.splitlines()[:2]
+    assert chosen.endswith(f": {document['rule']}, by default")
+    assert head.split()[:3] == ["KERNEL", "GROUP", "GROUPS"] and "MODEL" not in head
     on_cpu = invoke("tasks", "good.onnx", "--board", "rk3399", "--explain", convolution)
     assert on_cpu.code == 2 and on_cpu.says("this code is a CPU's", "--device opencl")
 

@@ -90,7 +90,8 @@ def command(
         if explain is not None:
             kernels = explained(space.candidate(point), made_for.device, model=by_model)
             document |= {"rule": space.rule(point), "kernels": [each.to_json() for each in kernels]}
-            emit(document, lambda: show_explained(kernels, by_model))
+            chosen = f"{task.name}: {space.rule(point)}, {decision.source or 'by default'}"
+            emit(document, lambda: show_explained(chosen, kernels, by_model))
             return
         text = network.code(task, point, form)
     emit({**document, "form": form, "code": text}, lambda: click.echo(text))
