@@ -5,6 +5,7 @@ PoCL says whether the way is open and the numbers are right; what is fast on it 
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -15,7 +16,11 @@ import pytest
 
 from tests.cli.running import Toolchain
 from tests.measuring.small_network import INPUT, network
+from tests.runtime import opencl_network
+from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles.read import read_bundle
+from toolchain.errors import ToolchainError
+from toolchain.measuring.verify import verify_bundle
 from toolchain.tuning import judge, network_bench
 
 pytestmark = pytest.mark.slow
@@ -50,6 +55,11 @@ def test_a_network_is_built_run_verified_and_timed(invoke: Toolchain, folder: Pa
     timed = invoke("bench", bundle, "--board", "local", "--repeat", "3", "--profile", "--json").document
     assert timed["mean_ms"] > 0 and set(timed["copies_ms"]) == {"to_device", "from_device"}
     assert any("conv2d" in each["name"] for each in timed["operators"]), "functions have the network's names"
+
+    found = read_bundle(Path(bundle))
+    broken = opencl_network.changed(found.library, lambda code: code.replace(b"vstore4", b"vstorex"))
+    with pytest.raises(ToolchainError, match=r"kernel_\w+ does not compile.* \(kernel_\w{32} is of \w+\)"):
+        verify_bundle(dataclasses.replace(found, library=broken), find_board("local"))
 
 
 def test_records_of_a_driver_are_taken_by_its_name(

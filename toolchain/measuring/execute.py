@@ -15,6 +15,7 @@ from toolchain.answers import LARGEST, Kind, lie, shown, understood
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import check_output
 from toolchain.boards.transport import Completed, DeadlineError, LostError
+from toolchain.bundles.kernel_names import with_functions
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import last_line
@@ -221,7 +222,7 @@ def _failure(placed: Placed, verb: str, completed: Completed) -> ToolchainError:
         holder = problem.holder
         who = f"{holder.what} (process {holder.pid} there) holds it" if holder else problem.message
         return ToolchainError(f"board {name} is busy: {who}", "wait for it: --wait 60")
-    message = f"{what}: {problem.message}"
+    message = f"{what}: {with_functions(problem.message, placed.code)}"
     return UsageError(message) if code == _EXIT_USAGE else ToolchainError(message)
 
 

@@ -24,7 +24,7 @@ class Placed:
     """A bundle's library on a board, with `edge-rt` to run it.
 
     `threads` and `cluster` are those in force; `warnings` what the user should know about them.
-    `spin_us` None leaves edge-rt its default.
+    `spin_us` None leaves edge-rt its default. `code` is what lies at `library`.
     """
 
     board: Board
@@ -35,6 +35,7 @@ class Placed:
     cluster: str
     spin_us: int | None = None
     warnings: list[str] = field(default_factory=list)
+    code: bytes = field(default=b"", repr=False)
 
     def describe(self) -> dict[str, Any]:
         """Return what every result says about where it was made."""
@@ -88,7 +89,7 @@ def place(
     library = library_for(bundle, board.profile)
     remote = f"lib/{hashlib.sha256(library).hexdigest()[:16]}.so"
     stock(board.transport, remote, library, keep=_KEEP_LIBRARIES)
-    return Placed(board, manifest, runtime, remote, threads or cores, used, spin_us, warnings)
+    return Placed(board, manifest, runtime, remote, threads or cores, used, spin_us, warnings, library)
 
 
 def _cluster(manifest: Manifest, profile: Profile, wanted: str | None) -> tuple[str, list[str]]:

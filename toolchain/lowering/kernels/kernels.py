@@ -10,9 +10,10 @@ import tvm
 from tvm import tirx
 
 from toolchain import tvm_compat
+from toolchain.bundles.kernel_names import as_comment
 from toolchain.lowering.export import export_objects
 from toolchain.lowering.kernels.compilers import Compilers
-from toolchain.lowering.kernels.device import device_module
+from toolchain.lowering.kernels.device import Kernel, device_module
 from toolchain.lowering.kernels.entries import entry_library
 from toolchain.lowering.kernels.part import Part
 from toolchain.lowering.kernels.pickling import pickled
@@ -22,6 +23,7 @@ from toolchain.targets.target import host_of
 
 _RECIPE = "toolchain.recipe"
 _DIGITS = 32
+_NAMES = "names"  # of a kernel that is none: nobody calls it, so no driver sees it
 
 
 class Kernels:
@@ -79,6 +81,7 @@ class Kernels:
         else:
             parts = self._parts(symbols)
             kernels = [kernel for part in parts for kernel in part.kernels]
+            kernels.append(Kernel(_NAMES, (), (), as_comment(symbols)))
             library.import_module(device_module(kernels, self._target))
             first, *others = self._embedded(lowered, library, folder)
         files = []
