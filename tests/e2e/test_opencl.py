@@ -52,6 +52,11 @@ def test_a_network_is_built_run_verified_and_timed(invoke: Toolchain, folder: Pa
     np.save(folder / "x.npy", np.full((1, 3, 16, 16), np.float32(0.5)))
     ran = invoke("run", bundle, "--board", "local", "--input", f"{INPUT}=x.npy", "-o", "y.npz")
     assert ran.code == 0 and np.load(folder / "y.npz")["prob"].sum() == pytest.approx(1, abs=1e-4)
+    np.save(folder / "x.npy", np.full((1, 3, 16, 16), np.float32("nan")))
+    invoke("run", bundle, "--board", "local", "--input", f"{INPUT}=x.npy", "-o", "y.npz")
+    assert np.isnan(np.load(folder / "y.npz")["logits,1"]).all(), (
+        "a ReLU does not hide that something is wrong"
+    )
     timed = invoke("bench", bundle, "--board", "local", "--repeat", "3", "--profile", "--json").document
     assert timed["mean_ms"] > 0 and set(timed["copies_ms"]) == {"to_device", "from_device"}
     assert any("conv2d" in each["name"] for each in timed["operators"]), "functions have the network's names"
