@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from toolchain.errors import ToolchainError
+from toolchain.backends.packed.backend import Packed
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering import modelled
 from toolchain.lowering.modelled import ModelRunner, device_runners
 from toolchain.mali.compiled import Block, Compiled
@@ -16,6 +17,7 @@ from toolchain.mali.model import Modelled
 from toolchain.profiles import load_profile
 from toolchain.tasks.bench import Built
 from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.task import Task
 
 COMPILED = Compiled(4, 1, 1, 1, 0, 0, 256, (Block(),), ())
@@ -85,3 +87,14 @@ def test_it_is_offered_for_the_gpu_that_it_is_a_model_of(
     board: str, kind: str, name: str, there: bool
 ) -> None:
     assert list(device_runners(load_profile(board), kind, name)) == [modelled.MALI_MODEL] * there
+
+
+def test_float16_is_refused() -> None:
+    options = CodeOptions(device="opencl", dtype="float16")
+    backend = Packed(load_profile("rk3399"), options)
+    with (
+        pytest.raises(UsageError, match="--runner mali-model: the model cannot judge float16") as told,
+        backend.runners["mali-model"](backend.target()),
+    ):
+        pass
+    assert "--dtype float32" in told.value.hint

@@ -25,6 +25,9 @@ def test_what_is_read() -> None:
     assert kernel.vector_width == 4
     assert kernel.private_bytes == 14 * 16 + 24 * 4 + 2 * 16 + 5 * 4, "local memory is not private"
     assert kernel.barriers == 1
+    assert (
+        kernel.computes_half and not Kernel("k", "int halfway; float4 x;", (1, 1, 1), (1, 1, 1)).computes_half
+    )
 
 
 @pytest.mark.parametrize(("text", "width"), [("y[0] = x[0];", 1), ("vload8(0, x)", 8), ("my_vload4(0)", 1)])

@@ -36,6 +36,8 @@ def show_explained(chosen: str, explained: Sequence[Explained], by_model: bool) 
     for each in explained:
         if each.modelled and each.modelled.problem:
             note(f"warning: {each.modelled.problem}")
+    if any(each.kernel.computes_half for each in explained):
+        note("warning: of float16 the model's times are too long: Mesa uses half of the GPU's lanes for it")
     note(_OF_MODEL)
 
 

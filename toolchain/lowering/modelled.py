@@ -73,7 +73,13 @@ class ModelRunner:
 
 
 @contextmanager
-def _bench(_target: BoardTarget) -> Iterator[Bench]:
+def _bench(target: BoardTarget) -> Iterator[Bench]:
+    if target.dtype != "float32":
+        raise UsageError(
+            f"--runner {MALI_MODEL}: the model cannot judge {target.dtype}: "
+            "Mesa uses half of the GPU's lanes for it",
+            "tune with --dtype float32, or on a board",
+        )
     with MaliModel() as model:
         runner = ModelRunner(model)
         yield Bench(runner, runner)

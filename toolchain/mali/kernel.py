@@ -13,6 +13,7 @@ _BYTES |= {"long": 8, "ulong": 8, "double": 8, "bool": 1, "size_t": 8}
 _TYPE = rf"\b({'|'.join(_BYTES)})(2|3|4|8|16)?"
 _ARRAY = re.compile(rf"(?m)^\s*(?:__private\s+)?{_TYPE}\s+\w+\[(\d+)\];")
 _VECTOR = re.compile(r"\bv(?:load|store)(?:_half)?(2|3|4|8|16)\b")
+_HALF = re.compile(r"\bhalf\d*\b")
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,11 @@ class Kernel:
             _BYTES[kind] * (4 if width == "3" else int(width or 1)) * int(count)
             for kind, width, count in _ARRAY.findall(self.source)
         )
+
+    @property
+    def computes_half(self) -> bool:
+        """Whether it handles float16: Mesa uses four of Midgard's eight lanes, so estimates are too long."""
+        return _HALF.search(self.source) is not None
 
     @property
     def barriers(self) -> int:
