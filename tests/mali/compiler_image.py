@@ -22,6 +22,7 @@ while read -r bytes seconds; do
   source=$(dd bs=1 count="$bytes" 2>/dev/null)
   case $source in
     *"void refused("*) printf 'refused 17\\nerror: no kernel\\n' ;;
+    *"void dying("*) printf 'died 40\\nLD.128 R1\\nfree(): invalid next size (x)\\n' ;;
     *"void late("*) printf 'late 0\\n' ;;
     *"void crash("*) echo "killed by a test" >&2; exit 3 ;;
     *"void silent("*) sleep 600 ;;

@@ -57,6 +57,10 @@ def test_a_kernel_that_does_not_compile_costs_the_next_one_nothing(engine: Engin
         with pytest.raises(KernelError, match="kernel refused does not compile: error: no kernel") as refused:
             model.compile(kernel("refused"))
         assert not isinstance(refused.value, LateError)
+        with pytest.raises(
+            KernelError, match=r"kernel dying ends Mesa's compiler: free\(\): invalid next size"
+        ):
+            model.compile(kernel("dying"))
         with pytest.raises(LateError, match="kernel late: Mesa's compiler is not done after 7 s"):
             model.compile(kernel("late"))
         assert model.compile(kernel("one")).registers == 4

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from toolchain.errors import MissingError, ToolchainError, UsageError
-from toolchain.foreign import printable_lines
+from toolchain.foreign import last_line, printable_lines
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.engine import connect
 from toolchain.images.running.conversation import Conversation
@@ -80,10 +80,11 @@ class MaliCompiler:
         word, printed = self._ask(prepared(kernel).encode())
         if word == "late":
             raise LateError(f"kernel {kernel.name}: Mesa's compiler is not done after {self.seconds:.0f} s")
+        if word == "died":
+            raise KernelError(f"kernel {kernel.name} ends Mesa's compiler: {last_line(printed.encode())}")
         if word != "ok":
             said = printable_lines("\n".join(printed.strip().splitlines()[-12:]))
-            how = "does not compile" if word == "refused" else "ends Mesa's compiler"
-            raise KernelError(f"kernel {kernel.name} {how}: {said}")
+            raise KernelError(f"kernel {kernel.name} does not compile: {said}")
         try:
             return read_compiled(printed)
         except ToolchainError as error:
