@@ -84,6 +84,7 @@ def test_records_of_a_driver_are_taken_by_its_name(
     assert refused.code == 1 and refused.says("have no record", found[1]), "a name is needed, and said"
     built = invoke("build", *typed, "--device", found[1], "--require-tuned", "-o", "out", "--json")
     assert built.code == 0 and built.document["tasks"]["tuned"] == 1, built.err
+    assert built.document["device"] == found[1]
     assert read_bundle(Path(built.document["bundle"])).manifest.device == found[1]
     mali = invoke("build", *typed[:2], "rk3399", *typed[3:], "--device", "opencl", "-o", "out", "--json")
     assert mali.code == 0 and mali.document["tasks"]["tuned"] == 0, "no record of PoCL reaches a Mali"

@@ -26,6 +26,7 @@ from toolchain.lowering.export import write_object_tar
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
 from toolchain.models.spec import check_inputs
+from toolchain.profiles import CPU
 from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
@@ -85,6 +86,7 @@ class BuildResult:
             "library_sha256": self.library_sha256,
             "target": self.target.triple,
             "cpu": self.target.cpu,
+            "device": self.target.device or CPU,
             "tasks": count(self.decisions),
             "records": [decision.to_json() for decision in self.decisions],
             "rules": {decision.task.id: decision.rule for decision in self.decisions},

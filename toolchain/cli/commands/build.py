@@ -133,7 +133,8 @@ def show(result: BuildResult) -> None:
     click.echo(f"records: {how}; {tasks['total'] - tasks['tuned']} tasks without one")
     rules = Counter(decision.rule for decision in result.decisions)
     click.echo("code: " + ", ".join(f"{number} {rule}" for rule, number in rules.most_common()))
-    click.echo(f"target: {result.target.triple}, {result.target.cpu}")
+    device = f", {result.target.device}" if result.target.device else ""
+    click.echo(f"target: {result.target.triple}, {result.target.cpu}{device}")
     click.echo(f"library: {result.library}\nbundle: {result.bundle}")
 
 
