@@ -101,7 +101,7 @@ OPENCL = Machine(
     near=16 << 10,
     cache=256 << 10,
     rates=Rates(8.4e9, 0.8e9, 2e9),
-    tiles=Tiles(blocks=(1,), columns=7, depthwise=(4, 4), transposed=7),
+    tiles=Tiles(blocks=(1,), columns=7, depthwise=(7, 7), transposed=7),
     pieces=WorkItems(64),
     widths=(2, 4, 8, 16),
     loads="weights",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
+from toolchain.backends.packed.loops.groups import AXES
 from toolchain.backends.packed.machine import Machine
 
 _LEAST = 0.6  # of the widest tile, down to which one is taken that leaves no rest
@@ -36,8 +38,9 @@ def group_choices(machine: Machine) -> Iterator[tuple[int, ...]]:
 
 
 def fits(group: tuple[int, ...], machine: Machine) -> bool:
-    """Whether a device takes a group."""
-    size = 1
-    for each in group:
-        size *= each
-    return len(group) <= 3 and all(each >= 1 for each in group) and size <= machine.group
+    """Whether a device takes a group; a machine without any takes none but the empty one."""
+    return (
+        len(group) <= AXES
+        and all(each >= 1 for each in group)
+        and (not group or prod(group) <= machine.group)
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolchain.backends.packed.algorithms.choice import Order
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
+from toolchain.backends.packed.algorithms.items import fits
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.matmul import Matmul
 
@@ -47,6 +48,7 @@ def legal(choice: DenseChoice, product: Matmul, machine: Machine) -> bool:
         and 1 <= choice.rows <= min(product.rows.extent, _limit(machine, choice.vectors))
         and choice.vectors * (choice.rows + 1) < machine.registers
         and choice.tiles >= 1
+        and fits(choice.group, machine)
     )
 
 
@@ -65,4 +67,6 @@ def _choice(product: Matmul, machine: Machine, blocks: int, limit: int, order: O
     steps = tiles if pieces >= _PIECES else max(1, tiles * pieces // _PIECES)
     if product.weight is None:
         steps = max(steps, min(tiles, _REPACKED))
-    return DenseChoice(blocks, columns, steps, order=order)
+    if machine.pieces.fine:
+        steps = 1
+    return DenseChoice(blocks, columns, steps, order=order, loads=machine.loads)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from toolchain.backends.packed.algorithms.choice import Order
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
+from toolchain.backends.packed.algorithms.items import fits
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.transposed import Transposed
 
 
 def default(conv: Transposed, machine: Machine) -> InterleavedChoice:
     """Return how a transposed convolution is computed."""
+    if machine.pieces.fine:
+        return _choice(conv, machine, machine.tiles.blocks[0], "channels")
     return _choice(conv, machine, 2 if -(-conv.co // machine.lanes) % 2 == 0 else 1, "channels")
 
 
@@ -28,6 +31,7 @@ def legal(choice: InterleavedChoice, conv: Transposed, machine: Machine) -> bool
         and -(-conv.co // machine.lanes) % choice.blocks == 0
         and 1 <= choice.columns <= _limit(machine, choice.blocks)
         and choice.blocks * (choice.columns + 1) < machine.registers
+        and fits(choice.group, machine)
     )
 
 
@@ -39,4 +43,5 @@ def _limit(machine: Machine, blocks: int) -> int:
 def _choice(conv: Transposed, machine: Machine, blocks: int, order: Order) -> InterleavedChoice:
     """Return tiles of about the same width, none wider than the limit."""
     width = -(-conv.out[-1] // conv.stride[-1])  # of the outputs of one phase
-    return InterleavedChoice(blocks, -(-width // -(-width // _limit(machine, blocks))), order=order)
+    columns = -(-width // -(-width // _limit(machine, blocks)))
+    return InterleavedChoice(blocks, columns, order=order, loads=machine.loads)

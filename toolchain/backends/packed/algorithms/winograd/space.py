@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from toolchain.backends.packed.algorithms.items import columns_of, fits
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.cost import cost
 from toolchain.backends.packed.algorithms.winograd.transforms import points, summed
@@ -61,6 +62,8 @@ def legal(choice: WinogradChoice, conv: Convolution, machine: Machine) -> bool:
         and -(-conv.co // machine.lanes) % choice.blocks == 0
         and 1 <= choice.columns <= columns_limit(machine, choice.blocks)
         and choice.tile_rows >= 1
+        and (not machine.pieces.fine or choice.order == "channels")  # items share the transformed inputs
+        and fits(choice.group, machine)
     )
 
 
@@ -72,11 +75,15 @@ def error(conv: Convolution, tile: tuple[int, ...]) -> float:
 
 def columns_limit(machine: Machine, blocks: int) -> int:
     """Tiles whose sums the registers hold, beside the weights and the inputs."""
+    if machine.pieces.fine:
+        return max(1, min(machine.tiles.columns, machine.columns(blocks)))
     spare = machine.tiles.spare
     return max(1, machine.columns(blocks) - (spare == "all" or (spare == "narrow" and blocks == 1)))
 
 
 def _blocks(conv: Convolution, machine: Machine) -> int:
+    if machine.pieces.fine:
+        return machine.tiles.blocks[0]
     return 2 if -(-conv.co // machine.lanes) % 2 == 0 else 1
 
 
@@ -87,8 +94,9 @@ def _space(conv: Convolution, machine: Machine, blocks: int) -> list[WinogradCho
         high, wide = (-(-out // m) for out, m in zip(conv.out, tile, strict=True))
         bands = [rows for rows in _ROWS if rows < high]
         found += [WinogradChoice(blocks, _even(rows * wide, limit), rows, tile) for rows in bands]
-        whole = _even(conv.batch * high * wide, limit)
-        found.append(WinogradChoice(blocks, whole, tile=tile, order="channels"))
+        count = conv.batch * high * wide
+        whole = columns_of(count, limit) if machine.pieces.fine else _even(count, limit)
+        found.append(WinogradChoice(blocks, whole, tile=tile, order="channels", loads=machine.loads))
     return [choice for choice in found if legal(choice, conv, machine)]
 
 
