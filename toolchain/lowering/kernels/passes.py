@@ -20,6 +20,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from toolchain import tvm_compat
+from toolchain.lowering.kernels.comparisons import with_ones
 from toolchain.lowering.vectors import EXPLICIT
 from toolchain.targets.target import host_of
 
@@ -50,13 +51,14 @@ def lowered(module: tvm.IRModule, target: tvm.target.Target) -> Lowered:
         return Lowered(*tvm_compat.lower_functions(module, target))
     bound = tirx.transform.BindTarget(target.with_host(host_of(target)))(module)
     ending = [tirx.transform.LowerTVMBuiltin(), tirx.transform.LowerIntrin()]
+    passes = tvm.transform.Sequential([*_passes(func, device=target.host is not None)])
     if target.host is None:
-        return Lowered(tvm.transform.Sequential([*_passes(func), *ending])(bound))
-    host, device = tvm_compat.split_host_device(tvm.transform.Sequential([*_passes(func)])(bound))
-    return Lowered(tvm.transform.Sequential(ending)(host), device and _KERNELS(device))
+        return Lowered(tvm.transform.Sequential([passes, *ending])(bound))
+    host, device = tvm_compat.split_host_device(passes(bound))
+    return Lowered(tvm.transform.Sequential(ending)(host), device and with_ones(_KERNELS(device)))
 
 
-def _passes(func: tirx.PrimFunc) -> Iterator[tvm.transform.Pass]:
+def _passes(func: tirx.PrimFunc, *, device: bool) -> Iterator[tvm.transform.Pass]:
     yield from (
         s_tir.transform.CanonicalizeLoop(),
         s_tir.transform.LowerInitBlock(),
@@ -82,7 +84,8 @@ def _passes(func: tirx.PrimFunc) -> Iterator[tvm.transform.Pass]:
         tirx.transform.StmtSimplify(),
         tirx.transform.RemoveNoOp(),
         s_tir.transform.RewriteUnsafeSelect(),
-        tirx.transform.CommonSubexprElim(),
+        # A driver does so itself. TVM would move vectors out of kernels, and those take numbers alone.
+        *([] if device else [tirx.transform.CommonSubexprElim()]),
         tirx.transform.VerifyMemory(),
         tirx.transform.SplitHostDevice(),
         tirx.transform.MakePackedAPI(),
