@@ -18,7 +18,7 @@ import pytest
 from tests.backends.packed.computed import loaded
 from tests.opencl.oclgrind import DRIVER
 from toolchain.boards.board import Board
-from toolchain.boards.inventory.lookup import LOCAL, BuildFor, find_board, local_board
+from toolchain.boards.inventory.lookup import LOCAL, BuildFor, local_board
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import read_bundle

@@ -143,6 +143,8 @@ def _sum(read: _Source, text: str) -> dict[str, int] | None:
 def _factors(node: ast.expr, read: _Source) -> dict[str, int]:
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return {_CONSTANT: node.value}
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return {name: -factor for name, factor in _factors(node.operand, read).items()}
     if isinstance(node, ast.Name):
         if node.id in read.named:
             known = _sum(read, read.named[node.id])
