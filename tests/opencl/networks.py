@@ -1,4 +1,4 @@
-"""Networks on edge-rt with Oclgrind as its driver: what they compute, and whether kernels keep to their memory.
+"""Networks on edge-rt with Oclgrind as its driver: results, accesses, data races.
 
 `python -m tests.opencl.networks NAME...` tries operators of tests/backends/packed/networks.py one by one.
 """
@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.backends.packed.computed import loaded
+from tests.backends.packed.single import Layer
 from tests.opencl.oclgrind import DRIVER
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import LOCAL, BuildFor, local_board
@@ -67,7 +69,39 @@ def side_by_side(models: Sequence[onnx.ModelProto]) -> onnx.ModelProto:
     first, *others = (onnx.compose.add_prefix(model, f"n{number}_") for number, model in enumerate(models))
     for other in others:
         first = onnx.compose.merge_models(first, other, io_map=[])
+        del first.opset_import[1:]
     return first
+
+
+def layer(of: Layer, *, after: int = 8) -> onnx.ModelProto:
+    """Return a convolution with bias and ReLU; behind it one of 3x3 that reads zeros around its output."""
+    random = np.random.default_rng(0)
+    high, wide = of.kernel if isinstance(of.kernel, tuple) else (of.kernel, of.kernel)
+    pads = list(of.pad) if isinstance(of.pad, tuple) else [of.pad, of.pad]
+
+    def weights(*shape: int) -> np.ndarray:
+        return (random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype("f4")
+
+    constants = {
+        "w": weights(of.co, of.ci // of.groups, high, wide),
+        "b": weights(of.co, 1)[:, 0],
+        "v": weights(after, of.co, 3, 3),
+    }
+    shape = {"strides": [of.stride] * 2, "dilations": [of.dilation] * 2, "group": of.groups}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=pads * 2, **shape),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Conv", ["r", "v"], ["y"], pads=[1] * 4),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "layer",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (of.batch, of.ci, *of.size))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return onnx.shape_inference.infer_shapes(model)
 
 
 def main(names: Sequence[str]) -> None:
