@@ -23,6 +23,7 @@ def features(choice: Choice, contraction: Contraction | None, machine: Machine) 
     algorithm = [float(choice.algorithm == each.name) for each in ALGORITHMS]
     tile = [*knobs["tile"], 0, 0, 0][:3]
     own = [*(knobs[name] for name in _NUMBERS), *tile, knobs["order"] == "channels"]
+    own += [*[*choice.group, 0, 0, 0][:3], choice.loads == "weights"]
     together = _together(choice, contraction, machine)
     return [*algorithm, *map(float, own), *together, *_task(contraction, machine)]
 

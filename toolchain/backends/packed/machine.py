@@ -137,6 +137,10 @@ class Machine:
         """Numbers of a vector register."""
         return self.vector // self.size
 
+    def vectors(self, count: int) -> int:
+        """Return the numbers of so many vectors that are computed as one, or of as many as there may be."""
+        return min(count * self.lanes, max(self.widths)) if self.widths else count * self.lanes
+
     def columns(self, blocks: int) -> int:
         """Return how many columns of sums of so many blocks registers hold, beside weights and inputs."""
         if self.loads == "weights":  # those of a vector of inputs, which are loaded one after the other

@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from toolchain.backends.packed.loops.pieces import WorkItems
 from toolchain.backends.packed.machine import Machine, Rates, Tiles
+from toolchain.profiles import Device
 from toolchain.targets.target import BoardTarget
 
 SSE = Machine(
@@ -89,6 +90,8 @@ ARMV7 = Machine(
     tiles=Tiles(sums=8, strided=6, depthwise=(4, 2), short=14),
 )
 
+# Work items of a group: up to so many a Mali-T860 gives 16 registers each (docs/decisions/0042).
+_ITEMS = 64
 # A Mali-T860 of four cores at 800 MHz. Rates: 33.7 GFLOPS of four are what a real compiler for it and its
 # pipes give for a 3x3 convolution in such tiles (a model); transforms and bandwidth are guesses.
 # Registers: vectors of 512 bytes that an item may keep, beyond which some are spilled.
@@ -102,7 +105,7 @@ OPENCL = Machine(
     cache=256 << 10,
     rates=Rates(8.4e9, 0.8e9, 2e9),
     tiles=Tiles(blocks=(1,), columns=7, depthwise=(7, 7), transposed=7),
-    pieces=WorkItems(64),
+    pieces=WorkItems(_ITEMS),
     widths=(2, 4, 8, 16),
     loads="weights",
     group=256,
@@ -114,12 +117,28 @@ _IN_ORDER = {f"cortex-a{number}" for number in (34, 35, 53, 55, 510, 520)}
 
 def machine_of(target: BoardTarget) -> Machine:
     """Return the machine that a target's code is generated for."""
-    if target.target.kind.name == "opencl":
-        row = OPENCL
-    elif target.triple.startswith("x86_64"):
+    if target.limits is not None:
+        row = _device(OPENCL, target.limits)
+        if target.dtype == "float16":  # its sums take three times the registers: parts, and totals in float32
+            row = replace(row, tiles=replace(row.tiles, columns=4))
+        return row.of(target.limits.compute_units or 1, target.dtype)
+    if target.triple.startswith("x86_64"):
         row = _X86.get(target.level, SSE)
     elif target.triple.startswith("aarch64"):
         row = AARCH64_IN_ORDER if target.cpu in _IN_ORDER else AARCH64
     else:
         row = ARMV7
     return row.of(target.threads, target.dtype)
+
+
+def _device(machine: Machine, limits: Device) -> Machine:
+    """Return a machine within the limits of a class's device."""
+    vector = limits.vector_bytes or machine.vector
+    group = limits.max_work_group or machine.group
+    return replace(
+        machine,
+        vector=vector,
+        registers=max(machine.lanes + 2, (limits.private_bytes or 0) // vector),
+        pieces=WorkItems(min(_ITEMS, group)),
+        group=group,
+    )

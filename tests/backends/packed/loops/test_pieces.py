@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 import tvm_ffi
 from tvm import te, tirx, topi
-from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
@@ -20,27 +17,14 @@ from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.general.convert import copy_function
 from toolchain.backends.packed.layout import Layout, dense_layout
+from toolchain.backends.packed.loops.pieces import WorkItems
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import AARCH64
 from toolchain.backends.packed.recognise.contraction import recognise
-from toolchain.backends.packed.recognise.read import Var, read
-
-
-@dataclass(frozen=True)
-class Threads:
-    """Every piece is a thread of a GPU, as OpenCL and CUDA will have it."""
-
-    scope: str = "local"
-
-    @contextmanager
-    def over(self, count: int, *, small: bool) -> Iterator[Var]:
-        del small  # one thread is started as any others
-        with ir.launch_thread("blockIdx.x", count) as piece:
-            yield piece
-
+from toolchain.backends.packed.recognise.read import read
 
 WIDTHS = (2, 4, 8, 16)
-GPU = replace(AARCH64, pieces=Threads(), widths=WIDTHS)
+GPU = replace(AARCH64, pieces=WorkItems(64), widths=WIDTHS)
 
 
 def convolution(choice: Choice, machine: Machine, groups: int = 1) -> tirx.PrimFunc:
@@ -133,7 +117,8 @@ def test_pieces_are_bound_where_the_machine_binds_them(name: str) -> None:
 @pytest.mark.parametrize("name", MADE)
 def test_what_a_piece_keeps_lies_where_the_machine_says(name: str) -> None:
     assert scopes(MADE[name](AARCH64)) <= {"global"}
-    assert scopes(MADE[name](GPU)) <= {"local"}
+    between = {"global"} if name == "winograd" else set()  # of its three kernels
+    assert scopes(MADE[name](GPU)) == {"local"} | between or not scopes(MADE[name](GPU))
 
 
 @pytest.mark.parametrize("name", MADE)

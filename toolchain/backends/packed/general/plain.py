@@ -23,11 +23,12 @@ _SPLIT = 1 << 16  # elements from which on even a reduction to one number is wor
 def plain(value: Value, outs: list[tirx.Buffer]) -> None:
     """Emit the loops: along the axis that is reduced over, where that is how the operands lie."""
     shape = shape_of(outs[0])
-    lanes = value.memory.lanes
+    lanes, machine = value.memory.lanes, value.memory.nest.machine
     step = value.step()
     axis = max((place for place, extent in enumerate(shape) if extent > 1), default=len(shape) - 1)
     if step is not None:
-        across = max((size for size in (4 * lanes, lanes) if _neighbours(value, step[1], size)), default=0)
+        sizes = (machine.vectors(4), lanes)
+        across = max((size for size in sizes if _neighbours(value, step[1], size)), default=0)
         if across and (not shape or shape[axis] < lanes or not _aligned(value, step[1], axis)):
             _across(value, outs[0], *step, across)
             return

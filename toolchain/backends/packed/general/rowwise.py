@@ -102,6 +102,7 @@ class _Row:
         self.memory, self.stage, self.row = memory, stage, row
         self.out, whole = memory.room(stage.buffer)
         self.nest, self.analyzer, self.lanes = memory.nest, memory.analyzer, memory.lanes
+        self.machine = memory.nest.machine
         self.value = Value(memory, stage)
         self.rest = shape_of(stage.buffer)[len(row) :]
         self.first = row if whole else []  # of the index in `out`
@@ -125,7 +126,7 @@ class _Row:
         value = self.value.at(self.stage.value, [*self.row, *free], [], self.analyzer)
         value = self._prepared(value, free)
         with self.nest.grid(outer) as before:
-            for start, many, size in _vectors(last, [self.lanes * _AT_ONCE, self.lanes], again=True):
+            for start, many, size in _vectors(last, [self.machine.vectors(_AT_ONCE), self.lanes], again=True):
                 with self.nest.grid([many]) as (vector,), self.nest.vector(size) as lane:
                     at = [*before, self.analyzer.simplify(vector * size + start + lane)]
                     self._store(bound(value, free, at, self.analyzer), at)
@@ -142,7 +143,7 @@ class _Row:
         if isinstance(self.stage.value, tirx.Max):
             self.memory.largest.append((self.out, each, free))
         each = self._prepared(each, free)
-        sizes = [self.lanes * _WIDE, self.lanes]
+        sizes = [self.machine.vectors(_WIDE), self.lanes]
         # The largest of some numbers is the same if one of them is looked at twice.
         cut = _vectors(last, sizes, again=isinstance(self.stage.value, tirx.Max | tirx.Min))
         left = cut[0][2]

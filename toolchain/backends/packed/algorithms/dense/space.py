@@ -13,6 +13,7 @@ _REPACKED = 8  # tiles of rows from which on a panel may be packed for each piec
 # Multiply-adds that must be under way to keep two units of four cycles' latency busy (Intel's and AMD's
 # optimisation manuals; Arm's cores need fewer).
 _CHAINS = 8
+_ITEMS = 128  # of a core: groups of 64, of which one computes while another waits for memory
 _LOADS = 0.1  # what a load adds to a multiply-add's time: measured, 1 x 14 takes a tenth longer than 2 x 14
 
 
@@ -27,8 +28,20 @@ def default(product: Matmul, machine: Machine) -> DenseChoice:
         waiting = max(1, _CHAINS / sums)
         return -(-vectors // blocks) * blocks * waiting * (1 + _LOADS * (blocks + rows) / sums)
 
+    if machine.pieces.fine:
+        return _items(product, machine, vectors)
     blocks = min(range(1, min(4, vectors) + 1), key=cost)
     return _choice(product, machine, blocks, _limit(machine, blocks), "channels")
+
+
+def _items(product: Matmul, machine: Machine, vectors: int) -> DenseChoice:
+    """Return the largest tile that leaves every core of a device enough work items."""
+    for blocks, limit in ((1, 7), (1, 4), (1, 2)):
+        found = _choice(product, machine, blocks, limit, "channels")
+        items = product.batch.extent * -(-product.rows.extent // found.rows) * vectors
+        if items >= _ITEMS * machine.threads:
+            return found
+    return _choice(product, machine, 1, 1, "channels")
 
 
 def candidates(product: Matmul, machine: Machine) -> list[DenseChoice]:
