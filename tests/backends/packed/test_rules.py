@@ -8,9 +8,10 @@ import pytest
 import tvm_ffi
 from tvm import tirx
 
-from toolchain.backends.packed.machines import machine_of
+from toolchain.backends.packed.machines import OPENCL, machine_of
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import ROWS, rewrite
+from toolchain.lowering.kernels.recipe import Recipe
 from toolchain.lowering.pipeline import fuse
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -47,6 +48,11 @@ def scalar(func: tirx.PrimFunc) -> int:
     return 0 if wide else largest
 
 
+def empty(recipe: Recipe) -> tirx.PrimFunc:
+    """Return a function in place of one that takes a while to generate."""
+    return tirx.PrimFunc([tirx.Var("_", "handle") for _ in range(recipe.arity)], tirx.Evaluate(0))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 def test_functions_of_the_zoo(name: str) -> None:
@@ -62,3 +68,5 @@ def test_functions_of_the_zoo(name: str) -> None:
         var.name_hint: func for var, func in made.module.functions.items() if isinstance(func, tirx.PrimFunc)
     }
     assert {each: scalar(func) for each, func in functions.items() if scalar(func) > SMALL} == {}
+    on_device = rewrite(fused, Choices(OPENCL), empty).rules.values()
+    assert ROWS not in on_device and {"direct", "general"} <= {*on_device}
