@@ -64,6 +64,8 @@ _PACKED = (
 BACKENDS = [
     Offer(("cpu", "opencl"), ("packed",), _packed, _PACKED),
     Offer(("cpu",), ("NCHW", "NHWC"), _tensorir, (Build(tensorir.KINDS, anything, "--layout NCHW|NHWC"),)),
+    # Its records are taken as those of the row before. In NCHW no vector would lie along the channels.
+    Offer(("opencl",), ("NHWC",), _tensorir, ()),
 ]
 """`--layout auto` takes the first that a device has."""
 

@@ -21,7 +21,8 @@ def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "NCHW") 
     module
         Relax, parameters as constants, one function `main`.
     layout
-        Of convolutions: NCHW or NHWC.
+        Of convolutions: NCHW or NHWC. The weights of NHWC lie with their output channels last where a
+        device computes, along which its code loads vectors, and on CPUs first.
     """
     fold = tvm.transform.module_pass(lambda unfolded, _: fold_constants(unfolded), opt_level=0, name="fold")
     passes = [
@@ -31,7 +32,8 @@ def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "NCHW") 
         fold,
     ]
     if layout == "NHWC":
-        passes += [relax.transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]}), fold]
+        weights = "OHWI" if target.host is None else "HWIO"
+        passes += [relax.transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", weights]}), fold]
     passes += [
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),

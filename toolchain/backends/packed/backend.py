@@ -12,10 +12,10 @@ from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.space import PackedSpace
-from toolchain.bundles.manifest import RuntimeNeeds
 from toolchain.lowering.fused import FusedNetwork
 from toolchain.lowering.listing import list_code
 from toolchain.lowering.modelled import device_runners
+from toolchain.lowering.needs import needs_of
 from toolchain.models.load import Model
 from toolchain.profiles import CPU, Profile
 from toolchain.targets.target import BoardTarget, device_target, target_for
@@ -87,11 +87,6 @@ class PackedNetwork(FusedNetwork):
         made = rewrite(self.fused, replace(self.choices, decided=decided), kernels.stand_in)
         files = self.export(made.module, kernels, folder, progress)
         return Objects(files, made.rules, self.workloads(made.named), needs_of(self.target))
-
-
-def needs_of(target: BoardTarget) -> RuntimeNeeds:
-    """Return what code for a target needs of the program that runs it."""
-    return RuntimeNeeds(devices=(target.limits.kind,)) if target.limits else RuntimeNeeds()
 
 
 def _said(parameter: Parameter) -> str:

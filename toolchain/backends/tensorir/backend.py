@@ -1,4 +1,4 @@
-"""Plain loops for CPUs, scheduled by row or by what MetaSchedule found."""
+"""Plain loops, scheduled by a rule or by what MetaSchedule found: for CPUs, and for the devices beside them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from toolchain.backends.tensorir.space import Schedules, TraceSpace
 from toolchain.errors import UsageError
 from toolchain.lowering.fused import FusedNetwork
 from toolchain.lowering.listing import list_code
+from toolchain.lowering.modelled import device_runners
+from toolchain.lowering.needs import needs_of
 from toolchain.models.load import Model
-from toolchain.profiles import Profile
-from toolchain.targets.target import BoardTarget, target_for
+from toolchain.profiles import CPU, Profile
+from toolchain.targets.target import BoardTarget, device_target, target_for
 from toolchain.tasks.backend import MakeBench, MakeTuner, Objects, Progress
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.space import Point, Space
@@ -34,12 +36,18 @@ class TensorIR:
                 f"--dtype {options.dtype}: there is no code for it in --layout {options.layout}",
                 "leave --layout out",
             )
-        self.profile, self.dtype, self.layout = profile, options.dtype, options.layout
-        self.runners: Mapping[str, MakeBench] = {}
+        self.profile, self.options, self.dtype = profile, options, options.dtype
+        self.layout = options.layout
+        self.runners: Mapping[str, MakeBench] = device_runners(
+            profile, options.device_kind, options.device_name
+        )
 
     def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
-        """Return the cores that code is scheduled for."""
-        return target_for(self.profile, cluster, threads)
+        """Return what code is scheduled for."""
+        kind, name = self.options.device_kind, self.options.device_name
+        if kind == CPU:
+            return target_for(self.profile, cluster, threads)
+        return device_target(self.profile, kind, name, cluster, threads)
 
     def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> TensorIRNetwork:
         """Return the tasks of a model."""
@@ -80,7 +88,10 @@ class TensorIRNetwork(FusedNetwork):
         module = tvm.IRModule(functions, attrs=self.fused.attrs)
         files = self.export(module, self.kernels(progress), folder, progress)
         return Objects(
-            files, rules, self.workloads({name: name for task in self.tasks for name in task.functions})
+            files,
+            rules,
+            self.workloads({name: name for task in self.tasks for name in task.functions}),
+            needs_of(self.target),
         )
 
     @cached_property

@@ -38,8 +38,9 @@ def write_database(
 ) -> tuple[int, int]:
     """Write the traces among records into a new folder; return how many functions and records they are.
 
-    Left out are failures, defaults, records of other kinds, traces that no longer apply, and traces of a
-    function that TVM takes for another one, whose blocks have other names.
+    Left out are failures, defaults, records of other kinds and of devices (MetaSchedule's database knows
+    none by name), traces that no longer apply, and traces of a function that TVM takes for another one,
+    whose blocks have other names.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def write_database(
     with atomic.replacing_folder(folder) as made:
         database = ms.database.JSONDatabase(str(made / WORKLOADS), str(made / RECORDS))
         for record in records:
-            if record.kind == METASCHEDULE and record.best_ms is not None:
+            if record.kind == METASCHEDULE and record.best_ms is not None and not record.key.device:
                 tuned = _tuned(database, functions[record.function].definition, record)
                 if tuned is not None:
                     database.commit_tuning_record(tuned)

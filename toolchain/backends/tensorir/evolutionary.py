@@ -141,7 +141,7 @@ class Evolutionary:
         model = self.lessons.learned()
         if self.context is None:
             space = self.space
-            context = tune_context(space.module, self.target, space.task.name, self.seed)
+            context = tune_context(space.module, space.target, space.task.name, self.seed)
             context.pre_tuning(
                 max_trials=_MOST,
                 num_trials_per_iter=max(batch, _GENERATION),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import tvm
 from tvm import tirx
 
 from toolchain.backends.tensorir.traces import schedule_from
+from toolchain.lowering.kernels.recipe import Recipe
 from toolchain.lowering.rows import default_schedule
+from toolchain.lowering.threads import device_schedule
 
 
 @dataclass(frozen=True)
 class ByRows:
-    """A function in the schedule that a build takes without records."""
+    """A function in the schedule that a build for a CPU takes without records."""
 
     func: tirx.PrimFunc
 
@@ -24,6 +27,34 @@ class ByRows:
     def function(self) -> tirx.PrimFunc:
         """Return it, scheduled."""
         return default_schedule(self.func)
+
+
+@dataclass(frozen=True)
+class OnThreads:
+    """A function in the schedule that a build for a device takes without records.
+
+    Attributes
+    ----------
+    target
+        The device with its limits and its host, as its own text.
+    """
+
+    func: tirx.PrimFunc
+    target: str
+
+    @property
+    def arity(self) -> int:
+        """How many parameters the function has."""
+        return len(self.func.params)
+
+    def function(self) -> tirx.PrimFunc:
+        """Return it, scheduled."""
+        return device_schedule(self.func, tvm.target.Target(self.target))
+
+
+def unrecorded(func: tirx.PrimFunc, target: tvm.target.Target) -> Recipe:
+    """Return a function in the schedule that a build takes without records."""
+    return ByRows(func) if target.host is None else OnThreads(func, str(target))
 
 
 @dataclass(frozen=True)

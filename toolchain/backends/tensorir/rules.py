@@ -1,4 +1,4 @@
-"""The schedules that are searched: MetaSchedule's rules for CPUs."""
+"""The schedules that are searched: MetaSchedule's rules, for CPUs and for small GPUs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ import types
 import tvm
 from tvm.s_tir import meta_schedule as ms
 
+from toolchain.backends.tensorir.limits import PrivateBytes, SumsInVectors
+from toolchain.profiles import Device
+from toolchain.targets.target import BoardTarget
+
 # The same numbers as MetaSchedule's default rules for LLVM targets.
 _MAX_JOBS_PER_CORE = 16
 _MAX_INNERMOST = 64
 _UNROLL_STEPS = [0, 16, 64, 512]
+_FLOAT_BYTES = 4
+_MOST_GROUPS = 65535
+_GROUP_SIZES = [16, 32, 64, 128, 256]
 # A search for few candidates needs no large population: 512, MetaSchedule's default, takes 6 s for
 # a batch of 8 where 128 take 1.5 s (one convolution, one core).
 _POPULATION = 128
@@ -68,13 +75,81 @@ def cpu_space() -> ms.space_generator.PostOrderApply:
     )
 
 
-def tune_context(module: tvm.IRModule, target: tvm.target.Target, name: str, seed: int) -> ms.TuneContext:
-    """Return a search over `cpu_space` for the one function of `module`."""
+def gpu_space(device: Device) -> ms.space_generator.PostOrderApply:
+    """Return the design space for float kernels on a GPU without memory of its own groups, a Mali's.
+
+    A work item computes a tile of outputs, in vectors along the channels, and keeps its sums. Nothing is
+    staged in local memory, which on such GPUs lies in the memory of the board: no barriers. Padding stays a
+    kernel of its own, so that no loop asks where it is. The sketch is that of TVM's auto-scheduler for
+    `device=mali` (up to TVM 0.11), without its staging.
+    """
+    rule, mutator, postproc = ms.schedule_rule, ms.mutator, ms.postproc
+    lanes = (device.vector_bytes or _FLOAT_BYTES) // _FLOAT_BYTES
+    group = device.max_work_group or _GROUP_SIZES[0]
+    return ms.space_generator.PostOrderApply(
+        sch_rules=[
+            rule.InlineConstantScalars(),
+            rule.AutoInline(
+                into_producer=False,
+                into_consumer=True,
+                inline_const_tensor=True,
+                disallow_if_then_else=True,
+                require_injective=False,
+                require_ordered=False,
+                disallow_op=None,
+            ),
+            rule.MultiLevelTiling(
+                structure="SSRS",
+                tile_binds=["blockIdx.x", "threadIdx.x"],
+                max_innermost_factor=lanes,
+                vector_load_lens=None,
+                reuse_read=None,
+                reuse_write=rule.ReuseType(req="must", levels=[2], scope="local"),
+            ),
+            rule.AutoInline(
+                into_producer=True,
+                into_consumer=True,
+                inline_const_tensor=True,
+                disallow_if_then_else=True,
+                require_injective=False,
+                require_ordered=False,
+                disallow_op=None,
+            ),
+            rule.ParallelizeVectorizeUnroll(
+                max_jobs_per_core=-1,  # what runs in parallel is bound above
+                max_vectorize_extent=lanes,
+                unroll_max_steps=[64, 256, 512],
+                unroll_explicit=True,
+            ),
+            rule.AutoBind(
+                max_threadblocks=_MOST_GROUPS,
+                thread_extents=[size for size in _GROUP_SIZES if size <= group],
+            ),
+        ],
+        postprocs=[
+            postproc.DisallowDynamicLoop(),
+            postproc.RewriteUnboundBlock(_MOST_GROUPS),
+            postproc.RewriteParallelVectorizeUnroll(),
+            postproc.RewriteReductionBlock(),
+            SumsInVectors(lanes),
+            PrivateBytes(device.private_bytes or 0),
+            postproc.VerifyGPUCode(),
+        ],
+        mutator_probs={
+            mutator.MutateTileSize(): 0.9,
+            mutator.MutateUnroll(): 0.08,
+            mutator.MutateThreadBinding(): 0.02,
+        },
+    )
+
+
+def tune_context(module: tvm.IRModule, target: BoardTarget, name: str, seed: int) -> ms.TuneContext:
+    """Return a search over the target's design space for the one function of `module`."""
     skip_intrinsics()
     return ms.TuneContext(
         module,
-        target=target,
-        space_generator=cpu_space(),
+        target=target.target,
+        space_generator=cpu_space() if target.limits is None else gpu_space(target.limits),
         search_strategy=ms.search_strategy.EvolutionarySearch(
             population_size=_POPULATION, init_min_unmeasured=_POPULATION // 4
         ),

@@ -15,7 +15,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 
 from toolchain.backends.tensorir.kinds import DEFAULT, KINDS
-from toolchain.backends.tensorir.recipe import ByRows, Traced
+from toolchain.backends.tensorir.recipe import Traced, unrecorded
 from toolchain.backends.tensorir.rules import tune_context
 from toolchain.backends.tensorir.traces import (
     parse_trace,
@@ -28,7 +28,6 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering.code import code_of
 from toolchain.lowering.definition import MAIN, function_of, module_of
 from toolchain.lowering.kernels.recipe import Recipe
-from toolchain.lowering.rows import default_schedule
 from toolchain.lowering.tasks import FusedTask
 from toolchain.lowering.workload import workload_hash
 from toolchain.processes.interrupts import uninterrupted
@@ -80,7 +79,7 @@ class TraceSpace:
         return
 
     def default(self) -> Schedules:
-        """Return the schedule by rows."""
+        """Return the schedule that a build takes without records."""
         return THE_DEFAULT
 
     def legal(self, point: Schedules) -> bool:
@@ -162,7 +161,7 @@ class TraceSpace:
         """
         func = function_of(definition)
         if entry.kind == DEFAULT:
-            return self._features(module_of(default_schedule(func)))
+            return self._features(module_of(self._unrecorded(func).function()))
         return self._features(traced(entry.payload, func).mod)
 
     def adapted(self, entry: Entry, definition: str) -> Schedules | None:
@@ -173,7 +172,9 @@ class TraceSpace:
 
     def rule(self, point: Schedules) -> str:
         """Return the kind of the point."""
-        return "rows" if point == THE_DEFAULT else point.entry.kind
+        if point != THE_DEFAULT:
+            return point.entry.kind
+        return "rows" if self.target.limits is None else "dlight"
 
     def entry(self, point: Schedules) -> Entry:
         """Return a schedule as a record keeps it."""
@@ -201,7 +202,7 @@ class TraceSpace:
             The point does not apply.
         """
         if point == THE_DEFAULT:
-            return default_schedule(func)
+            return self._unrecorded(func).function()
         return with_attributes(self._traced(point.entry.payload, point.definition), func)
 
     def candidate(self, point: Schedules) -> Candidate:
@@ -216,7 +217,7 @@ class TraceSpace:
 
     @cached_property
     def _context(self) -> ms.TuneContext:
-        return tune_context(self.module, self.target.target, self.task.name, seed=1)
+        return tune_context(self.module, self.target, self.task.name, seed=1)
 
     @cached_property
     def _sketches(self) -> list[Trace]:
@@ -242,8 +243,11 @@ class TraceSpace:
 
     def _recipe(self, point: Schedules) -> Recipe:
         if point == THE_DEFAULT:
-            return ByRows(self.task.func)
+            return self._unrecorded(self.task.func)
         return Traced(point.entry.payload, point.definition or self.task.definition, self.task.func)
+
+    def _unrecorded(self, func: tirx.PrimFunc) -> Recipe:
+        return unrecorded(func, self.target.target)
 
     def _scheduled(self, point: Schedules) -> tirx.PrimFunc:
         return self.scheduled(point, self.task.func)
