@@ -1,4 +1,4 @@
-"""Plain loops, scheduled by a rule or by what MetaSchedule found: for CPUs, and for the devices beside them."""
+"""Plain loops, scheduled by rule or by what MetaSchedule found: for CPUs and the devices beside them."""
 
 from __future__ import annotations
 

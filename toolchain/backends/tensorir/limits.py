@@ -63,7 +63,7 @@ def sums_in_vectors(module: tvm.IRModule, lanes: int) -> bool:
 
 def _sums(block: s_tir.SBlock) -> bool:
     kept = any(region.source.scope() == "local" for region in block.writes)
-    return kept and any(axis.iter_type == tirx.IterVar.CommReduce for axis in block.iter_vars)
+    return kept and any(axis.iter_type != tirx.IterVar.DataPar for axis in block.iter_vars)
 
 
 def _along_last_axis(realize: s_tir.SBlockRealize, vectors: list[tirx.Var], lanes: int) -> bool:

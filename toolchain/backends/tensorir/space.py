@@ -208,7 +208,7 @@ class TraceSpace:
     def candidate(self, point: Schedules) -> Candidate:
         """Return the scheduled function; the schedule is applied where it is compiled."""
         code = code_of(self._recipe(point), self.target.target)
-        return Candidate(point.entry, code, self.task.parameters, self.task.outputs)
+        return Candidate(point.entry, code, self.task.parameters, self.task.outputs, self.target.kind)
 
     @property
     def arguments(self) -> list[ms.arg_info.ArgInfo]:
