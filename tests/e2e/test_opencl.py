@@ -12,10 +12,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+from tests.backends.packed.single import Layer
 from tests.cli.running import Toolchain
 from tests.measuring.small_network import INPUT, network
+from tests.opencl import networks
 from tests.runtime import opencl_network
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles.read import read_bundle
@@ -88,6 +91,28 @@ def test_records_of_a_driver_are_taken_by_its_name(
     assert read_bundle(Path(built.document["bundle"])).manifest.device == found[1]
     mali = invoke("build", *typed[:2], "rk3399", *typed[3:], "--device", "opencl", "-o", "out", "--json")
     assert mali.code == 0 and mali.document["tasks"]["tuned"] == 0, "no record of PoCL reaches a Mali"
+
+
+def test_a_search_by_metaschedule_is_measured_and_built(
+    invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "_ROUNDS", 2)
+    monkeypatch.setattr(judge, "_LAST_ROUNDS", 2)
+    monkeypatch.setattr(network_bench, "_SAMPLE_S", 0.02)
+    onnx.save(networks.layer(Layer(ci=8, co=16, size=(8, 8))), folder / "two.onnx")
+    typed = ("two.onnx", "--board", "local", "--layout", "NHWC")
+    (first, *_others) = invoke("tasks", *typed, "--device", "opencl", "--json").document
+    assert "conv2d" in first["name"]
+    tuned = invoke("tune", *typed, "--device", "opencl", "--trials", "5", "--json")
+    assert tuned.code == 0 and tuned.document["failed"] == 0, tuned.out + tuned.err
+    found = re.search(r"builds take them with --device '?(opencl:pthread-[^'\s]+)", tuned.err)
+    assert found, tuned.err
+    built = invoke("build", *typed, "--device", found[1], "--require-tuned", "-o", "out", "--json")
+    assert built.code == 0, built.err
+    verified = invoke("verify", built.document["bundle"], "--board", "local", "--json")
+    assert verified.code == 0 and verified.document["passed"], verified.err
+    mali = ("build", *typed[:2], "rk3399", *typed[3:], "--device", "opencl", "-o", "out", "--json")
+    assert invoke(*mali).document["tasks"]["tuned"] == 0, "no record of PoCL reaches a Mali"
 
 
 def test_the_source_for_the_driver_is_shown(invoke: Toolchain, folder: Path) -> None:
