@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from toolchain.backends.packed.algorithms.choice import Choice
@@ -16,6 +17,7 @@ from toolchain.lowering.fused import FusedNetwork
 from toolchain.lowering.listing import list_code
 from toolchain.lowering.modelled import device_runners
 from toolchain.lowering.needs import needs_of
+from toolchain.lowering.threads import device_schedule
 from toolchain.models.load import Model
 from toolchain.profiles import CPU, Profile
 from toolchain.targets.target import BoardTarget, device_target, target_for
@@ -58,6 +60,8 @@ class PackedNetwork(FusedNetwork):
     def __init__(self, model: Model, target: BoardTarget, winograd: bool, *, compiles: bool) -> None:
         super().__init__(model, target, "NCHW", f"packed {winograd}", compiles=compiles)
         self.choices = Choices(machine_of(target), winograd)
+        if target.limits is not None:
+            self.choices = replace(self.choices, unread=partial(device_schedule, target=target.target))
         self.tuners: Mapping[str, MakeTuner] = {}
 
     def space(self, task: Task) -> PackedSpace:

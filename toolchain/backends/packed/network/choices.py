@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from tvm import tirx
 
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.policy import default_choice, legal
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
+from toolchain.lowering.rows import default_schedule
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,14 @@ class Choices:
         Whether convolutions may be computed by winograd.
     decided
         Fused function's name -> how its contraction is computed. Of a function with several, the first.
+    unread
+        Schedules a function that the generators do not know.
     """
 
     machine: Machine
     winograd: bool = True
     decided: Mapping[str, Choice] = field(default_factory=dict)
+    unread: Callable[[tirx.PrimFunc], tirx.PrimFunc] = default_schedule
 
     def of(self, name: str | None, contraction: Contraction) -> Choice:
         """Return how a function's contraction is computed; `GENERAL`: by the general rule.

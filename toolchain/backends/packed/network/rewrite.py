@@ -26,10 +26,10 @@ from toolchain.backends.packed.network.plan import (
 )
 from toolchain.backends.packed.network.recipe import Computed, Moved, Recurring
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
-from toolchain.lowering.rows import default_schedule
 from toolchain.tasks.parameter import Parameter
 
 ROWS = "rows"  # the rule of functions that keep their default schedule
+DLIGHT = "dlight"  # the same on a device
 RECURRENT = "recurrent"
 IN_PLACE = "in place"  # of concatenations whose operands are computed where they belong
 _OPAQUE = 8  # relax.OpPatternKind.OPAQUE: nothing is fused with generated code
@@ -89,6 +89,7 @@ def rewrite(fused: tvm.IRModule, choices: Choices, render: Render = generated) -
 class _Rewriter:
     def __init__(self, fused: tvm.IRModule, choices: Choices, render: Render) -> None:
         self.fused, self.machine, self.render = fused, choices.machine, render
+        self.unread = choices.unread
         self.plan = plan(fused, choices)
         self.builder = relax.BlockBuilder()
         self.plain: dict[relax.Var, relax.Expr] = {}
@@ -122,9 +123,9 @@ class _Rewriter:
             self.plain[step.var] = self.builder.emit(self._plain_expr(step.value))
 
     def _rows(self, step: Call) -> None:
-        self.rules[step.function] = ROWS
+        self.rules[step.function] = DLIGHT if self.machine.pieces.fine else ROWS
         if step.function not in self.functions:
-            func = default_schedule(self.fused[step.function]).without_attr("global_symbol")
+            func = self.unread(self.fused[step.function]).without_attr("global_symbol")
             self.functions[step.function] = self._add(func, step.function, step.function)
             plain = [(None, argument) for argument in step.arguments]
             self.made[step.function] = Made(Scheduled(func), _parameters(step, plain))
