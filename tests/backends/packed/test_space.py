@@ -12,7 +12,7 @@ from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoic
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
-from toolchain.backends.packed.machines import SSE
+from toolchain.backends.packed.machines import OPENCL, SSE
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.backends.table import backend_for
@@ -73,6 +73,17 @@ def test_samples_and_neighbours_are_points(stem: FusedTask) -> None:
     for point in near:
         found.index(point)
         assert default in found.neighbours(point, random)
+
+
+def test_points_of_a_device_are_decided_alike(tasks: list[FusedTask]) -> None:
+    """Only some of its choices say how work items are grouped: tuners ask that of each of them."""
+    several = False
+    for task in tasks:
+        found = PackedSpace(task, TARGET, Choices(OPENCL.of(4)))
+        assert [found.index(point) for point in found.points] == list(range(found.size))
+        assert len({frozenset(found.decisions(point)) for point in found.points}) == 1
+        several |= len({point.group for point in found.points}) > 1
+    assert several, "a network whose tasks have such choices"
 
 
 def test_features_tell_points_apart(stem: FusedTask) -> None:

@@ -53,8 +53,8 @@ class PackedSpace(FiniteSpace[Choice]):
         return self.choices.permits(point, self.contraction)
 
     def decisions(self, point: Choice) -> Decisions:
-        """Return the choice's algorithm and its knobs."""
-        return {"algorithm": point.algorithm, **point.knobs}
+        """Return the choice's algorithm and its knobs, those that records leave out as well."""
+        return {"algorithm": point.algorithm, "group": point.group, "loads": point.loads, **point.knobs}
 
     def features(self, point: Choice) -> list[float]:
         """Return the choice's algorithm and numbers, the task's, and how both go together."""
