@@ -115,6 +115,25 @@ def test_a_search_by_metaschedule_is_measured_and_built(
     assert invoke(*mali).document["tasks"]["tuned"] == 0, "no record of PoCL reaches a Mali"
 
 
+def test_what_the_generators_do_not_know_is_computed_on_the_device(invoke: Toolchain, folder: Path) -> None:
+    nodes = [
+        onnx.helper.make_node("TopK", ["a", "k"], ["v", "i"], axis=1),
+        onnx.helper.make_node("Relu", ["v"], ["largest"]),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "largest",
+        [onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, (2, 40))],
+        [onnx.helper.make_tensor_value_info("largest", onnx.TensorProto.FLOAT, (2, 3))],
+        [onnx.numpy_helper.from_array(np.array([3]), "k")],
+    )
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), folder / "top.onnx")
+    built = invoke("build", "top.onnx", "--board", "local", "--device", "opencl", "-o", "out", "--json")
+    assert built.code == 0 and "dlight" in built.document["rules"].values(), built.err
+    assert invoke("verify", built.document["bundle"], "--board", "local", "--json").document["passed"]
+
+
 def test_the_source_for_the_driver_is_shown(invoke: Toolchain, folder: Path) -> None:
     write_convolution(folder / "convolution.onnx")
     typed = ("tasks", "convolution.onnx", "--board", "rk3399", "--winograd", "off")
