@@ -15,7 +15,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 
 @pytest.fixture(autouse=True)
-def own_state(state: Path) -> Path:
+def own_state(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(tmp_path / "data"))  # other tests have records, too
     return state
 
 

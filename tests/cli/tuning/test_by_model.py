@@ -20,6 +20,7 @@ def test_a_build_takes_what_the_model_chose_and_says_so(
     invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network(folder / "small.onnx")
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(folder / "data"))  # other tests have records, too
     monkeypatch.setattr(modelled, "MaliModel", FixedModel)
     tuned = invoke("tune", *HERE, "--runner", "mali-model", "--trials", "3")
     assert tuned.code == 0, tuned.err
