@@ -23,6 +23,7 @@ from tvm.runtime import _ffi_api
 from toolchain.lowering.in_memory import object_of
 from toolchain.lowering.kernels.addresses import with_running_addresses
 from toolchain.lowering.kernels.opencl_c import corrected
+from toolchain.lowering.kernels.truth import with_ones
 
 _MARK = "// Function: "  # before each kernel of a module (tvm/src/backend/opencl/codegen/codegen_opencl.cc)
 _DEFINITION = re.compile(r"^__kernel void (\w+)\([^;{]*\) \{", re.MULTILINE)
@@ -54,7 +55,7 @@ class Kernel:
 
 def kernels_of(module: tvm.IRModule, target: tvm.target.Target) -> tuple[Kernel, ...]:
     """Return the kernels of lowered device functions."""
-    built = tvm.get_global_func(f"target.build.{target.kind.name}")(module, target)
+    built = tvm.get_global_func(f"target.build.{target.kind.name}")(with_ones(module), target)
     sources = _sections(str(built.inspect_source("cl")))
     return tuple(
         Kernel(

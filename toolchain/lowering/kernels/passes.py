@@ -20,7 +20,6 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from toolchain import tvm_compat
-from toolchain.lowering.kernels.comparisons import with_ones
 from toolchain.lowering.vectors import EXPLICIT
 from toolchain.targets.target import host_of
 
@@ -55,7 +54,7 @@ def lowered(module: tvm.IRModule, target: tvm.target.Target) -> Lowered:
     if target.host is None:
         return Lowered(tvm.transform.Sequential([passes, *ending])(bound))
     host, device = tvm_compat.split_host_device(passes(bound))
-    return Lowered(tvm.transform.Sequential(ending)(host), device and with_ones(_KERNELS(device)))
+    return Lowered(tvm.transform.Sequential(ending)(host), device and _KERNELS(device))
 
 
 def _passes(func: tirx.PrimFunc, *, device: bool) -> Iterator[tvm.transform.Pass]:
