@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -40,6 +41,7 @@ def test_bounds_of_vectors_compile_and_keep_nan(dtype: str, lanes: int, tmp_path
     assert "max(" not in kernel.source and "min(" not in kernel.source, "what these make of a NaN is open"
     assert ("cl_khr_fp16" in kernel.source) == (dtype == "float16")
     if CLANG is None:
+        assert "CI" not in os.environ, "PoCL brings clang-15"
         pytest.skip("there is no clang-15 here")
     done = subprocess.run([CLANG, *COMPILE.split(), "-"], input=kernel.source, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

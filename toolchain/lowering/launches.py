@@ -10,11 +10,9 @@ import tvm_ffi
 from tvm import tirx
 
 from toolchain.errors import UsageError
-from toolchain.lowering.comparisons import with_bounds_kept
 from toolchain.lowering.definition import MAIN
 from toolchain.lowering.kernels import device
-from toolchain.lowering.kernels.passes import lowered
-from toolchain.lowering.vectors import target_of_code
+from toolchain.lowering.kernels.compile import lower
 from toolchain.mali.kernel import Extents, Kernel
 
 _DECLARATION = re.compile(r"(?m)^__kernel void \w+\([^(){};]*\);\n")
@@ -37,8 +35,7 @@ def launches_of(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str = MA
     ValueError, TypeError, RuntimeError
         TVM cannot compile it.
     """
-    module = with_bounds_kept(tvm.IRModule({symbol: func.with_attr("global_symbol", symbol)}), target)
-    functions = lowered(module, target_of_code(module, target)).device
+    functions = lower(func, target, symbol)[0].device
     if functions is None:
         raise UsageError("this code is a CPU's: it has no kernels", "add --device opencl")
     lowered_kernels = {str(each.attrs["global_symbol"]): each for each in functions.functions.values()}

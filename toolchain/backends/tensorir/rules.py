@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from functools import partial
 
 import tvm
 from tvm.s_tir import meta_schedule as ms
@@ -87,20 +88,21 @@ def gpu_space(device: Device) -> ms.space_generator.PostOrderApply:
     `device=mali` (up to TVM 0.11), without its staging.
     """
     rule, mutator, postproc = ms.schedule_rule, ms.mutator, ms.postproc
+    inline = partial(
+        rule.AutoInline,
+        into_consumer=True,
+        inline_const_tensor=True,
+        disallow_if_then_else=True,
+        require_injective=False,
+        require_ordered=False,
+        disallow_op=None,
+    )
     lanes = (device.vector_bytes or _FLOAT_BYTES) // _FLOAT_BYTES
     group = device.max_work_group or _GROUP_SIZES[0]
     return ms.space_generator.PostOrderApply(
         sch_rules=[
             rule.InlineConstantScalars(),
-            rule.AutoInline(
-                into_producer=False,
-                into_consumer=True,
-                inline_const_tensor=True,
-                disallow_if_then_else=True,
-                require_injective=False,
-                require_ordered=False,
-                disallow_op=None,
-            ),
+            inline(into_producer=False),
             rule.MultiLevelTiling(
                 structure="SSRS",
                 tile_binds=["blockIdx.x", "threadIdx.x"],
@@ -109,15 +111,7 @@ def gpu_space(device: Device) -> ms.space_generator.PostOrderApply:
                 reuse_read=None,
                 reuse_write=rule.ReuseType(req="must", levels=[2], scope="local"),
             ),
-            rule.AutoInline(
-                into_producer=True,
-                into_consumer=True,
-                inline_const_tensor=True,
-                disallow_if_then_else=True,
-                require_injective=False,
-                require_ordered=False,
-                disallow_op=None,
-            ),
+            inline(into_producer=True),
             rule.ParallelizeVectorizeUnroll(
                 max_jobs_per_core=-1,  # what runs in parallel is bound above
                 max_vectorize_extent=lanes,

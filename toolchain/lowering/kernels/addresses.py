@@ -15,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from toolchain.lowering.kernels.opencl_c import closed
+
 _PARAMETER = re.compile(r"(__global (?:const )?\w+\*) (?:restrict )?(\w+)")
 _DEFINITION = re.compile(r"__kernel void \w+\(([^(){};]*)\) \{$")
 _LOOP = re.compile(r"( *)for \(int (\w+) = 0; \2 < (\d+); \+\+\2\) \{$")
@@ -116,20 +118,11 @@ def _uses(read: _Source, line: int) -> Iterator[_Use]:
     for found in re.finditer(r"\b(\w+)( \+ \(|\[)", text):
         if found[1] not in read.types:
             continue
-        end = _closed(text, found.end())
+        end = closed(text, found.end())
         total = _sum(read, text[found.end() : end - 1])
         names = set(total or ()) - {_CONSTANT} - read.counters[line]
         if total is not None and all(map(_OF_ID.match, names)):
             yield _Use(line, found.start(), end, found[2] == "[", found[1], total)
-
-
-def _closed(text: str, begin: int) -> int:
-    """Return the place behind what closes the bracket before `begin`."""
-    depth, place = 1, begin
-    while depth:
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(text[place], 0)
-        place += 1
-    return place
 
 
 def _sum(read: _Source, text: str) -> dict[str, int] | None:

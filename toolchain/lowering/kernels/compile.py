@@ -16,7 +16,7 @@ from toolchain.lowering.comparisons import with_bounds_kept
 from toolchain.lowering.in_memory import object_of
 from toolchain.lowering.kernels.device import Kernel, kernels_of
 from toolchain.lowering.kernels.part import Part
-from toolchain.lowering.kernels.passes import lowered
+from toolchain.lowering.kernels.passes import Lowered, lowered
 from toolchain.lowering.kernels.pickling import unpickled
 from toolchain.lowering.vectors import target_of_code
 from toolchain.targets.target import host_of
@@ -59,6 +59,13 @@ class Compiled:
         return Part(object_of(self.host), self.kernels)
 
 
+def lower(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str) -> tuple[Lowered, tvm.target.Target]:
+    """Return a scheduled function, lowered, and what to compile it for."""
+    module = with_bounds_kept(tvm.IRModule({symbol: func.with_attr("global_symbol", symbol)}), target)
+    best = target_of_code(module, target)
+    return lowered(module, best), best
+
+
 def compiled(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str, folder: Path) -> Compiled:
     """Return a scheduled function, compiled.
 
@@ -67,9 +74,7 @@ def compiled(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str, folder
     folder
         For files that are removed again.
     """
-    module = with_bounds_kept(tvm.IRModule({symbol: func.with_attr("global_symbol", symbol)}), target)
-    best = target_of_code(module, target)
-    both = lowered(module, best)
+    both, best = lower(func, target, symbol)
     code = tvm.get_global_func("target.build.llvm")(both.host, host_of(best))
     host = form_multiply_accumulate(tvm.runtime.Executable(code), folder).mod
     return Compiled(host, kernels_of(both.device, target) if both.device else ())

@@ -22,17 +22,17 @@ def _lanes(source: str) -> str:
     """Return a source with lanes of loaded vectors by their names."""
     parts, done = [], 0
     for load in _LOAD.finditer(source):
-        end = _closed(source, load.end())
+        end = closed(source, load.end())
         if lane := _LANE.match(source, end):
             parts += [source[done:end], f".s{int(lane[1]):x}"]
             done = lane.end()
     return "".join([*parts, source[done:]])
 
 
-def _closed(source: str, at: int) -> int:
-    """Return where the parenthesis ends that is open at a place."""
+def closed(source: str, at: int) -> int:
+    """Return the place behind what closes the parenthesis or bracket that is open at a place."""
     depth = 1
     while depth:
-        depth += {"(": 1, ")": -1}.get(source[at], 0)
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(source[at], 0)
         at += 1
     return at

@@ -31,11 +31,8 @@ def zero_halo(
         Place on all spatial axes but the last.
     """
     full = layout.shape((1, 1, *spatial))[2:-1]
-    for axis, size in enumerate(spatial):
-        for start, count, edge in (
-            (0, layout.before[axis], [0] * len(spatial)),
-            (layout.before[axis] + size, layout.after[axis], [each - 1 for each in spatial]),
-        ):
+    for axis in range(len(spatial)):
+        for start, count, edge in _sides(layout, spatial, axis):
             if count:
                 ends = [tirx.EQ(row[k], edge[k]) for k in range(axis, len(row))]
                 fixed = [row[k] + layout.before[k] for k in range(axis)]
@@ -90,10 +87,7 @@ def zero_halo_of_tile(
     beside([place + before for place, before in zip(row, layout.before, strict=False)])
     for axis in range(last):
         fixed = [row[k] + layout.before[k] for k in range(axis)]
-        for start, count, edge in (
-            (0, layout.before[axis], [0] * last),
-            (layout.before[axis] + spatial[axis], layout.after[axis], [each - 1 for each in spatial]),
-        ):
+        for start, count, edge in _sides(layout, spatial, axis):
             if not count:
                 continue
             with (
@@ -105,3 +99,11 @@ def zero_halo_of_tile(
                     if there:
                         write(lines, first + column + left)
                 beside(lines)
+
+
+def _sides(layout: Layout, spatial: Sequence[int], axis: int) -> list[tuple[int, int, list[int]]]:
+    """Return what lies before and behind the values of an axis: start, count, place of the nearest value."""
+    return [
+        (0, layout.before[axis], [0] * len(spatial)),
+        (layout.before[axis] + spatial[axis], layout.after[axis], [each - 1 for each in spatial]),
+    ]
