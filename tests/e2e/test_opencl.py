@@ -119,14 +119,15 @@ def test_a_search_by_metaschedule_is_measured_and_built(
 def test_what_the_generators_do_not_know_is_computed_on_the_device(invoke: Toolchain, folder: Path) -> None:
     nodes = [
         onnx.helper.make_node("TopK", ["a", "k"], ["v", "i"], axis=1),
-        onnx.helper.make_node("Relu", ["v"], ["largest"]),
+        onnx.helper.make_node("CumSum", ["v", "ax"], ["sums"]),
+        onnx.helper.make_node("Relu", ["sums"], ["largest"]),
     ]
     graph = onnx.helper.make_graph(
         nodes,
         "largest",
         [onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, (2, 40))],
         [onnx.helper.make_tensor_value_info("largest", onnx.TensorProto.FLOAT, (2, 3))],
-        [onnx.numpy_helper.from_array(np.array([3]), "k")],
+        [onnx.numpy_helper.from_array(np.array([3]), "k"), onnx.numpy_helper.from_array(np.int64(1), "ax")],
     )
     opset = [onnx.helper.make_opsetid("", 17)]
     onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), folder / "top.onnx")

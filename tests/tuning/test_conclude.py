@@ -15,7 +15,9 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.records.store import RecordStore
 from toolchain.rpc.lab import PORT_VARIABLE
 from toolchain.tuning import conclude as concluding
-from toolchain.tuning.conclude import Judged, NetworkJudge, conclude, judge_until, obstacle_to_network
+from toolchain.tuning.allowance import Allowance, RunTime, TimeUpError
+from toolchain.tuning.alone import Alone
+from toolchain.tuning.conclude import Judged, NetworkJudge, conclude, obstacle_to_network
 from toolchain.tuning.events import Event, Notice
 from toolchain.tuning.finalists import finalists
 from toolchain.tuning.gain import gain
@@ -23,6 +25,7 @@ from toolchain.tuning.judge import Judgement
 
 FASTER = POINTS[3]
 LOCAL = find_board("local")
+FREE = Allowance(0.0)
 
 
 def network(events: list[Event], boards: tuple[str, ...] = ("local",)) -> NetworkJudge:
@@ -42,9 +45,18 @@ def test_boards_judge_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_judge_ends_when_the_users_time_does() -> None:
     begun = time.monotonic() - 300
-    assert judge_until(begun, 400) == begun + 400
-    assert judge_until(begun, None) == pytest.approx(time.monotonic() + 100, abs=5)
-    assert judge_until(time.monotonic(), None) == pytest.approx(time.monotonic() + 60, abs=5)
+    assert RunTime(400, begun).conclusion() == Allowance(begun + 400, firm=True)
+    free = RunTime(None, begun)
+    assert free.conclusion().left_s == pytest.approx(100, abs=5) and not free.conclusion().firm
+    assert free.search(to_the_end=False) is free.defaults() is None
+    assert RunTime().conclusion().left_s == pytest.approx(60, abs=5)
+
+
+def test_the_search_leaves_time_for_the_network() -> None:
+    given = RunTime(400, begun=0.0)
+    assert given.search(to_the_end=False) == Allowance(300.0, firm=True)
+    assert given.search(to_the_end=True) == Allowance(400.0, firm=True), "where no network is timed"
+    assert given.defaults() == Allowance(150.0, firm=True), "and the defaults leave time for the search"
 
 
 def test_a_winner_keeps_its_time_of_one_call_in_the_network(store: RecordStore) -> None:
@@ -64,7 +76,7 @@ def test_without_candidates_the_defaults_are_kept_and_nobody_is_asked(store: Rec
     events: list[Event] = []
     with toy_run(store, Told({point: 2.0 for point in POINTS[1:]}), fresh=True) as run:
         search(run, 4)
-        ((tuned,), said) = conclude([run], network(events), "", time.monotonic())
+        ((tuned,), said) = conclude([run], network(events), "", FREE)
     assert tuned.won == "default" and said is None and tuned.choice.confirmed
 
 
@@ -72,7 +84,7 @@ def test_with_an_obstacle_finalists_are_measured_alone_and_it_is_said(store: Rec
     events: list[Event] = []
     with toy_run(store, Told({FASTER: 0.1})) as run:
         search(run, len(POINTS))
-        ((tuned,), said) = conclude([run], network(events), "the model runs no networks", 0.0)
+        ((tuned,), said) = conclude([run], network(events), "the model runs no networks", FREE)
     assert tuned.won == run.space.rule(FASTER) and said is None
     assert any(isinstance(event, Notice) and "runs no networks" in event.text for event in events)
 
@@ -87,7 +99,7 @@ def test_a_network_without_a_reference_is_no_judge(
     events: list[Event] = []
     with toy_run(store, Told({FASTER: 0.1})) as run:
         search(run, len(POINTS))
-        ((tuned,), judged) = conclude([run], network(events), "", 0.0)
+        ((tuned,), judged) = conclude([run], network(events), "", FREE)
     assert judged is None and tuned.won == run.space.rule(FASTER)
     assert any(isinstance(event, Notice) and "nothing finite" in event.text for event in events)
 
@@ -110,12 +122,64 @@ def test_where_one_board_goes_away_the_next_judges(
     with toy_run(store, Told({FASTER: 0.1})) as run:
         search(run, len(POINTS))
         gone = {"a"}
-        ((tuned,), judged) = conclude([run], network(events, ("a", "b")), "", 0.0)
+        ((tuned,), judged) = conclude([run], network(events, ("a", "b")), "", FREE)
         assert judged is said and asked == ["a", "b"] and tuned.won == "default"
         assert tuned.choice.provenance.board == "b"
         gone = {"a", "b"}
         with pytest.raises(
             ToolchainError, match="could not be judged in the network: the connection"
         ) as caught:
-            conclude([run], network(events, ("a", "b")), "", 0.0)
+            conclude([run], network(events, ("a", "b")), "", FREE)
     assert "what was measured is kept" in caught.value.hint
+
+
+def test_a_network_too_slow_for_the_users_time_is_left_out_and_it_is_said(
+    store: RecordStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judge(*_arguments: object) -> None:
+        raise TimeUpError("an inference takes 5 s", "without --time the network decides")
+
+    monkeypatch.setattr(concluding, "BoardNetworkBench", lambda *_arguments: None)
+    monkeypatch.setattr(concluding, "judge", judge)
+    events: list[Event] = []
+    with toy_run(store, Told({FASTER: 0.1})) as run:
+        search(run, len(POINTS))
+        allowed = Allowance(time.monotonic() + 600, firm=True)
+        ((tuned,), judged) = conclude([run], network(events, ("a", "b")), "", allowed)
+    assert judged is None and tuned.won == run.space.rule(FASTER) and tuned.choice.confirmed
+    (said,) = [event.text for event in events if isinstance(event, Notice)]
+    assert said.endswith("in the network: an inference takes 5 s; without --time the network decides")
+
+
+def test_without_any_time_what_was_measured_is_what_builds_take(store: RecordStore) -> None:
+    events: list[Event] = []
+    with toy_run(store, Told({FASTER: 0.1})) as run:
+        search(run, len(POINTS))
+        run.context.bench.runner.check = None  # type: ignore[method-assign]
+        ((tuned,), judged) = conclude([run], network(events), "", Allowance(0.0, firm=True))
+        assert judged is None and tuned.won == run.space.rule(FASTER)
+    best = store.best(KEY, ("toy",))
+    assert best is not None and best.digest == tuned.choice.digest and not best.confirmed
+    (said,) = [event.text for event in events if isinstance(event, Notice)]
+    assert "--time is over before the fastest were compared again" in said
+
+
+def test_finalists_are_compared_in_as_many_rounds_as_there_is_time_for(
+    store: RecordStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[int] = []
+    with toy_run(store, Told({FASTER: 0.1})) as run:
+        search(run, len(POINTS))
+        own = finalists(run)
+        compare = run.context.bench.runner.compare
+        monkeypatch.setattr(
+            run.context.bench.runner,
+            "compare",
+            lambda task, built, most: rounds.append(most) or compare(task, built, most),
+        )
+        for round_s in (1.0, 250.0, 400.0, 1e4):
+            allowed = Allowance(time.monotonic() + 600, firm=True)
+            checks_s = round_s * (len(own) - 1) / len(own)
+            ((tuned,)) = Alone([run], [own], allowed, lambda _event: None, checks_s).compared()
+            assert tuned.won == run.space.rule(FASTER)
+    assert rounds == [3, 2, 1], "and the last time there was time for none"

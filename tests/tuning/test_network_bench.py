@@ -22,6 +22,10 @@ from toolchain.tuning.network_bench import BoardNetworkBench, Variant
 pytestmark = pytest.mark.slow
 
 
+def said(_step: str) -> None:
+    pass
+
+
 @dataclass
 class Here:
     """The network on the board `local`, untuned."""
@@ -48,7 +52,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
         ):
             tasks = list(network.tasks)
             bench = BoardNetworkBench(model, backend, network, target, board, store, tasks, scratch)
-            yield Here(network, bench, bench.variant({}))
+            yield Here(network, bench, bench.variant({}, said))
 
 
 def test_every_task_has_its_share_of_the_time(here: Here) -> None:
@@ -61,7 +65,7 @@ def test_every_task_has_its_share_of_the_time(here: Here) -> None:
 def test_another_point_is_other_code_that_computes_the_same(here: Here) -> None:
     heaviest = max(here.network.tasks, key=lambda task: here.network.space(task).size or 0)
     space = here.network.space(heaviest)
-    other = here.bench.variant({heaviest.workload: space.point(1)})
+    other = here.bench.variant({heaviest.workload: space.point(1)}, said)
     assert other.bundle.library != here.untuned.bundle.library
     assert here.bench.check(other) == here.bench.check(here.untuned) == ""
     assert heaviest.workload in here.bench.profile(other)[1]

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -46,7 +47,7 @@ class Stub:
         self.proposed += range(begin, begin + count)
         return self.proposed[begin:]
 
-    def measure(self, proposals: list[int]) -> list[int]:
+    def measure(self, proposals: list[int], _over: Callable[[], bool]) -> list[int]:
         return proposals
 
     def record(self, proposals: list[int], measured: list[int]) -> None:
@@ -80,7 +81,7 @@ def test_while_one_batch_is_measured_the_next_is_proposed_and_built() -> None:
     class Waiting(Stub):
         begun: int = 0
 
-        def measure(self, proposals: list[int]) -> list[int]:
+        def measure(self, proposals: list[int], _over: Callable[[], bool]) -> list[int]:
             self.begun += 1
             until(lambda: self.begun >= 2, seconds=TIMEOUT_S)  # the first ends when the second has begun
             return proposals
@@ -113,7 +114,7 @@ def test_no_more_is_under_way_than_keeps_boards_and_builders_busy() -> None:
 def test_a_batch_that_fails_costs_no_other() -> None:
     @dataclass
     class Failing(Stub):
-        def measure(self, proposals: list[int]) -> list[int]:
+        def measure(self, proposals: list[int], _over: Callable[[], bool]) -> list[int]:
             if proposals[0] == 8:
                 raise ToolchainError("the second batch")
             until(lambda: len(self.proposed) >= 16, seconds=TIMEOUT_S)
@@ -153,7 +154,7 @@ def test_an_interrupt_lets_what_has_begun_come_to_its_end() -> None:
     class Interrupted(Stub):
         interrupt: threading.Event = field(default_factory=threading.Event)
 
-        def measure(self, proposals: list[int]) -> list[int]:
+        def measure(self, proposals: list[int], _over: Callable[[], bool]) -> list[int]:
             if proposals[0] == 0:
                 os.kill(os.getpid(), signal.SIGINT)
                 made[0]._ending.wait(TIMEOUT_S)  # it was seen while this is measured
@@ -174,7 +175,7 @@ def test_another_interrupt_ends_that_as_well() -> None:
     stuck = threading.Event()
 
     class Stuck(Stub):
-        def measure(self, proposals: list[int]) -> list[int]:
+        def measure(self, proposals: list[int], _over: Callable[[], bool]) -> list[int]:
             os.kill(os.getpid(), signal.SIGINT)
             made[0]._ending.wait(TIMEOUT_S)
             os.kill(os.getpid(), signal.SIGINT)
@@ -190,3 +191,27 @@ def test_another_interrupt_ends_that_as_well() -> None:
             assert not stuck.is_set()
             stuck.set()
     assert run.trials == 0
+
+
+def test_when_the_time_is_up_the_rest_of_a_batch_is_not_measured() -> None:
+    @dataclass
+    class Time:
+        """An allowance that a test can end."""
+
+        up: bool = False
+
+    @dataclass
+    class Slow(Stub):
+        began: int = 0
+
+        def measure(self, proposals: list[int], over: Callable[[], bool]) -> list[int]:
+            self.began += 1
+            allowed.up = True
+            assert over()
+            return proposals[:2]
+
+    run, allowed = Slow(), Time()
+    with pipeline() as made:
+        made.run([run], scheduler(400), allowed)  # type: ignore[arg-type, list-item]
+    assert run.began >= 1 and run.trials == 2 * run.began, "what was measured is kept"
+    assert len(run.learned) == run.trials and len(run.proposed) <= 24, "nothing more was begun"

@@ -34,3 +34,14 @@ def test_a_search_continues_where_an_earlier_one_ended(store: RecordStore) -> No
         assert search(run, len(POINTS)) == len(POINTS) - 6
     with toy_run(store, Told({}), fresh=True) as run:
         assert run.left == len(POINTS) - 1
+
+
+def test_a_batch_that_is_cut_short_is_known_so_far(store: RecordStore) -> None:
+    with toy_run(store, Told({})) as run:
+        proposals = run.propose(8)
+        asked = iter([False, False, True])
+        measured = run.measure(proposals, lambda: next(asked))
+        assert [built.candidate for built, _result in measured] == [each.candidate for each in proposals[:4]]
+        run.record(proposals[: len(measured)], measured)
+    with toy_run(store, Told({})) as run:
+        assert run.left == len(POINTS) - 1 - 4

@@ -22,7 +22,7 @@ def step_progress() -> Iterator[Callable[[str], None]]:
     change one line on a terminal, and elsewhere print one every few seconds.
     """
     if not sys.stderr.isatty():
-        yield _thin_out(note)
+        yield thinned_out(note)
         return
     from rich.live import Live
     from rich.spinner import Spinner
@@ -47,7 +47,7 @@ def step_progress() -> Iterator[Callable[[str], None]]:
         yield tell
 
 
-def _thin_out(say: Callable[[str], None]) -> Callable[[str], None]:
+def thinned_out(say: Callable[[str], None]) -> Callable[[str], None]:
     """Return a function that passes steps on to `say`; of those that count, one in 5 s and the last."""
     said = -_BETWEEN_S
 

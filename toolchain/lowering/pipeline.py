@@ -9,6 +9,7 @@ from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.lowering.comparisons import with_bounds_kept
 from toolchain.lowering.constants import fold_constants
+from toolchain.lowering.scans import with_scans_moved
 from toolchain.lowering.vectors import target_of_code
 from toolchain.processes.interrupts import uninterrupted
 
@@ -34,6 +35,10 @@ def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "NCHW") 
     if layout == "NHWC":
         weights = "OHWI" if target.host is None else "HWIO"
         passes += [relax.transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", weights]}), fold]
+    if target.host is not None:
+        passes.append(
+            tvm.transform.module_pass(lambda seen, _: with_scans_moved(seen), opt_level=0, name="scans")
+        )
     passes += [
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),

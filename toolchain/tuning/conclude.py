@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -13,25 +12,20 @@ from toolchain.boards.board import Board
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.models.load import Model
-from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.records.store import RecordStore
 from toolchain.rpc.lab import PORT_VARIABLE
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
 from toolchain.tasks.task import Task
-from toolchain.tuning.confirm import Confirmed, Finalist, choice_of, confirm
+from toolchain.tuning.allowance import Allowance, TimeUpError
+from toolchain.tuning.alone import NOT_COMPARED, Alone
+from toolchain.tuning.confirm import Confirmed, Finalist, choice_of
 from toolchain.tuning.events import Listener, Notice, Step
 from toolchain.tuning.finalists import finalists
 from toolchain.tuning.judge import Judgement, judge
 from toolchain.tuning.network_bench import BoardNetworkBench
 from toolchain.tuning.result import TunedTask
 from toolchain.tuning.task_run import TaskRun
-
-SEARCH_SHARE = 0.75
-"""Of the time that a user gives; the rest is for the network."""
-
-_SHARE_OF_SEARCH = 1 / 3  # so long the network may take where no time was given
-_LEAST_S = 60.0
 
 
 def obstacle_to_network(runner: str, boards: Sequence[Board]) -> str:
@@ -45,12 +39,8 @@ def obstacle_to_network(runner: str, boards: Sequence[Board]) -> str:
     return ""
 
 
-def judge_until(begun: float, time_s: float | None) -> float:
-    """Return when the network's judge begins no more rounds, in the seconds of `time.monotonic`."""
-    if time_s is not None:
-        return begun + time_s
-    searched = time.monotonic() - begun
-    return time.monotonic() + max(_LEAST_S, searched * _SHARE_OF_SEARCH)
+# Of a comparison without the network, which may turn out too slow while a measurement is under way.
+_ROUNDS_KEPT = 2
 
 
 @dataclass(frozen=True)
@@ -65,13 +55,17 @@ class NetworkJudge:
     store: RecordStore
     listener: Listener
 
-    def judge(self, runs: Sequence[TaskRun], standing: Sequence[Sequence[Finalist]], until: float) -> Judged:
+    def judge(
+        self, runs: Sequence[TaskRun], standing: Sequence[Sequence[Finalist]], allowed: Allowance
+    ) -> Judged:
         """Judge on one board; where that goes away, on the next.
 
         Raises
         ------
         UsageError
             The network cannot be judged anywhere: on the sample it computes nothing finite, say.
+        TimeUpError
+            The user's time is too short.
         ToolchainError
             No board stays for long enough, or the network cannot be built.
         """
@@ -88,17 +82,23 @@ class NetworkJudge:
                         [run.task for run in runs],
                         folder,
                     )
-                    said = judge(candidates, bench, until, lambda text: self.listener(Notice(text)))
+                    said = judge(candidates, bench, allowed, self._notice, self._step)
                     return Judged(said, board.name)
-            except UsageError:  # no board can help: the network gives nothing to compare with, say
+            except (UsageError, TimeUpError):  # no board can help: there is nothing to compare with, say
                 raise
             except ToolchainError as error:
                 lost = error
-                self.listener(Notice(f"board {board.name}: the network cannot be timed: {error.message}"))
+                self._notice(f"board {board.name}: the network cannot be timed: {error.message}")
         raise ToolchainError(
             f"the finalists could not be judged in the network: {lost.message if lost else 'no board'}",
             "what was measured is kept: run it again",
         ) from lost
+
+    def _notice(self, text: str) -> None:
+        self.listener(Notice(text))
+
+    def _step(self, text: str) -> None:
+        self.listener(Step(text))
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Judged:
 
 
 def conclude(
-    runs: Sequence[TaskRun], network: NetworkJudge, obstacle: str, until: float
+    runs: Sequence[TaskRun], network: NetworkJudge, obstacle: str, allowed: Allowance
 ) -> tuple[list[TunedTask], Judgement | None]:
     """Choose among each task's finalists, and keep the choice.
 
@@ -128,40 +128,41 @@ def conclude(
     ----------
     obstacle
         Why the network cannot judge; empty: it does.
+    allowed
+        Where a user gave the time, what does not fit is left out, and that is said.
 
     Returns
     -------
     tuple
-        The tasks, and what the network said; None where it was not asked.
+        The tasks, and what the network said; None where it was not asked, or had no time.
     """
     network.listener(Step("checking the finalists"))
-    standing = [finalists(run) for run in runs]
+    begun = time.monotonic()
+    standing: list[list[Finalist]] = []
+    for run in runs:
+        if allowed.up:
+            network.listener(Notice(NOT_COMPARED))
+            return [run.unsettled() for run in runs], None
+        standing.append(finalists(run))
     if all(len(own) == 1 for own in standing):
         return [run.settle(own, _undisputed(own[0])) for run, own in zip(runs, standing, strict=True)], None
-    if obstacle:
-        network.listener(Notice(f"the finalists are measured alone, not in the network: {obstacle}"))
-        return _alone(runs, standing), None
-    network.listener(Step("timing the network with the finalists"))
-    try:
-        judged = network.judge(runs, standing, until)
-    except UsageError as error:
-        network.listener(Notice(f"the finalists are measured alone, not in the network: {error.message}"))
-        return _alone(runs, standing), None
-    tuned = [run.settle(own, judged.of(run.task, own)) for run, own in zip(runs, standing, strict=True)]
-    return tuned, judged.judgement
+    alone = Alone(runs, standing, allowed, network.listener, time.monotonic() - begun)
+    if not obstacle:
+        network.listener(Step("timing the network with the finalists"))
+        try:
+            judged = network.judge(runs, standing, allowed.without(_ROUNDS_KEPT * alone.least_s))
+        except UsageError as error:
+            obstacle = error.message
+        except TimeUpError as error:
+            obstacle = f"{error.message}; {error.hint}"
+        else:
+            tuned = [
+                run.settle(own, judged.of(run.task, own)) for run, own in zip(runs, standing, strict=True)
+            ]
+            return tuned, judged.judgement
+    network.listener(Notice(f"the finalists are measured alone, not in the network: {obstacle}"))
+    return alone.compared(), None
 
 
 def _undisputed(default: Finalist) -> Confirmed:
     return Confirmed(choice_of(default.record, default.record.run_ms), default.result.mean_ms)
-
-
-def _alone(runs: Sequence[TaskRun], standing: Sequence[Sequence[Finalist]]) -> list[TunedTask]:
-    """Compare each task's finalists once more, by themselves."""
-    runner = runs[0].context.bench.runner
-    let_signals_end_waits()
-
-    def keep(run: TaskRun, own: Sequence[Finalist]) -> TunedTask:
-        return run.settle(own, confirm(run.task, own, runner))
-
-    with ThreadPoolExecutor(runner.lanes) as threads:
-        return list(threads.map(keep, runs, standing))

@@ -12,7 +12,8 @@ from toolchain.tasks.space import Point
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 
-_ROUNDS = 3
+ROUNDS = 3
+"""In which finalists are compared, where there is time."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def result_of(record: Record) -> Result:
     return Result(record.run_ms, record.failure, modelled=record.provenance.modelled)
 
 
-def confirm(task: Task, finalists: Sequence[Finalist], runner: Runner) -> Confirmed:
+def confirm(task: Task, finalists: Sequence[Finalist], runner: Runner, rounds: int = ROUNDS) -> Confirmed:
     """Compare the finalists once more; the first is the default.
 
     The smallest of many noisy readings flatters the fastest candidate, so every finalist is
@@ -67,7 +68,7 @@ def confirm(task: Task, finalists: Sequence[Finalist], runner: Runner) -> Confir
     """
     times: list[list[float]] = [[] for _ in finalists]
     failed: set[int] = set()
-    measured = runner.compare(task, [finalist.built for finalist in finalists], _ROUNDS)
+    measured = runner.compare(task, [finalist.built for finalist in finalists], rounds)
     for results in measured:
         for place, result in enumerate(results):
             times[place].extend(result.run_ms)

@@ -67,8 +67,15 @@ class TurnEnded:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """These tasks are not tuned after all."""
+
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True)
 class Step:
-    """Something that takes a while begins."""
+    """Something that takes a while begins, or is so far: steps that count, ` 3/7 `, come often."""
 
     text: str
 
@@ -80,5 +87,5 @@ class Notice:
     text: str
 
 
-Event = Began | Trial | TurnBegan | TurnEnded | Step | Notice
+Event = Began | Trial | TurnBegan | TurnEnded | LeftOut | Step | Notice
 Listener = Callable[[Event], None]

@@ -16,11 +16,12 @@ from typing import Generic, Protocol, TypeVar
 
 from toolchain.errors import ToolchainError
 from toolchain.tasks.space import Point
+from toolchain.tuning.allowance import Allowance, TimeUpError
 from toolchain.tuning.gain import Gain, gain
+from toolchain.tuning.judging_time import JudgingTime
 
 _ROUNDS = 5  # of profiles
 _LAST_ROUNDS = 9  # of whole networks: what tuning brings is a few percent, like the noise
-_LEAST_ROUNDS = 3  # however little time there is
 
 Variant = TypeVar("Variant")
 
@@ -28,13 +29,32 @@ Variant = TypeVar("Variant")
 class NetworkBench(Protocol[Variant]):
     """Builds a network with certain points, and times it on one board."""
 
-    def variant(self, points: Mapping[str, Point]) -> Variant:
+    def variant(self, points: Mapping[str, Point], step: Callable[[str], None]) -> Variant:
         """Return the network with a point for each workload; all others as they are without tuning.
+
+        Parameters
+        ----------
+        step
+            Called with what it is at; may raise, which ends it.
 
         Raises
         ------
         ToolchainError
             It cannot be built.
+        """
+
+    def look(self, variant: Variant, limit_s: float | None) -> float:
+        """Return seconds of a first inference, before anything else is timed.
+
+        Parameters
+        ----------
+        limit_s
+            It is given up after this time; None: after one that no sound network needs.
+
+        Raises
+        ------
+        ToolchainError
+            The network does not run, or not in this time.
         """
 
     def profile(self, variant: Variant) -> tuple[float, Mapping[str, float]]:
@@ -101,8 +121,9 @@ class Judgement:
 def judge(
     candidates: Mapping[str, Sequence[Point]],
     bench: NetworkBench[Variant],
-    until: float,
+    allowed: Allowance,
     notice: Callable[[str], None],
+    step: Callable[[str], None],
 ) -> Judgement:
     """Return what wins in the network.
 
@@ -110,28 +131,39 @@ def judge(
     ----------
     candidates
         Workload -> points to choose from, the default first.
-    until
-        No round begins after this time of `time.monotonic`, but for the least number of rounds.
+    allowed
+        No round begins after this time, but for the least number of rounds.
+    notice
+        Called with what a user should know.
+    step
+        Called with what comes next.
 
     Raises
     ------
+    TimeUpError
+        A user gave the time, and it is too short for the least number of rounds.
     ToolchainError
         The untuned network cannot be built, or does not run.
     """
-    return _Judge(candidates, bench, until, notice).judge()
+    networks = max(len(points) for points in candidates.values())
+    return _Judge(candidates, bench, networks, JudgingTime(allowed, networks, step), notice).judge()
 
 
 @dataclass
 class _Judge(Generic[Variant]):
     candidates: Mapping[str, Sequence[Point]]
     bench: NetworkBench[Variant]
-    until: float
+    networks: int  # that are profiled in turn: the untuned one, and one for each place among the candidates
+    time: JudgingTime
     notice: Callable[[str], None]
     times: dict[str, dict[int, list[float]]] = field(default_factory=dict)
     whole: list[float] = field(default_factory=list)
 
     def judge(self) -> Judgement:
-        untuned = self.bench.variant({})
+        begun = time.monotonic()
+        untuned = self._built({}, "the network without tuning")
+        build_s = time.monotonic() - begun
+        self.time.foresee(build_s, lambda limit_s: self.bench.look(untuned, limit_s))
         self._profile(self._variants(untuned))
         winners = {workload: _winner(times) for workload, times in self.times.items()}
         before = median(self.whole)
@@ -139,9 +171,12 @@ class _Judge(Generic[Variant]):
             return self._judgement(winners, before, before)
         points = {workload: self.candidates[workload][place] for workload, place in winners.items() if place}
         try:
-            tuned = self.bench.variant(points)
+            tuned = self._built(points, "the network with the winners")
+            self.time.begin("comparing its outputs with onnxruntime's")
             reason = self.bench.check(tuned)
             old, new = self._in_turn(untuned, tuned)
+        except TimeUpError:
+            raise
         except ToolchainError as error:
             return self._defaults(before, None, f"the network with the winners does not run: {error.message}")
         brought, before = gain(old, new), median(old)
@@ -151,15 +186,22 @@ class _Judge(Generic[Variant]):
             return self._defaults(before, brought, reason)
         return self._judgement(winners, before, median(new), brought)
 
+    def _built(self, points: Mapping[str, Point], what: str) -> Variant:
+        self.time.begin(f"building {what}")
+        return self.bench.variant(points, lambda text: self.time.begin(f"building {what}: {text}"))
+
     def _variants(self, untuned: Variant) -> dict[int, Variant]:
         """Return the network once for each place among the candidates; of a shorter list, the default."""
         variants = {0: untuned}
-        for place in range(1, max(len(points) for points in self.candidates.values())):
+        for place in range(1, self.networks):
             points = {
                 workload: points[place] for workload, points in self.candidates.items() if place < len(points)
             }
+            what = f"network {place} of {self.networks - 1} with candidates"
             try:
-                variants[place] = self.bench.variant(points)
+                variants[place] = self._built(points, what)
+            except TimeUpError:
+                raise
             except ToolchainError as error:
                 self.notice(f"a network of candidates cannot be built, and they are out: {error.message}")
         return variants
@@ -167,12 +209,12 @@ class _Judge(Generic[Variant]):
     def _profile(self, variants: dict[int, Variant]) -> None:
         """Take profiles in turn; who is first in one round is last in the next."""
         order = list(variants)
-        for number in range(_ROUNDS):
-            if number >= _LEAST_ROUNDS and time.monotonic() > self.until:
-                return
+        rounds = self.time.rounds(_ROUNDS, f"{len(order)} networks in turn", last=False)
+        for number in rounds:
             for place in order if number % 2 == 0 else order[::-1]:
                 if place not in variants:
                     continue
+                self.time.check()
                 try:
                     whole, by_task = self.bench.profile(variants[place])
                 except ToolchainError as error:
@@ -198,11 +240,11 @@ class _Judge(Generic[Variant]):
     def _in_turn(self, untuned: Variant, tuned: Variant) -> tuple[list[float], list[float]]:
         old: list[float] = []
         new: list[float] = []
-        for number in range(_LAST_ROUNDS):
-            if number >= _LEAST_ROUNDS and time.monotonic() > self.until:
-                break
-            pair = [(untuned, old), (tuned, new)]
+        pair = [(untuned, old), (tuned, new)]
+        rounds = self.time.rounds(_LAST_ROUNDS, "the network with the winners and without them", last=True)
+        for number in rounds:
             for variant, times in pair if number % 2 == 0 else pair[::-1]:
+                self.time.check()
                 times.append(self.bench.time(variant))
         return old, new
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -27,6 +27,7 @@ from toolchain.tasks.space import Point
 from toolchain.tasks.task import Task
 
 _SAMPLE_S = 0.5  # of inferences for one time, and at least one
+_SLOW_WARMUP = 1  # inferences, where one takes longer than a sample; the driver compiles in the first
 _WAIT_S = 60.0  # for a board that somebody else measures on
 
 
@@ -69,6 +70,7 @@ class BoardNetworkBench:
         self._model, self._backend, self._network = model, backend, network
         self._target, self._board, self._folder = target, board, folder
         self._numbers = count()
+        self._warmup: int | None = None
         self._sample = sample_inputs(model, SAMPLE_SEED)
         self._expected = reference_outputs(model, self._sample)
         tuned = {task.workload for task in tasks}
@@ -77,11 +79,11 @@ class BoardNetworkBench:
             [decide_task(network, task, store, target, board.record_class) for task in others]
         )
 
-    def variant(self, points: Mapping[str, Point]) -> Variant:
+    def variant(self, points: Mapping[str, Point], step: Callable[[str], None]) -> Variant:
         """Compile and link the network, and check what came out."""
         folder = self._folder / str(next(self._numbers))
         folder.mkdir()
-        objects = self._network.compile({**self._others, **points}, folder, lambda _step: None)
+        objects = self._network.compile({**self._others, **points}, folder, step)
         library, profile = folder / "library.so", self._board.profile
         link_library(objects.files, library, profile)
         built_for = BuildFor(profile, self._board.name, self._board.emulated, self._board.record_class)
@@ -89,6 +91,23 @@ class BoardNetworkBench:
         manifest = manifest_of(self._model, self._backend, built_for, self._target, "so", objects, decisions)
         bundle = Bundle(library, manifest, library.read_bytes(), dict(self._sample), self._expected, "")
         return Variant(bundle, objects.workloads)
+
+    def look(self, variant: Variant, limit_s: float | None) -> float:
+        """Time one inference, after one to warm up."""
+        timed = bench_bundle(
+            variant.bundle,
+            self._board,
+            repeat=1,
+            threads=self._target.threads,
+            cluster=self._target.cpu,
+            warmup=_SLOW_WARMUP,
+            timeout=limit_s,
+            wait=_WAIT_S if limit_s is None else min(_WAIT_S, limit_s),
+        )
+        seconds = min(timed.times_ms) / 1e3
+        if seconds > _SAMPLE_S:
+            self._warmup = _SLOW_WARMUP
+        return seconds
 
     def profile(self, variant: Variant) -> tuple[float, Mapping[str, float]]:
         """Time the network, then its functions."""
@@ -122,5 +141,6 @@ class BoardNetworkBench:
             threads=self._target.threads,
             cluster=self._target.cpu,
             profile=profile,
+            warmup=self._warmup,
             wait=_WAIT_S,
         )

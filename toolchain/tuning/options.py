@@ -17,8 +17,8 @@ class TuneOptions:
     trials
         Candidates to measure in all; shared among the tasks.
     time_s
-        Seconds for the run; the last quarter is for the whole network, so that no new batch begins in it.
-        None: no limit.
+        Seconds for the run; the last quarter is for the whole network, so that no trial begins in it. What
+        has begun comes to its end, and what does not fit is left out. None: no limit.
     tasks
         Ids of the tasks to tune; empty: all.
     heaviest

@@ -7,7 +7,6 @@ one at a time, builders and boards take what comes first.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from toolchain.processes.interrupts import let_signals_end_waits, uninterrupted
 from toolchain.tasks.bench import Built
 from toolchain.tasks.tuner import Result
+from toolchain.tuning.allowance import Allowance
 from toolchain.tuning.events import Notice
 from toolchain.tuning.first_round import check_first_round
 from toolchain.tuning.scheduler import Scheduler, Turn
@@ -48,8 +48,9 @@ class Pipeline:
         self._out = 0  # turns
         self._finished = 0
         self._ending = threading.Event()
+        self._allowed: Allowance | None = None
 
-    def run(self, runs: Sequence[TaskRun], scheduler: Scheduler, until: float | None = None) -> None:
+    def run(self, runs: Sequence[TaskRun], scheduler: Scheduler, allowed: Allowance | None = None) -> None:
         """Search until the scheduler has no more turns.
 
         After an interrupt, and after an error, nothing new is begun; what is being built or measured comes to
@@ -57,8 +58,9 @@ class Pipeline:
 
         Parameters
         ----------
-        until
-            Moment (`time.monotonic`) after which no batch begins.
+        allowed
+            Of batches under way no candidate is measured any more that has not begun by then; None: until
+            the scheduler has no more turns.
 
         Raises
         ------
@@ -67,12 +69,13 @@ class Pipeline:
         ToolchainError
             All candidates of the first round failed; or the first error of a tuner, a builder or a runner.
         """
+        self._allowed = allowed
         ended: BaseException | None = None
         while True:
             try:
                 if ended is None:
                     with uninterrupted():
-                        self._begin(runs, scheduler, until)
+                        self._begin(runs, scheduler)
                 if not self._under_way:
                     break
                 for future in self._done():
@@ -94,9 +97,9 @@ class Pipeline:
         """Begin nothing more."""
         self._ending.set()
 
-    def _begin(self, runs: Sequence[TaskRun], scheduler: Scheduler, until: float | None) -> None:
+    def _begin(self, runs: Sequence[TaskRun], scheduler: Scheduler) -> None:
         batch = max(_BATCH, runs[0].context.bench.runner.lanes)
-        while self._out < _DEPTH and (until is None or time.monotonic() < until):
+        while self._out < _DEPTH and not self._over():
             turn = scheduler.next(batch)
             if turn is None:
                 return
@@ -105,12 +108,17 @@ class Pipeline:
 
     def _carry_out(self, turn: Turn, run: TaskRun) -> _Batch:
         proposals = self._search.submit(self._propose, turn, run).result()
-        if not proposals or self._ending.is_set():
+        if not proposals or self._over():
             return _Batch(turn, (), ())
-        return _Batch(turn, proposals, run.measure(proposals))
+        measured = run.measure(proposals, self._over)
+        return _Batch(turn, proposals[: len(measured)], measured)
 
     def _propose(self, turn: Turn, run: TaskRun) -> Sequence[Proposal]:
-        return () if self._ending.is_set() else run.propose(turn.trials)
+        return () if self._over() else run.propose(turn.trials)
+
+    def _over(self) -> bool:
+        """Whether nothing more may begin."""
+        return self._ending.is_set() or (self._allowed is not None and self._allowed.up)
 
     def _done(self) -> set[Future[_Batch | None]]:
         """Wait until something is done."""

@@ -22,14 +22,10 @@ from toolchain.tasks.backend import Backend
 from toolchain.tasks.bench import Bench
 from toolchain.tasks.key import record_key
 from toolchain.tasks.tuner import Tuner
+from toolchain.tuning.allowance import RunTime
 from toolchain.tuning.cases import run_cases
-from toolchain.tuning.conclude import (
-    SEARCH_SHARE,
-    NetworkJudge,
-    conclude,
-    judge_until,
-    obstacle_to_network,
-)
+from toolchain.tuning.conclude import NetworkJudge, conclude, obstacle_to_network
+from toolchain.tuning.defaults import measured_defaults
 from toolchain.tuning.events import Began, Listener, Notice, Step
 from toolchain.tuning.experience import Experienced
 from toolchain.tuning.options import TuneOptions
@@ -41,7 +37,7 @@ from toolchain.tuning.runner import board_bench
 from toolchain.tuning.scheduler import Prospect
 from toolchain.tuning.schedulers.announced import Announced
 from toolchain.tuning.schedulers.table import SCHEDULERS
-from toolchain.tuning.task_run import RunContext, TaskRun
+from toolchain.tuning.task_run import RunContext
 from toolchain.tuning.tuners.table import tuner_for
 
 BOARDS = "boards"
@@ -68,7 +64,7 @@ def tune(
     ToolchainError
         The lab does not come up, or no candidate of a whole first round runs.
     """
-    begun = time.monotonic()
+    given = RunTime(options.time_s)
     board = _alike(boards)
     listener(Step("finding the tasks"))
     target = backend.target(options.cluster, options.threads)
@@ -109,23 +105,21 @@ def tune(
                 Experienced(tuner, space, context.key_of(task.workload), store)
                 for task, space, tuner in zip(tasks, spaces, tuners, strict=True)
             ]
-        runs = [TaskRun(*each, context) for each in zip(tasks, spaces, tuners, strict=True)]
+        runs = measured_defaults(tasks, spaces, tuners, context, given.defaults())
         listener(Step("searching"))
         prospects = [Prospect(run.task.weight, run.default_ms, run.left) for run in runs]
         scheduler = SCHEDULERS[options.scheduler](options.trials, prospects, options.early_stopping)
         obstacle = obstacle_to_network(options.runner or backend.runner, boards)
-        share = 1.0 if obstacle or options.time_s is None else SEARCH_SHARE
-        search_until = None if options.time_s is None else begun + share * options.time_s
         before, search_begun = bench.runner.in_use_s, time.monotonic()
-        search.run(runs, Announced(scheduler, tasks, listener), search_until)
+        search.run(runs, Announced(scheduler, tasks, listener), given.search(to_the_end=bool(obstacle)))
         search_s = time.monotonic() - search_begun
         in_use_s = {name: seconds - before[name] for name, seconds in bench.runner.in_use_s.items()}
         judge = NetworkJudge(model, backend, network, target, boards, store, listener)
-        tuned, in_network = conclude(runs, judge, obstacle, judge_until(begun, options.time_s))
+        tuned, in_network = conclude(runs, judge, obstacle, given.conclusion())
     measured = {name: sum(run.boards[name] for run in runs) for name in bench.runner.names}
     return TuneResult(
         tuned,
-        time.monotonic() - begun,
+        time.monotonic() - given.begun,
         measured,
         in_network,
         context.provenance.run,

@@ -22,6 +22,8 @@ from toolchain.tuning.confirm import Confirmed, Finalist, Measured, result_of
 from toolchain.tuning.events import Listener, Trial
 from toolchain.tuning.result import TunedTask
 
+_SHARE = 2  # candidates for each board, before it is asked whether the search is over
+
 
 @dataclass(frozen=True)
 class RunContext:
@@ -115,11 +117,17 @@ class TaskRun:
                 return [Proposal(point, self.space.candidate(point)) for point in new]
         return []
 
-    def measure(self, proposals: Sequence[Proposal]) -> list[tuple[Built, Result]]:
-        """Build and run what was proposed."""
+    def measure(
+        self, proposals: Sequence[Proposal], over: Callable[[], bool] = lambda: False
+    ) -> list[tuple[Built, Result]]:
+        """Build and run what was proposed: all of it, or the first, where it is `over` before the others."""
         bench = self.context.bench
         built = bench.builder.build([proposal.candidate for proposal in proposals])
-        return list(zip(built, bench.runner.run(self.task, built), strict=True))
+        results: list[Result] = []
+        while len(results) < len(built) and not over():
+            at = len(results)
+            results += bench.runner.run(self.task, built[at : at + _SHARE * max(1, bench.runner.lanes)])
+        return list(zip(built, results, strict=False))
 
     def record(self, proposals: Sequence[Proposal], measured: Sequence[tuple[Built, Result]]) -> None:
         """Write what was measured to the store, and tell the listener."""
@@ -150,6 +158,24 @@ class TaskRun:
             confirmed.default_ms,
             choice,
             self.space.rule(winner.point),
+            self.modelled,
+        )
+
+    def unsettled(self) -> TunedTask:
+        """Return the task as its trials left it: there was no time to compare the best of them again."""
+        best = self.context.store.best(self.key, self.space.kinds, self.space.usable) or self.default.record
+        try:
+            rule = self.space.rule(self.point(best))
+        except ToolchainError:  # a build would not take it either
+            best, rule = self.default.record, "default"
+        return TunedTask(
+            self.task,
+            self.trials,
+            self.failures.total(),
+            self.default.record,
+            self.default_ms,
+            best,
+            rule,
             self.modelled,
         )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import tvm
 from tvm import tirx
 from tvm.runtime import _ffi_api
+from tvm.script import tirx as T  # noqa: N812
 
 from tests.runtime.opencl_network import _plus_one, target
 from toolchain import tvm_compat
@@ -81,3 +82,16 @@ def test_the_passes_that_are_left_out_change_nothing() -> None:
     assert short.device is not None and device is not None
     tvm.ir.assert_structural_equal(short.device, device)
     tvm.ir.assert_structural_equal(short.host, tirx.transform.SkipAssert()(host))
+
+
+@T.prim_func
+def _shared(a: T.Buffer((4,), "float32"), b: T.Buffer((16,), "float32"), n: T.int32) -> None:
+    for t in T.thread_binding(16, "threadIdx.x"):
+        b[t] = a[(t * n + 7) % 4] * a[(t * n + 7) % 4]
+
+
+def test_a_kernel_is_not_robbed_of_its_expressions() -> None:
+    """TVM may move a shared one out of a kernel, and no vector can be handed in."""
+    module = tvm.IRModule({"main": _shared.with_attr("global_symbol", "main")})
+    theirs, ours = tvm_compat.lower_functions(module, TARGET)[1], lowered(module, TARGET).device
+    assert "cse" in str(theirs) and ours is not None and "cse" not in str(ours)

@@ -64,7 +64,7 @@ class Search(TypedDict):
     "time_s",
     type=Seconds(),
     metavar="S",
-    help="Take about S seconds, a quarter of them to time the whole network.",
+    help="Take S seconds, a quarter of them to time the whole network: what does not fit is left out.",
 )
 @click.option(
     "--early-stopping",

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from toolchain.cli.output import is_verbose, note
+from toolchain.cli.progress import thinned_out
 from toolchain.cli.tuning import text
 from toolchain.cli.tuning.standing import Standing
 from toolchain.tuning.events import Event, Notice, Step, Trial, TurnEnded
@@ -43,6 +44,7 @@ def _listener(standing: Standing, *, lines: bool) -> Listener:
     """
     every = is_verbose()
     known: set[str] = set()  # failures of which one was told
+    step = thinned_out(note)
 
     def listen(event: Event) -> None:
         standing.take(event)
@@ -50,7 +52,7 @@ def _listener(standing: Standing, *, lines: bool) -> Listener:
             case Notice():
                 note(event.text)
             case Step() if lines:
-                note(event.text)
+                step(event.text)
             case Trial() if every or (lines and event.stage == "default"):
                 note(text.trial(standing, event))
             case Trial(failure=str(failure)) if failure not in known:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from toolchain.tasks.task import Task
-from toolchain.tuning.events import Began, Event, Notice, Step, Trial, TurnBegan, TurnEnded
+from toolchain.tuning.events import Began, Event, LeftOut, Notice, Step, Trial, TurnBegan, TurnEnded
 
 
 @dataclass
@@ -71,6 +71,8 @@ class Standing:
                 self.row(event.task).out += 1
             case TurnEnded():
                 self.row(event.task).out -= 1
+            case LeftOut():
+                self.rows = [row for row in self.rows if row.task not in event.tasks]
             case Step():
                 self.step = event.text
             case Notice():

@@ -1,0 +1,35 @@
+"""Defaults come first, and leave time for the search."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.tuning.toy_run import TASK, Told, toy_run
+from toolchain.records.store import RecordStore
+from toolchain.tuning import defaults
+from toolchain.tuning.allowance import Allowance
+from toolchain.tuning.defaults import measured_defaults
+from toolchain.tuning.events import Event, LeftOut, Notice
+
+
+@pytest.mark.parametrize(
+    ("allowed", "begun"),
+    [(None, 3), (Allowance(time.monotonic() + 600, firm=True), 3), (Allowance(0.0, firm=True), 1)],
+)
+def test_tasks_that_no_time_is_left_for_are_left_out_but_for_the_first(
+    store: RecordStore, allowed: Allowance | None, begun: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[Event] = []
+    monkeypatch.setattr(defaults, "TaskRun", lambda task, *_others: task)
+    with toy_run(store, Told({})) as run:
+        object.__setattr__(run.context, "listener", events.append)
+        made = measured_defaults([TASK] * 3, [run.space] * 3, [run.tuner] * 3, run.context, allowed)
+    assert len(made) == begun
+    if begun == 3:
+        assert events == []
+        return
+    left, said = events
+    assert left == LeftOut((TASK, TASK)) and isinstance(said, Notice)
+    assert "2 of 3 tasks are not tuned" in said.text and f"--tasks {TASK.id},{TASK.id}" in said.text
