@@ -1,6 +1,7 @@
 # `make` or `make help` lists what can be typed. Every verb sets up what it needs.
 #   PYTHON=…   the Python (3.11 or newer) that .venv is made with
 #   FUZZ_S=60  seconds for each harness of `make fuzz`; FUZZ="session --seed 1 --case 2": its options
+#   BUDGET=…   seconds for each `tune` and `bench` of a tutorial
 #   DEPS=skip  leave the system's packages alone
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -46,6 +47,9 @@ provision-%: venv ## make board % ready to run networks, such as provision-rk339
 
 build-%: venv ## compile MODEL into a bundle for board or class %, such as build-rk3399
 	@$(BIN)/toolchain build $(MODEL) --board $* -o $(OUT)
+
+tutorial-%: venv ## type the commands of docs/tutorials/%.md: tutorial-cpu, tutorial-mali
+	@$(BIN)/python docs/walk.py docs/tutorials/$*.md $(if $(BUDGET),--budget $(BUDGET))
 
 test: venv servers ## what CI runs: linters, types, layers and the tests
 	@$(MAKE) -j2 lint runtimes

@@ -110,7 +110,7 @@ class JudgingTime:
         if self._needed_s is None:
             return TimeUpError(
                 "--time leaves too little to build the network and to time an inference",
-                "without --time, or with four times as much, it decides",
+                "with four times as much it says what it takes; without --time the network decides",
             )
         wanted = ceil(_MARGIN * self._needed_s / (1 - SEARCH_SHARE) / _TYPED_S) * _TYPED_S
         return TimeUpError(

@@ -27,8 +27,7 @@ _KERNELS = tvm.transform.Sequential([tirx.transform.StmtSimplify(), tirx.transfo
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 
 
-# Common subexpressions of kernels are the driver's to find. TVM would move vectors out of them, and kernels
-# take numbers alone.
+# Now and then TVM moves a vector out of a kernel, as a common subexpression, and kernels take numbers alone.
 _WITHOUT_ELIMINATION = {"tirx.disable_cse_tir": True}
 
 
@@ -52,9 +51,13 @@ def lowered(module: tvm.IRModule, target: tvm.target.Target) -> Lowered:
     """Return a module of one function as TVM's own list of passes does, if it is generated without checks."""
     (func,) = module.functions.values()
     if func.attrs is None or EXPLICIT not in func.attrs:
-        config = {} if target.host is None else _WITHOUT_ELIMINATION
-        with tvm.transform.PassContext(config=config):
+        try:
             return Lowered(*tvm_compat.lower_functions(module, target))
+        except (ValueError, TypeError, RuntimeError):  # TVM's own are RuntimeErrors
+            if target.host is None:
+                raise
+            with tvm.transform.PassContext(config=_WITHOUT_ELIMINATION):
+                return Lowered(*tvm_compat.lower_functions(module, target))
     bound = tirx.transform.BindTarget(target.with_host(host_of(target)))(module)
     ending = [tirx.transform.LowerTVMBuiltin(), tirx.transform.LowerIntrin()]
     passes = tvm.transform.Sequential([*_passes(func, device=target.host is not None)])
@@ -90,6 +93,7 @@ def _passes(func: tirx.PrimFunc, *, device: bool) -> Iterator[tvm.transform.Pass
         tirx.transform.StmtSimplify(),
         tirx.transform.RemoveNoOp(),
         s_tir.transform.RewriteUnsafeSelect(),
+        # A driver does so itself. TVM would move vectors out of kernels, and those take numbers alone.
         *([] if device else [tirx.transform.CommonSubexprElim()]),
         tirx.transform.VerifyMemory(),
         tirx.transform.SplitHostDevice(),

@@ -1,0 +1,180 @@
+"""Walks through a tutorial: types its commands, one after the other, in a folder of its own.
+
+`python docs/walk.py docs/tutorials/mali.md` prints them with what they say, and stops at one that fails.
+The tests walk the same way, with small networks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Arguments = list[str]
+_MODEL_IMAGE = "mali-model"
+_DEVICE = re.compile(r"builds take them with --device '?(opencl:[^'\s]+)")
+_ID = re.compile(r"^([0-9a-f]{8})  ", re.MULTILINE)
+_SPENDS = ("tune", "bench")
+_TOOLCHAIN = (sys.executable, "-m", "toolchain")
+_STOP_S = 60.0  # for the lab
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command left behind; `text` is all that it printed."""
+
+    code: int
+    text: str
+
+
+def commands(page: Path) -> list[Arguments]:
+    """Return what a reader types, as arguments of `toolchain`; a line that ends in a backslash goes on."""
+    typed = re.findall(r"^    \$ (.*)$", page.read_text().replace("\\\n", " "), re.MULTILINE)
+    if not typed or not all(line.startswith("toolchain ") for line in typed):
+        raise ValueError(f"{page}: every command begins with `toolchain`, and there is one")
+    return [shlex.split(line)[1:] for line in typed]
+
+
+def needs_model(arguments: Arguments) -> bool:
+    """Return whether a command asks the model of a Mali, whose optional image takes minutes to make."""
+    return "--model" in arguments or _MODEL_IMAGE in arguments
+
+
+@dataclass
+class Walk:
+    """Commands with what is this host's own in place of what the page shows.
+
+    Attributes
+    ----------
+    run
+        Types a command.
+    networks
+        What the page calls a network -> what is taken for it; others stay.
+    budget
+        Option of `tune` -> its value for the page's own; options that a command has not stay away.
+    """
+
+    run: Callable[[Arguments], Said]
+    networks: Mapping[str, str] = field(default_factory=dict)
+    budget: Mapping[str, str] = field(default_factory=dict)
+    _device: str = ""
+    _tasks: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def type(self, arguments: Arguments) -> tuple[Arguments, Said]:
+        """Type a command of the page; return what was typed."""
+        typed = self._adapted(arguments)
+        said = self.run(typed)
+        if found := _DEVICE.search(said.text):
+            self._device = found[1]
+        if typed[0] == "tasks":
+            self._tasks[_listing(typed)] = _ID.findall(said.text)
+        return typed, said
+
+    def _adapted(self, arguments: Arguments) -> Arguments:
+        typed = [self.networks.get(each, each) for each in arguments]
+        if self._device:
+            typed = [self._device if each.startswith("opencl:") else each for each in typed]
+        if typed[0] in _SPENDS:
+            for option in self.budget.keys() & set(typed):
+                typed[typed.index(option) + 1] = self.budget[option]
+        for option in {"--tasks", "--explain", "--show"} & set(typed):
+            at = typed.index(option) + 1
+            there, asked = self._tasks[_listing(typed)], typed[at].split(",")
+            if there and not set(asked) <= set(there):
+                typed[at] = ",".join(there[: len(asked)])
+        return typed
+
+
+def _listing(typed: Arguments) -> tuple[str, str]:
+    """Return what decides which tasks a network has."""
+    return typed[1], typed[typed.index("--layout") + 1] if "--layout" in typed else ""
+
+
+def main() -> int:
+    """Walk through the page that is given."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("page", type=Path)
+    parser.add_argument(
+        "--budget", metavar="S", help="seconds for each `tune` and `bench`; default: the page's"
+    )
+    options = parser.parse_args()
+    # In order, where the output is a file.
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    page = options.page.resolve()
+    with _elsewhere():
+        begun = time.monotonic()
+        walk = Walk(_typed, budget={"--time": options.budget} if options.budget else {})
+        model = any(map(needs_model, commands(page))) and _has_model()
+        skipped = 0
+        for arguments in commands(page):
+            if needs_model(arguments) and not model:
+                skipped += 1
+                print(
+                    f"$ toolchain {shlex.join(arguments)}\nskipped: it needs the image {_MODEL_IMAGE} "
+                    f"(`toolchain image build {_MODEL_IMAGE}`)\n"
+                )
+                continue
+            typed, said = walk.type(arguments)
+            if said.code:
+                print(f"stopped: `toolchain {shlex.join(typed)}` exited with {said.code}")
+                return 1
+        left = f"; {skipped} skipped" if skipped else ""
+        print(f"done: {page.name}, every command succeeded{left}, in {time.monotonic() - begun:.0f} s")
+    return 0
+
+
+@contextmanager
+def _elsewhere() -> Iterator[None]:
+    """Give the walk a folder, records and a lab of its own; gone afterwards, whatever ends it."""
+    with tempfile.TemporaryDirectory(prefix="tutorial-") as folder:
+        place = Path(folder)
+        (place / "cwd").mkdir()
+        (place / "cwd" / "toolchain.toml").touch()  # no settings of a folder above
+        os.environ["TOOLCHAIN_DATA_DIR"] = str(place / "data")
+        os.environ["TOOLCHAIN_STATE_DIR"] = str(place / "state")
+        os.chdir(place / "cwd")
+        try:
+            yield
+        finally:
+            subprocess.run([*_TOOLCHAIN, "lab", "stop"], capture_output=True, check=False, timeout=_STOP_S)
+            os.chdir("/")
+
+
+def _typed(arguments: Arguments) -> Said:
+    """Type a command, and print it with what it says while it says it."""
+    print(f"$ toolchain {shlex.join(arguments)}")
+    lines = []
+    with subprocess.Popen(
+        [*_TOOLCHAIN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        for line in process.stdout or ():
+            print(line, end="")
+            lines.append(line)
+    print()
+    return Said(process.returncode, "".join(lines))
+
+
+def _has_model() -> bool:
+    done = subprocess.run(
+        [*_TOOLCHAIN, "image", "list", "--json"], capture_output=True, text=True, check=False
+    )
+    if done.returncode:  # no engine: no image
+        return False
+    return any(
+        image["name"] == _MODEL_IMAGE and image["state"] != "absent" for image in json.loads(done.stdout)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
