@@ -53,6 +53,21 @@ def test_what_is_there_is_enough(manifest: Manifest, board: Board) -> None:
     check_facts(needing(manifest, "opencl:mali-t860", "opencl"), board, facts(CPU, MALI))
 
 
+def test_float16_is_refused_where_the_driver_lacks_it(manifest: Manifest, board: Board) -> None:
+    wants = needing(manifest, "opencl", "opencl").model_copy(update={"dtype": "float16"})
+    for half in (True, False):
+        card = DeviceFacts.model_validate_json(json.dumps({**DETAILS, "half": half}))
+        there = facts(CPU, DevicesThere(kind="opencl", names=("card",), problem=None, details=(card,)))
+        check_facts(needing(manifest, "opencl", "opencl"), board, there)
+        if half:
+            check_facts(wants, board, there)
+            continue
+        with pytest.raises(UsageError) as caught:
+            check_facts(wants, board, there)
+        assert "card of board local does not compute in it" in str(caught.value)
+        assert "lacks cl_khr_fp16" in str(caught.value) and "--dtype float32" in str(caught.value.hint)
+
+
 def test_a_device_that_edge_rt_does_not_know_may_need_nothing_of_it(manifest: Manifest, board: Board) -> None:
     check_facts(needing(manifest, "toy:3"), board, facts(CPU))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import Facts
+from toolchain.boards.edge_rt.answers import DeviceFacts, Facts
 from toolchain.bundles.manifest import Manifest
 from toolchain.errors import UsageError
 from toolchain.linking.glibc import version_key
@@ -53,6 +53,9 @@ def check_facts(manifest: Manifest, board: Board, facts: Facts) -> None:
         if kind not in there or not there[kind].names:
             problem = there[kind].problem if kind in there else None
             raise lacks_device(manifest, board, kind, problem or "its edge-rt knows no such kind")
+        details = there[kind].details
+        if manifest.dtype == "float16" and details and not details[0].half:
+            raise _lacks_half(manifest, board, details[0])
     if manifest.glibc and version_key(facts.glibc) < version_key(manifest.glibc):
         raise UsageError(
             f"bundle for another board: built for glibc {manifest.glibc} and later "
@@ -94,6 +97,15 @@ def lacks_device(manifest: Manifest, board: Board, kind: str, problem: str) -> U
         f"bundle for another board: built for {manifest.device}, it needs a device of kind {kind}, "
         f"and board {board.name} has none: {problem}",
         _build_for(manifest, board),
+    )
+
+
+def _lacks_half(manifest: Manifest, board: Board, device: DeviceFacts) -> UsageError:
+    return UsageError(
+        f"{manifest.model.name} was built for float16, and {device.name} of board {board.name} does not "
+        f"compute in it (its driver, {device.driver_version}, lacks cl_khr_fp16)",
+        f"build it with `toolchain build {manifest.model.source_name} --board {board.name} "
+        "--dtype float32 -o DIR`",
     )
 
 
