@@ -103,7 +103,7 @@ bench-arm: venv ## the instructions that Arm cores execute, ours beside onnxrunt
 	@benchmarks/venv.sh
 	@$(BIN)/python -m benchmarks.arm.instructions $(BENCH)
 
-bench-opencl: venv ## networks on OpenCL devices in numbers: BENCH=launches, start, size, counts, model
+bench-opencl: venv ## networks on OpenCL devices in numbers: BENCH=launches, start, size, counts, model, against, candidates
 	@$(BIN)/python benchmarks/opencl.py $(BENCH)
 
 clean: ## remove what make made here: .venv, build folders, tools' caches

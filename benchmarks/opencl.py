@@ -5,6 +5,8 @@
     python benchmarks/opencl.py size        what OpenCL adds to edge-rt (goal 150 KB), to its start
     python benchmarks/opencl.py counts      what kernels execute in Oclgrind / the least there is (goal 1.02)
     python benchmarks/opencl.py model       networks on a Mali-T860 by the model, beside goals
+    python benchmarks/opencl.py against     a network in our code / in TVM's own, DLight's (goal 0.05)
+    python benchmarks/opencl.py candidates  a tuner's candidate, compiled by a warm process (goal 0.6 s)
 
 What PoCL measures is this machine's CPU: ratios of one run are meant, and nothing is said of a GPU.
 """
@@ -54,6 +56,18 @@ def _model(given: argparse.Namespace) -> object:
     return networks(records=given.records)
 
 
+def _candidates(given: argparse.Namespace) -> object:
+    from benchmarks.gpu.candidates import candidates
+
+    return candidates(given.again)
+
+
+def _against(given: argparse.Namespace) -> object:
+    from benchmarks.gpu.against import against
+
+    return against(given.model, given.rounds, given.samples)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -83,6 +97,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     modelled.add_argument("--records", action="store_true", help="take records where there are some")
     modelled.set_defaults(measure=_model)
+    compared = commands.add_parser("against", help="a network in our code beside TVM's own, DLight's")
+    compared.add_argument("--model", default="zoo:mobilenet", help="default zoo:mobilenet")
+    compared.add_argument("--rounds", type=int, default=3, help="of both in turn (default 3)")
+    compared.add_argument("--samples", type=int, default=5, help="inferences of a round (default 5)")
+    compared.set_defaults(measure=_against)
+    built = commands.add_parser("candidates", help="what it takes to compile a tuner's candidate")
+    built.add_argument("--again", type=int, default=5, help="how often, after the first time (default 5)")
+    built.set_defaults(measure=_candidates)
     return parser
 
 

@@ -88,7 +88,7 @@ def _kernels(layer: Convolution) -> list[Kernel]:
     backend = backend_for(load_profile(BOARD), CodeOptions(device="opencl", winograd="off"))
     with tempfile.TemporaryDirectory(prefix="edge-benchmark-") as folder:
         file = Path(folder) / "layer.onnx"
-        onnx.save(_model(layer), file)
+        onnx.save(model_of(layer), file)
         with backend.lower(load_model(str(file), ModelOptions()), backend.target()) as network:
             (task,) = network.tasks
             space = network.space(task)
@@ -101,7 +101,7 @@ def _simulated(kernel: Kernel) -> Counts:
     return simulate(kernel.source, kernel.name, kernel.groups, kernel.group, memory).counts
 
 
-def _model(layer: Convolution) -> onnx.ModelProto:
+def model_of(layer: Convolution) -> onnx.ModelProto:
     shape = (layer.outputs, layer.inputs // layer.groups, layer.kernel, layer.kernel)
     weight = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     pads, strides = [layer.kernel // 2] * 4, [layer.stride] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import tempfile
 from collections.abc import Callable
 from functools import lru_cache
@@ -120,14 +121,23 @@ def _linked(executable: Any, arch: str) -> bytes:
         return (folder / "out.so").read_bytes()
 
 
+def code_of(library: bytes) -> str:
+    """Return a library's OpenCL code."""
+    code = library[_place(library)]
+    return code[code.index(b"// Function: ") :].decode()
+
+
 def changed(library: bytes, change: Callable[[bytes], bytes]) -> bytes:
     """Return a library whose OpenCL code is another of the same length."""
-    import struct
+    place = _place(library)
+    new = change(library[place])
+    assert len(new) == place.stop - place.start and new != library[place]
+    return library[: place.start] + new + library[place.stop :]
 
+
+def _place(library: bytes) -> slice:
+    """Return where the device's module lies."""
     name = struct.pack("<Q", len("opencl")) + b"opencl"
     begin = library.index(name) + len(name)
     (size,) = struct.unpack_from("<Q", library, begin)
-    code = library[begin + 8 : begin + 8 + size]
-    new = change(code)
-    assert len(new) == size and new != code
-    return library[: begin + 8] + new + library[begin + 8 + size :]
+    return slice(begin + 8, begin + 8 + size)

@@ -8,7 +8,8 @@ from math import prod
 from toolchain.backends.packed.loops.groups import AXES
 from toolchain.backends.packed.machine import Machine
 
-_LEAST = 0.6  # of the widest tile, down to which one is taken that leaves no rest
+_LEAST = 0.7  # of the widest tile, down to which one is taken that leaves no rest
+_ROW = (16, 64)  # items of a row that make a group alone, from and to
 _SUMS = (4, 5, 6, 7, 8, 10, 12, 14, 16)  # vectors of sums that a tuner may try
 
 
@@ -26,6 +27,16 @@ def column_choices(extent: int, blocks: int, machine: Machine) -> Iterator[int]:
     """Yield the columns of tiles that a tuner may try, beside `blocks` of sums, each once."""
     found = {columns_of(extent, max(1, sums // blocks)) for sums in _SUMS}
     yield from sorted((each for each in found if each <= machine.columns(blocks)), reverse=True)
+
+
+def group_of_row(items: int, machine: Machine) -> tuple[int, ...]:
+    """Return a group along a row alone, empty where rows are short: then as it suits.
+
+    The row is the same for all of a group, which leaves each item more registers.
+    """
+    least, most = _ROW
+    fitting = max(each for each in range(1, min(items, machine.group, most) + 1) if items % each == 0)
+    return (fitting, 1) if fitting >= least else ()
 
 
 def group_choices(machine: Machine) -> Iterator[tuple[int, ...]]:

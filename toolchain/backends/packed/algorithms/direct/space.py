@@ -17,14 +17,21 @@ from math import prod
 
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.direct.groups import merged
-from toolchain.backends.packed.algorithms.items import column_choices, columns_of, fits, group_choices
+from toolchain.backends.packed.algorithms.items import (
+    column_choices,
+    columns_of,
+    fits,
+    group_choices,
+    group_of_row,
+)
 from toolchain.backends.packed.algorithms.pieces import MOST_ROWS, rows_of_piece
 from toolchain.backends.packed.machine import Loads, Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
-# Columns of a tile on a device whose inputs are read number by number: of 3 channels, 7x7 at stride 2, model
-# of the Mali-T860: 4 columns 10.4 ms, 5 9.6, 7 18.4, 8 16.2 (many spills). 5 would leave rests of most rows.
-_OF_NUMBERS = 4
+# Numbers of a row that a tile on a device reads, where those are no vectors. By the model of a Mali, of 3
+# channels, 7x7 at stride 2: 4 columns 10.4 ms, 5 9.6, 7 18.4 (many spills); 5 would leave rests of most rows.
+# 3x3 at stride 2: 3 columns 2.65 ms, 7 2.02. Groups of several rows: 10.0 ms and 11 spills, of one 8.3 and 6.
+_OF_NUMBERS = 15
 _WIDEST = 14  # columns; a row of 28 sums leaves LLVM no registers to hold (see above)
 _LARGE = 28  # rows from which on a piece of a few rows is enough work
 _ROWS = 8  # most rows of a piece without passes; 4 to 8 measured alike
@@ -120,10 +127,13 @@ def _items(conv: Convolution, machine: Machine, most: Sequence[int], columns: in
     """Return the tiles of work items: of the most blocks that divide the output's."""
     count = _output_blocks(conv, machine)
     blocks = next((each for each in most if count % each == 0), 1)
-    if conv.ci // conv.groups < machine.lanes:
-        columns = min(columns, _OF_NUMBERS)
+    if conv.ci // conv.groups >= machine.lanes:
+        wide = columns_of(conv.out[-1], max(1, columns // blocks))
+        return DirectChoice(blocks, wide, loads=machine.loads)
+    columns = min(columns, max(0, _OF_NUMBERS - conv.kernel[-1]) // conv.stride[-1] + 1)
     wide = columns_of(conv.out[-1], max(1, columns // blocks))
-    return DirectChoice(blocks, wide, loads=machine.loads)
+    group = group_of_row(conv.out[-1] // wide, machine)
+    return DirectChoice(blocks, wide, loads=machine.loads, group=group)
 
 
 def _items_space(conv: Convolution, machine: Machine, first: DirectChoice) -> Iterator[DirectChoice]:

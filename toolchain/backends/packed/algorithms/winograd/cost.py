@@ -30,6 +30,8 @@ def cost(choice: WinogradChoice, conv: Convolution, machine: Machine) -> Cost:
     # Values of one channel that are transformed at once; taps that are summed up reach into further rows.
     inputs, outputs = (rows + taps - 1) * wide * count, rows * wide * count
     held = (inputs * ci + outputs * choice.blocks * machine.lanes) * FLOAT
+    if machine.pieces.fine:  # one point after the other
+        held /= count
     # What the cache does not hold is read again: weights by each piece, inputs by each group.
     again = inputs * ci * FLOAT * (groups - 1) * reads * missed(held, machine)
     traffic = weights * (1 + (reads - 1) * missed(weights, machine) / rate.again) + again / rate.again
