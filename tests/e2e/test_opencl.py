@@ -71,12 +71,17 @@ def test_a_network_is_built_run_verified_and_timed(invoke: Toolchain, folder: Pa
         verify_bundle(dataclasses.replace(found, library=broken), find_board("local"))
 
 
-def test_records_of_a_driver_are_taken_by_its_name(
-    invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def short_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a run judge in few rounds, and import TVM in one process for its candidates."""
+    monkeypatch.setenv("TOOLCHAIN_JOBS", "1")
     monkeypatch.setattr(judge, "_ROUNDS", 2)
     monkeypatch.setattr(judge, "_LAST_ROUNDS", 2)
     monkeypatch.setattr(network_bench, "_SAMPLE_S", 0.02)
+
+
+@pytest.mark.usefixtures("short_tuning")
+def test_records_of_a_driver_are_taken_by_its_name(invoke: Toolchain, folder: Path) -> None:
     write_convolution(folder / "convolution.onnx")
     typed = ("convolution.onnx", "--board", "local", "--winograd", "off")
     tuned = invoke("tune", *typed, "--device", "opencl", "--trials", "2", "--json")
@@ -94,12 +99,8 @@ def test_records_of_a_driver_are_taken_by_its_name(
     assert mali.code == 0 and mali.document["tasks"]["tuned"] == 0, "no record of PoCL reaches a Mali"
 
 
-def test_a_search_by_metaschedule_is_measured_and_built(
-    invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(judge, "_ROUNDS", 2)
-    monkeypatch.setattr(judge, "_LAST_ROUNDS", 2)
-    monkeypatch.setattr(network_bench, "_SAMPLE_S", 0.02)
+@pytest.mark.usefixtures("short_tuning")
+def test_a_search_by_metaschedule_is_measured_and_built(invoke: Toolchain, folder: Path) -> None:
     onnx.save(networks.layer(Layer(ci=8, co=16, size=(8, 8))), folder / "two.onnx")
     typed = ("two.onnx", "--board", "local", "--layout", "NHWC")
     (first, *_others) = invoke("tasks", *typed, "--device", "opencl", "--json").document
