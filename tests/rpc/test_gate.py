@@ -69,6 +69,20 @@ def test_a_lie_is_told_and_nothing_of_it_arrives(name: str) -> None:
     assert message in told[0]
 
 
+@pytest.mark.parametrize("code", packets.REFUSALS)
+def test_a_refusal_arrives_though_the_server_has_gone(code: int) -> None:
+    def session(connection: socket.socket) -> None:
+        fake.receive(connection, 16)
+        connection.sendall(struct.pack("<i", code))
+
+    with gate(session) as (opened, told):
+        for _ in range(20):
+            with socket.create_connection((HOST, opened.port), timeout=60) as connection:
+                connection.sendall(struct.pack("<ii", packets.MAGIC, 8) + b"client:x")
+                assert rest(connection) == struct.pack("<i", code)
+    assert told == []
+
+
 def test_what_a_library_of_the_client_did_to_the_session_is_no_lie_of_the_board() -> None:
     words, message = fake.LIES["take-over"]
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import socket
 import threading
@@ -15,6 +16,7 @@ from tests.waiting import until
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.rpc import lab, session
+from toolchain.rpc.client import TrackerClient
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.session import open_session
 from toolchain.runtime import expected_fingerprint
@@ -62,6 +64,16 @@ def test_a_runtime_of_another_version_is_refused(running: lab.Lab) -> None:
 def test_an_unknown_key_lists_the_known_ones(running: lab.Lab) -> None:
     with pytest.raises(UsageError, match="no board registers as 'rk3399' in the lab; its keys are: local"):
         open_session(HOST, running.port, "rk3399", 30, 10)
+
+
+def test_an_offer_that_was_withdrawn_is_told(running: lab.Lab) -> None:
+    with TrackerClient(HOST, running.port) as tracker:
+        grant = session.wait_for_server(tracker, "local", 10, 30)
+    stale = dataclasses.replace(grant, match_key="edge-rt:1")
+    with pytest.raises(ToolchainError, match=r"local: .* has withdrawn its offer: nobody came in time"):
+        session.connect(stale, "local", 30)
+    opened = session.connect(grant, "local", 30)
+    assert opened.get_function("edge.fingerprint")() == expected_fingerprint()
 
 
 def test_no_free_server(running: lab.Lab) -> None:

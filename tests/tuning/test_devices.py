@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,6 +60,31 @@ def test_the_driver_names_what_measures(tmp_path: Path) -> None:
     with asked(tmp_path) as pool:
         named = device_there(pool, "opencl")
     assert named.startswith("opencl:pthread-") and " " not in named
+
+
+@pytest.mark.slow
+def test_a_worker_that_starts_slowly_costs_no_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server waits six seconds for the client that was given its offer."""
+    started = Worker._start
+
+    def slowly(worker: Worker) -> Any:
+        begun.append(time.monotonic())
+        time.sleep(1)
+        return started(worker)
+
+    def granted(*arguments: Any) -> Any:
+        begun.append(time.monotonic())
+        return wait_for_server(*arguments)
+
+    begun: list[float] = []
+    monkeypatch.setattr(Worker, "_start", slowly)
+    monkeypatch.setattr(devices, "wait_for_server", granted)
+    with asked(tmp_path) as pool:
+        assert device_there(pool, "opencl")
+    start, grant = begun
+    assert grant - start > 1, "the worker was there before the grant"
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-MAGIC = 0xFF271  # tvm/rpc/base.py, RPC_MAGIC; one more means "key in use", two more "no such key"
-GREETINGS = (MAGIC, MAGIC + 1, MAGIC + 2)
+MAGIC = 0xFF271  # tvm/rpc/base.py, RPC_MAGIC
+REFUSALS = (MAGIC + 1, MAGIC + 2)  # the key is in use; there is no such key
 MAX_KEY_BYTES = 4096
 HEADER = struct.Struct("<Qi")
 CODE_BYTES = 4

@@ -176,19 +176,21 @@ class Relay:
         self._server.sendall(greeting + self._from_client.take(length))
         answer = self._from_server.take(_INT.size)
         (code,) = _INT.unpack(answer)
+        if code in packets.REFUSALS:
+            # Whose that was cannot be asked: who refuses has closed by now. No more is passed on.
+            self._client.sendall(answer)
+            raise _EndedError
         # Not before it has answered: a connection that nobody has accepted yet is nobody's.
         if self._server.family == socket.AF_INET and (reason := owner.refusal(self._server)):
             log.warning("%s: who answers at its port is not ours: %s", self._name, reason)
             raise _EndedError
-        if code not in packets.GREETINGS:
+        if code != packets.MAGIC:
             raise LieError(f"is no server of TVM's: it greeted with {code:#x}")
-        if code == packets.MAGIC:
-            size = self._from_server.take(_INT.size)
-            (length,) = _INT.unpack(size)
-            if not 0 <= length <= packets.MAX_KEY_BYTES:
-                raise LieError(f"announced a name of {length} bytes")
-            answer += size + self._from_server.take(length)
-        self._client.sendall(answer)
+        size = self._from_server.take(_INT.size)
+        (length,) = _INT.unpack(size)
+        if not 0 <= length <= packets.MAX_KEY_BYTES:
+            raise LieError(f"announced a name of {length} bytes")
+        self._client.sendall(answer + size + self._from_server.take(length))
         for connection in (self._client, self._server):
             connection.settimeout(None)  # how long a session lasts is the lease's matter
 

@@ -22,6 +22,7 @@ from toolchain.runtime import expected_fingerprint
 _CONNECT_S = 20.0  # to connect and to answer the first question; qemu-user under load takes about 1 s
 # From the grant until the server's own clock runs, and from its end of a session to its next offer.
 _MARGIN_S = _CONNECT_S + 10.0
+_WITHDRAWN = "cannot find server that matches key"  # src/runtime/rpc/rpc_socket_impl.cc
 _RESTART = "type `toolchain lab stop`, then `toolchain lab start`"
 
 
@@ -80,7 +81,7 @@ def connect(
 ) -> tvm.rpc.RPCSession:
     """Open a session with a server that was granted; see `open_session`."""
     try:
-        session = _within_deadline(grant, key, partial(_connect, grant, timeout_s))
+        session = _within_deadline(grant, key, partial(_connect, grant, key, timeout_s))
     except ToolchainError as error:
         raise _UnreachedError(error.message, error.hint) from error
     try:
@@ -128,8 +129,16 @@ def wait_for_server(tracker: TrackerClient, key: str, wait_s: float, timeout_s: 
     return grant
 
 
-def _connect(grant: Grant, timeout_s: float) -> tvm.rpc.RPCSession:
-    return tvm.rpc.connect(grant.host, grant.port, grant.match_key, session_timeout=timeout_s)
+def _connect(grant: Grant, key: str, timeout_s: float) -> tvm.rpc.RPCSession:
+    try:
+        return tvm.rpc.connect(grant.host, grant.port, grant.match_key, session_timeout=timeout_s)
+    except tvm.error.InternalError as error:
+        if _WITHDRAWN not in str(error):
+            raise
+        raise ToolchainError(
+            f"{key}: the server at port {grant.port} has withdrawn its offer: nobody came in time",
+            "type it again; a machine as busy as this one may need fewer things at once",
+        ) from error
 
 
 def _function(session: tvm.rpc.RPCSession, name: str, key: str) -> Callable[..., Any]:

@@ -7,10 +7,11 @@ PoCL measures is then never taken for what the class's own device would do.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from shlex import quote
+from typing import Any, TypeVar
 
 import tvm
 
@@ -29,6 +30,7 @@ _ANSWER_S = 40.0  # for a driver: PoCL takes 0.2 s on a PC, and 10 s under qemu
 _GRACE_S = 20.0
 _WAIT_S = 30.0  # for a board that somebody else measures on, and for one whose server is started anew
 _PAUSE_S = 0.5
+Result = TypeVar("Result")
 _WHAT = "the answer of edge.devices"
 
 
@@ -122,24 +124,39 @@ def _one(names: Mapping[str, str]) -> str:
 
 
 def _asked(pool: BoardPool, pooled: PooledBoard, kind: str) -> DevicesThere:
+    # Before the grant: a server takes its offer back where nobody comes within six seconds.
+    _call(pooled, _START_S, _ready)
     until = time.monotonic() + _WAIT_S
     while True:
         with pool.tracker() as tracker:
             grant = wait_for_server(tracker, pooled.key, _WAIT_S, _ANSWER_S)
         question = Question(grant, pooled.key, pooled.board.name, kind, _ANSWER_S)
         try:
-            return pooled.worker.call(_START_S + _ANSWER_S + _GRACE_S, ask, question)
-        except (TimeoutError, WorkerDiedError) as error:
-            raise ToolchainError(
-                f"board {pooled.board.name} does not say what devices it has: {error}",
-                f"`toolchain board status {pooled.board.name}` shows how it is",
-            ) from error
-        except CheckError:
+            return _call(pooled, _ANSWER_S + _GRACE_S, ask, question)
+        except (CheckError, _SilentError):
             raise
         except ToolchainError:  # its server went away between its offer and now, and is back soon
             if time.monotonic() >= until:
                 raise
             time.sleep(_PAUSE_S)
+
+
+def _call(pooled: PooledBoard, deadline_s: float, function: Callable[..., Result], *arguments: Any) -> Result:
+    try:
+        return pooled.worker.call(deadline_s, function, *arguments)
+    except (TimeoutError, WorkerDiedError) as error:
+        raise _SilentError(
+            f"board {pooled.board.name} does not say what devices it has: {error}",
+            f"`toolchain board status {pooled.board.name}` shows how it is",
+        ) from error
+
+
+def _ready() -> None:
+    """Do nothing: a worker that answers has imported everything."""
+
+
+class _SilentError(ToolchainError):
+    """The worker that asks a board has hung or died."""
 
 
 def _none(kind: str, problem: str) -> DevicesThere:
