@@ -1,6 +1,9 @@
 /* An OpenCL driver that computes nothing and notes what it is asked (FAKE_LOG): of a GPU that compiles when a
  * kernel is made, as Arm's driver does. FAKE_DRIVER is its version, FAKE_GROUP how many work items a group of any
- * kernel may have, FAKE_BUFFERS how many buffers there may be, FAKE_FAIL the call that fails. */
+ * kernel may have, FAKE_BUFFERS how many buffers there may be, FAKE_FAIL the call that fails, FAKE_TOLD the bytes of
+ * its compiler's log; FAKE_DEVICES=0: it has none. With FAKE_CRASH it crashes in a program that runs exit handlers.
+ * Buffers that were freed are made again in the same place: a kernel that still has one is noted. */
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,17 +11,22 @@
 
 #define API __attribute__((visibility("default")))
 
-typedef struct {
-  int made; /* a kernel was: it is compiled */
-} Program;
-typedef struct {
+typedef struct Memory {
   uint32_t magic;
+  unsigned life; /* of how many buffers in this place it is */
   size_t bytes;
   char* data;
+  struct Memory* next; /* free place */
 } Memory;
+typedef struct {
+  int made; /* a kernel was: it is compiled */
+  Memory* memory[8];
+  unsigned lives[8];
+} Program;
 
 static int device, platform, context, queue, begun, buffers;
 static const uint32_t kMemory = 0x4d454d21;
+static Memory* freed;
 
 static const char* setting(const char* name, const char* otherwise) {
   const char* value = getenv(name);
@@ -32,6 +40,10 @@ static void note(const char* words) {
   if (!log) return;
   fprintf(log, "%s\n", words);
   fclose(log);
+}
+
+__attribute__((destructor)) static void ends(void) {
+  if (*setting("FAKE_CRASH", "")) raise(SIGSEGV);
 }
 
 static int give(const void* value, size_t bytes, size_t most, void* to, size_t* size) {
@@ -57,9 +69,10 @@ API int clGetPlatformInfo(void* of, unsigned what, size_t most, void* to, size_t
 }
 
 API int clGetDeviceIDs(void* of, uint64_t type, unsigned most, void** devices, unsigned* count) {
+  const int none = strcmp(setting("FAKE_DEVICES", "1"), "0") == 0;
   if (most && devices) devices[0] = &device;
-  if (count) *count = 1;
-  return 0;
+  if (count) *count = !none;
+  return none ? -1 : 0;
 }
 
 API int clGetDeviceInfo(void* of, unsigned what, size_t most, void* to, size_t* size) {
@@ -107,8 +120,9 @@ API void* clCreateBuffer(void* c, uint64_t flags, size_t bytes, void* host, int*
   note(*code ? "buffer refused" : "buffer");
   if (*code) return NULL;
   ++buffers;
-  Memory* memory = malloc(sizeof *memory);
-  *memory = (Memory){kMemory, bytes, calloc(1, bytes)};
+  Memory* memory = freed ? freed : calloc(1, sizeof *memory);
+  if (freed) freed = freed->next;
+  *memory = (Memory){kMemory, memory->life + 1, bytes, calloc(1, bytes), NULL};
   return memory;
 }
 
@@ -117,7 +131,8 @@ API int clReleaseMemObject(void* of) {
   --buffers;
   memory->magic = 0;
   free(memory->data);
-  free(memory);
+  memory->next = freed;
+  freed = memory;
   return 0;
 }
 
@@ -142,6 +157,12 @@ API int clEnqueueCopyBuffer(void* q, void* from, void* to, size_t at, size_t to_
 API int clEnqueueNDRangeKernel(void* q, void* kernel, unsigned axes, const size_t* offset, const size_t* all,
                                const size_t* items, unsigned n, const void* list, void* event) {
   note("launch");
+  for (int i = 0; i < 8; ++i) {
+    const Memory* memory = ((Program*)kernel)->memory[i];
+    if (memory && (memory->magic != kMemory || memory->life != ((Program*)kernel)->lives[i])) {
+      note("an argument that was freed");
+    }
+  }
   begun = 1;
   return fails("clEnqueueNDRangeKernel") ? -5 : 0;
 }
@@ -168,7 +189,7 @@ API void* clCreateProgramWithBinary(void* c, unsigned n, void* const* d, const s
 }
 
 API int clBuildProgram(void* program, unsigned n, void* const* d, const char* options, void* f, void* u) {
-  return 0;
+  return fails("clBuildProgram") ? -11 : 0;
 }
 
 API int clGetProgramInfo(void* of, unsigned what, size_t most, void* to, size_t* size) {
@@ -180,7 +201,12 @@ API int clGetProgramInfo(void* of, unsigned what, size_t most, void* to, size_t*
 }
 
 API int clGetProgramBuildInfo(void* p, void* d, unsigned what, size_t most, void* to, size_t* size) {
-  return text("", most, to, size);
+  const size_t bytes = strtoul(setting("FAKE_TOLD", "0"), NULL, 10);
+  char* words = calloc(1, bytes + 1);
+  memset(words, 'w', bytes);
+  const int code = text(words, most, to, size);
+  free(words);
+  return code;
 }
 
 API int clReleaseProgram(void* of) { return 0; }
@@ -199,7 +225,13 @@ API int clGetKernelWorkGroupInfo(void* k, void* d, unsigned what, size_t most, v
 }
 
 API int clSetKernelArg(void* kernel, unsigned index, size_t bytes, const void* value) {
-  if (bytes == sizeof(void*) && (*(Memory**)value)->magic == kMemory) return 0;
+  note("argument");
+  if (bytes == sizeof(void*) && index < 8 && (*(Memory**)value)->magic == kMemory) {
+    Program* of = kernel;
+    of->memory[index] = *(Memory**)value;
+    of->lives[index] = of->memory[index]->life;
+    return 0;
+  }
   note("an argument that is no memory");
   return -50;
 }

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from tests.runtime import networks, opencl_network
-from tests.runtime.conftest import Case, Edge, address_of
+from tests.runtime.conftest import Case, Edge, address_of, edge_for
 from tests.runtime.stub_drivers import stub
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled, and PoCL compiles kernels
@@ -186,6 +186,14 @@ def test_without_a_driver_the_device_is_missing(device: Device, tmp_path: Path) 
     code, answer = device("bench", *device.arguments(tmp_path / "state"), OCL_ICD_VENDORS=tmp_path)
     assert (code, answer["error"]["kind"], answer["error"]["missing"]) == (REQUIRES, "device", ["opencl"])
     assert answer["error"]["message"].endswith("; here are: cpu") and problem in answer["error"]["message"]
+
+
+def test_without_any_library_of_opencl_each_name_is_told(tmp_path: Path) -> None:
+    # For qemu there is a sysroot without any.
+    code, answer = edge_for("aarch64")("info", "--devices", "--state", tmp_path / "state")
+    names = ("libOpenCL.so.1", "libOpenCL.so", "libmali.so.1", "libmali.so")
+    assert code == 0
+    assert opencl(answer)["problem"] == "; ".join(f"{name} is not here" for name in names)
 
 
 def test_a_driver_without_a_function_is_named_with_it(device: Device, tmp_path: Path) -> None:

@@ -164,6 +164,62 @@ def test_a_kernel_with_too_many_registers_is_told_from_one_with_too_many_items(f
     assert asked["launch"] == 0
 
 
+def test_of_a_long_log_the_beginning_is_told(fake: Fake) -> None:
+    for told in (0, 100, 2**20, 2**25):
+        code, answer, _ = fake.bench(FAKE_FAIL="clBuildProgram", FAKE_TOLD=str(told))
+        message = answer["error"]["message"]
+        assert code == FAILED and "CL_BUILD_PROGRAM_FAILURE (-11): kernel matmul_kernel does not" in message
+        says = {0: "its log is empty", 2**25: f"its log has {2**25 + 1} bytes"}.get(told, "its log:\nwwwwww")
+        assert says in message and len(message) < 70000
+        assert (f"\nand {2**20 - 2**16} bytes more; device" in message) == (told == 2**20)
+
+
+def test_a_driver_without_devices_is_named(fake: Fake) -> None:
+    _, answer, _ = fake("info", "--devices", "--state", fake.state, FAKE_DEVICES="0")
+    problem = opencl(answer)["problem"]
+    assert "libOpenCL.so.1 knows no device that compiles (CL_DEVICE_NOT_FOUND (-1))" in problem
+
+
+@pytest.mark.parametrize("fail", ["", "clEnqueueNDRangeKernel"])
+def test_its_exit_handlers_are_not_run(fake: Fake, fail: str) -> None:
+    """PoCL's threads may still compile a kernel when another has failed: the program ended with SIGSEGV."""
+    code, answer, _ = fake.bench(FAKE_CRASH="1", FAKE_FAIL=fail)
+    assert code == (FAILED if fail else 0) and ("error" in answer) == bool(fail)
+    code, _, _ = fake.workspace_once(FAKE_CRASH="1", FAKE_FAIL=fail)
+    assert code == (FAILED if fail else 0)
+
+
+def test_arguments_that_stay_are_not_set_again(fake: Fake) -> None:
+    few, many = (fake.workspace("bench", "--repeat", "1", "--number", number) for number in ("1", "16"))
+    assert many[2]["launch"] == few[2]["launch"] + 15 * 3
+    changed = many[2]["argument"] - few[2]["argument"]
+    assert few[2]["argument"] and changed <= 15, "of 90: an output that lies elsewhere each time"
+
+
+def test_memory_in_the_place_of_other_memory_is_an_argument_of_its_own(
+    device: Device, library: Path, tracker: int, tmp_path: Path
+) -> None:
+    import tvm
+    from tvm import rpc
+
+    (tmp_path / "log").touch()
+    settings = {**device.settings, "LD_LIBRARY_PATH": str(library), "FAKE_LOG": str(tmp_path / "log")}
+    words = (f"{name}={value}" for name, value in settings.items())
+    (tmp_path / "lib.so").write_bytes(opencl_network.plus_one())
+    with Edge("x86_64", ("env", *words, device.program)).serving(tmp_path / "serving", tracker):
+        remote = rpc.connect_tracker("127.0.0.1", tracker).request("board", session_timeout=120)
+        remote.upload(tmp_path / "lib.so")
+        run, card = remote.load_module("lib.so")["main"], remote.device("opencl")
+        for _ in range(3):
+            a, b = (tvm.runtime.empty((64,), "float32", card) for _ in range(2))
+            run(a, b)
+            run(a, b)
+            del a, b
+        del run, remote
+    asked = Counter((tmp_path / "log").read_text().splitlines())
+    assert asked["launch"] == 6 and asked["argument"] == 6 and asked["an argument that was freed"] == 0
+
+
 def test_memory_of_a_function_is_made_once(fake: Fake) -> None:
     once, often = (fake.workspace("bench", "--warmup", "0", "--repeat", repeat) for repeat in ("1", "9"))
     assert once[0] == often[0] == 0, often[1]

@@ -55,6 +55,13 @@ int Fail(const edge::Failure& failure) {
   return failure.code;
 }
 
+// Without exit handlers: a driver's threads may be at work (PoCL compiles a kernel's last step when it is
+// begun), and these would take away the libraries that they use.
+[[noreturn]] void End(int code) {
+  std::fflush(nullptr);
+  _exit(code);
+}
+
 // Where one of them is missing, the next file opened would take its number.
 void StandardFiles() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
@@ -69,10 +76,10 @@ int main(int argc, char** argv) {
     StandardFiles();
     const int code = Dispatch(argc, argv);
     if (std::fflush(stdout) != 0) throw edge::Io("cannot write to the standard output");
-    return code;
+    End(code);
   } catch (const edge::Failure& failure) {
-    return Fail(failure);
+    End(Fail(failure));
   } catch (const std::exception& error) {
-    return Fail(edge::Failure(EDGE_FAILED, "internal", error.what()));
+    End(Fail(edge::Failure(EDGE_FAILED, "internal", error.what())));
   }
 }

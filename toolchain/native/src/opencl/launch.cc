@@ -1,5 +1,6 @@
 #include "opencl/launch.h"
 
+#include <bit>
 #include <climits>
 #include <cstdint>
 
@@ -75,23 +76,31 @@ void CheckShape(const Queue& queue, const Kernel& kernel, const KernelCode& code
   }
 }
 
-cl_int SetArgument(const Queue& queue, cl_kernel kernel, cl_uint index, const DLDataType& type,
+// As many bytes as the type has are its value: the first ones, boards are little-endian.
+uint64_t Bits(const DLDataType& type, const tvm::ffi::AnyView& value) {
+  if (type.code == kDLOpaqueHandle) return reinterpret_cast<uintptr_t>(value.cast<void*>());
+  if (type.code != kDLFloat) return static_cast<uint64_t>(value.cast<int64_t>());
+  const auto number = value.cast<double>();
+  return type.bits == 64 ? std::bit_cast<uint64_t>(number)
+                         : std::bit_cast<uint32_t>(static_cast<float>(number));
+}
+
+// A kernel keeps its arguments from launch to launch. It does not keep memory: that is set anew once any
+// was freed, as the same handle may be other memory then.
+cl_int SetArgument(Queue& queue, Kernel& kernel, size_t index, const DLDataType& type,
                    const tvm::ffi::AnyView& value) {
-  const auto set = [&](size_t bytes, const void* at) {
-    return queue.cl.clSetKernelArg(kernel, index, bytes, at);
-  };
-  if (type.code == kDLOpaqueHandle) {
-    void* handle = value.cast<void*>();
-    cl_mem object = handle == nullptr ? nullptr : MemoryOf(handle, queue.number).object;
-    return set(sizeof object, &object);
-  }
-  if (type.code == kDLFloat) {
-    const auto number = value.cast<double>();
-    const auto narrow = static_cast<float>(number);
-    return type.bits == 64 ? set(sizeof number, &number) : set(sizeof narrow, &narrow);
-  }
-  const auto number = value.cast<int64_t>();  // little-endian: a shorter one is its first bytes
-  return set(type.bits / 8, &number);
+  Argument& last = kernel.arguments[index];
+  const bool memory = type.code == kDLOpaqueHandle;
+  const uint64_t bits = Bits(type, value), freed = memory ? FreedCount() : 0;
+  if (last.set && last.bits == bits && last.freed == freed) return kSuccess;
+  const auto* handle = reinterpret_cast<const void*>(static_cast<uintptr_t>(bits));
+  const cl_mem object = memory && handle != nullptr ? ObjectOf(queue, handle) : nullptr;
+  const void* at = memory ? static_cast<const void*>(&object) : &bits;
+  last.set = false;
+  const cl_int code = queue.cl.clSetKernelArg(kernel.kernel, static_cast<cl_uint>(index),
+                                              memory ? sizeof object : type.bits / 8, at);
+  last = {bits, freed, code == kSuccess};
+  return code;
 }
 
 }  // namespace
@@ -101,7 +110,7 @@ int& CurrentDevice() {
   return device;
 }
 
-void Launch(Queue& queue, const Kernel& kernel, const KernelCode& code, const tvm::ffi::AnyView* arguments,
+void Launch(Queue& queue, Kernel& kernel, const KernelCode& code, const tvm::ffi::AnyView* arguments,
             int count) {
   const size_t expected = code.types.size() + code.extents.size();
   if (static_cast<size_t>(count) != expected) {
@@ -111,9 +120,9 @@ void Launch(Queue& queue, const Kernel& kernel, const KernelCode& code, const tv
   const Shape shape = ShapeOf(code, arguments + code.types.size());
   if (shape.empty) return;  // a tensor without elements
   CheckShape(queue, kernel, code, shape);
+  kernel.arguments.resize(code.types.size());
   for (size_t i = 0; i < code.types.size(); ++i) {
-    const auto index = static_cast<cl_uint>(i);
-    const cl_int error = SetArgument(queue, kernel.kernel, index, code.types[i], arguments[i]);
+    const cl_int error = SetArgument(queue, kernel, i, code.types[i], arguments[i]);
     if (error != kSuccess) {
       FailCall("clSetKernelArg", error, "argument " + std::to_string(i) + " of kernel " + code.name,
                queue.device);

@@ -12,7 +12,7 @@ int& CurrentDevice();
 
 // Begins a kernel with what compiled code hands over: its arguments, then the extents of the grid and of a
 // work group. Throws where the device can't; the caller holds `queue.launching`.
-void Launch(Queue& queue, const Kernel& kernel, const KernelCode& code, const tvm::ffi::AnyView* arguments,
+void Launch(Queue& queue, Kernel& kernel, const KernelCode& code, const tvm::ffi::AnyView* arguments,
             int count);
 
 }  // namespace edge::opencl

@@ -12,7 +12,7 @@ namespace {
 
 // None: arithmetic as the source has it, and the newest OpenCL C 1 that the driver knows.
 constexpr const char* kOptions = "";
-constexpr size_t kMostLog = 64 << 10;
+constexpr size_t kMostLog = 64 << 10, kMostTold = 16 << 20;  // what is said of it; what is asked for
 
 // Where binaries are kept; "" for nowhere.
 std::string CacheFolder() {
@@ -41,14 +41,19 @@ std::string KeyOf(const Queue& queue, const KernelCode& code) {
 std::string BuildLog(const Queue& queue, cl_program program) {
   size_t bytes = 0;
   queue.cl.clGetProgramBuildInfo(program, queue.device.id, kBuildLog, 0, nullptr, &bytes);
-  std::string log(std::min(bytes, kMostLog), '\0');
   // Into a buffer that is too small nothing is written.
-  if (bytes > kMostLog) return "its log has " + std::to_string(bytes) + " bytes";
+  if (bytes > kMostTold) return "its log has " + std::to_string(bytes) + " bytes";
+  std::string log(bytes, '\0');
   if (bytes == 0 || queue.cl.clGetProgramBuildInfo(program, queue.device.id, kBuildLog, bytes, log.data(),
                                                    nullptr) != kSuccess) {
     return "it has no log";
   }
   log.resize(std::min(log.find('\0'), bytes));
+  if (log.size() > kMostLog) {
+    const std::string more = std::to_string(log.size() - kMostLog);
+    log.resize(kMostLog);
+    log += "\nand " + more + " bytes more";
+  }
   return log.empty() ? "its log is empty" : "its log:\n" + log;
 }
 

@@ -3,6 +3,8 @@
 #include <tvm/ffi/error.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -21,9 +23,12 @@ std::string Begun(const Queue& queue) {
   return queue.begun.empty() ? "" : "; the last kernel begun is " + queue.begun;
 }
 
+constexpr int kKnown = 64;  // devices whose queues are found without a lock
+
 struct AllMemory {
   std::mutex mutex;
   std::unordered_map<const void*, std::unique_ptr<Memory>> pieces;
+  std::atomic<uint64_t> freed = 1;
 };
 
 // Never deleted: kernels of a library may outlive main.
@@ -62,6 +67,9 @@ Queue::Queue(int number, const ClDevice& device)
 }
 
 Queue& QueueOf(int number) {
+  static std::atomic<Queue*> known[kKnown];
+  const bool few = number >= 0 && number < kKnown;
+  if (Queue* queue = few ? known[number].load(std::memory_order_acquire) : nullptr) return *queue;
   static auto* mutex = new std::mutex;
   static auto* queues = new std::map<int, std::unique_ptr<Queue>>;
   std::lock_guard<std::mutex> lock(*mutex);
@@ -75,6 +83,7 @@ Queue& QueueOf(int number) {
     }
     queue = std::make_unique<Queue>(number, devices[number]);
   }
+  if (few) known[number].store(queue.get(), std::memory_order_release);
   return *queue;
 }
 
@@ -109,6 +118,7 @@ void Free(void* handle) {
     if (found == All().pieces.end()) return;
     memory = std::move(found->second);
     All().pieces.erase(found);
+    All().freed.fetch_add(1, std::memory_order_release);
   }
   // The driver keeps it until the kernels that were begun with it are done.
   QueueOf(memory->device).cl.clReleaseMemObject(memory->object);
@@ -121,6 +131,17 @@ Memory MemoryOf(const void* handle, int device) {
     Fail("a tensor that lies elsewhere than in the memory of device " + std::to_string(device));
   }
   return *found->second;
+}
+
+uint64_t FreedCount() { return All().freed.load(std::memory_order_acquire); }
+
+cl_mem ObjectOf(Queue& queue, const void* handle) {
+  const uint64_t freed = FreedCount();
+  Queue::Recent& recent = queue.recent[reinterpret_cast<uintptr_t>(handle) / 32 % std::size(queue.recent)];
+  if (recent.handle != handle || recent.freed != freed) {
+    recent = {handle, freed, MemoryOf(handle, queue.number).object};
+  }
+  return recent.object;
 }
 
 void Write(Queue& queue, const void* from, const void* handle, size_t offset, size_t bytes) {

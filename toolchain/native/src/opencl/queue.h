@@ -27,6 +27,14 @@ struct Queue {
   std::mutex launching;  // a kernel's arguments belong to the kernel: set and begun under it
   std::string begun;     // the name of the kernel begun last, for errors that come later
   std::atomic<unsigned> since_wait = 0;  // how many were begun since somebody waited for them
+
+  // Memory that kernels were given lately, by its handle: found without the lock that all memory has.
+  struct Recent {
+    const void* handle = nullptr;
+    uint64_t freed = 0;
+    cl_mem object = nullptr;
+  };
+  Recent recent[64];
 };
 
 // Throws where there is no such device.
@@ -44,6 +52,10 @@ void Free(void* handle);
 // Throws where it is no handle of memory of the device: a client may say any, and a program may have
 // been compiled for another device.
 Memory MemoryOf(const void* handle, int device);
+// Of memory that a kernel is given; the caller holds `queue.launching`.
+cl_mem ObjectOf(Queue& queue, const void* handle);
+// How many pieces were freed: while it stays the same, a handle means what it meant.
+uint64_t FreedCount();
 
 void Write(Queue& queue, const void* from, const void* handle, size_t offset, size_t bytes);
 void Read(Queue& queue, const void* handle, size_t offset, void* to, size_t bytes);
