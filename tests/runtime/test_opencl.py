@@ -50,9 +50,22 @@ class Device:
         return [self.folder / library, *inputs, "--device", "opencl", "--state", state]
 
 
-@pytest.fixture(scope="module")
-def device(native: Edge, tmp_path_factory: pytest.TempPathFactory) -> Device:
-    return device_in(tmp_path_factory.mktemp("opencl"), native.command[-1])
+PROGRAMS = ["plain", pytest.param("sanitized", marks=pytest.mark.full)]
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Device:
+    return device_for(request, tmp_path_factory.mktemp("opencl"))
+
+
+def device_for(request: pytest.FixtureRequest, folder: Path) -> Device:
+    """Return it with one of `PROGRAMS`."""
+    if request.param == "plain":
+        native: Edge = request.getfixturevalue("native")
+        return device_in(folder, native.command[-1])
+    from tests.fuzz import sanitized
+
+    return device_in(folder, str(sanitized.build()), sanitized.OPTIONS)
 
 
 def device_in(folder: Path, program: str, settings: Mapping[str, str] | None = None) -> Device:

@@ -13,7 +13,7 @@ import pytest
 from tests.runtime import opencl_network
 from tests.runtime.conftest import Edge
 from tests.runtime.stub_drivers import FAKE, stub
-from tests.runtime.test_opencl import FAILED, Device, device_in, kept, opencl
+from tests.runtime.test_opencl import FAILED, PROGRAMS, Device, device_for, kept, opencl
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
@@ -56,15 +56,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stub(tmp_path_factory.mktemp("fake") / "driver", source=FAKE)
 
 
-@pytest.fixture(scope="module", params=["plain", pytest.param("sanitized", marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=PROGRAMS)
 def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Device:
-    folder = tmp_path_factory.mktemp("opencl")
-    if request.param == "plain":
-        native: Edge = request.getfixturevalue("native")
-        return device_in(folder, native.command[-1])
-    from tests.fuzz import sanitized
-
-    return device_in(folder, str(sanitized.build()), sanitized.OPTIONS)
+    return device_for(request, tmp_path_factory.mktemp("opencl"))
 
 
 @pytest.fixture

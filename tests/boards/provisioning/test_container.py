@@ -16,6 +16,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import emulated
 from toolchain.boards.provisioning import How, Wish, provision, unprovision
+from toolchain.boards.provisioning import facts as facts_module
 from toolchain.boards.provisioning.facts import Home, read_facts
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.configuration.settings import configuration
@@ -174,6 +175,35 @@ def test_an_account_of_its_own_is_made_used_and_removed(board: Board) -> None:
 def test_a_governor_is_refused_where_there_is_none(board: Board) -> None:
     with pytest.raises(UsageError, match="no CPU frequency control"):
         provision(board, Wish(governor="performance"))
+
+
+def test_the_governor_of_a_gpu_is_set_by_root_and_restored(
+    board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Files of root's in the place of /sys, which a container must not change.
+    gpu = "/opt/class/devfreq/ff9a0000.gpu"
+    script = tmp_path / "facts.sh"
+    script.write_text(facts_module._SCRIPT.read_text().replace("/sys/class", "/opt/class"))
+    monkeypatch.setattr(facts_module, "_SCRIPT", script)
+    governor = f"{gpu}/governor"
+    as_root(board, f"mkdir -p {gpu} && echo 'powersave performance' > {gpu}/available_governors"
+                   f" && echo powersave > {governor} && chmod 644 {governor}")  # fmt: skip
+
+    def now() -> str:
+        return board.transport.run(["cat", governor]).stdout.decode().strip()
+
+    try:
+        wish = Wish(gpu_governor="performance")
+        planned = provision(board, wish, how=How(dry_run=True))
+        assert [step.needs_root for step in planned.steps if "GPU governor" in step.title] == [True]
+        assert now() == "powersave"
+        assert provision(board, wish).changed and now() == "performance"
+        assert not provision(board, wish).changed
+        assert unprovision(board).changed
+        home = with_root(board, ".").transport
+        assert home.run(["cat", governor]).stdout.decode().strip() == "powersave"
+    finally:
+        as_root(board, "rm -r /opt/class")
 
 
 @pytest.mark.parametrize("how", ["read-only", "full"])
