@@ -76,8 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     launched = commands.add_parser("launches", help="a launch through edge-rt beside a plain program")
     launched.add_argument("--launches", type=int, default=200, help="of a chain (default 200)")
     launched.add_argument(
-        "--numbers", type=counts, default=[1024, 16384, 65536], metavar="N,N",
-        help="that a launch adds 1 to (default 1024,16384,65536)",
+        "--numbers", type=counts, default=[1024, 4096, 16384, 65536], metavar="N,N",
+        help="that a launch adds 1 to (default 1024,4096,16384,65536)",
     )  # fmt: skip
     launched.add_argument("--rounds", type=int, default=6, help="of both in turn (default 6)")
     launched.add_argument("--samples", type=int, default=20, help="of a round (default 20)")

@@ -1,8 +1,10 @@
 /* An OpenCL driver that computes nothing and notes what it is asked (FAKE_LOG): of a GPU that compiles when a
  * kernel is made, as Arm's driver does. FAKE_DRIVER is its version, FAKE_GROUP how many work items a group of any
- * kernel may have, FAKE_BUFFERS how many buffers there may be, FAKE_FAIL the call that fails, FAKE_TOLD the bytes of
- * its compiler's log; FAKE_DEVICES=0: it has none. With FAKE_CRASH it crashes in a program that runs exit handlers.
- * Buffers that were freed are made again in the same place: a kernel that still has one is noted. */
+ * kernel may have by its words (FAKE_TAKES: truly), FAKE_BUFFERS how many buffers there may be, FAKE_LAZY how many
+ * when a kernel is begun, as with a driver that looks for their memory then, FAKE_FAIL the call that fails,
+ * FAKE_TOLD the bytes of its compiler's log; FAKE_DEVICES=0: it has none. With FAKE_CRASH it crashes in a program
+ * that runs exit handlers. Buffers that were freed are made again in the same place: a kernel that still has one is
+ * noted. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -105,6 +107,7 @@ API int clGetDeviceInfo(void* of, unsigned what, size_t most, void* to, size_t* 
 API void* clCreateContext(const intptr_t* p, unsigned n, void* const* d, void* f, void* u, int* code) {
   *code = fails("clCreateContext") ? -6 : 0;
   note("context");
+  note(setting("CUDA_CACHE_PATH", "no CUDA_CACHE_PATH"));
   return *code ? NULL : &context;
 }
 
@@ -156,6 +159,13 @@ API int clEnqueueCopyBuffer(void* q, void* from, void* to, size_t at, size_t to_
 
 API int clEnqueueNDRangeKernel(void* q, void* kernel, unsigned axes, const size_t* offset, const size_t* all,
                                const size_t* items, unsigned n, const void* list, void* event) {
+  if (buffers > atoi(setting("FAKE_LAZY", "1000"))) {
+    note("launch refused");
+    return -4;
+  }
+  if (items[0] * items[1] * items[2] > strtoul(setting("FAKE_TAKES", setting("FAKE_GROUP", "256")), NULL, 10)) {
+    return -5;
+  }
   note("launch");
   for (int i = 0; i < 8; ++i) {
     const Memory* memory = ((Program*)kernel)->memory[i];

@@ -214,6 +214,11 @@ def test_memory_in_the_place_of_other_memory_is_an_argument_of_its_own(
     assert asked["launch"] == 6 and asked["argument"] == 6 and asked["an argument that was freed"] == 0
 
 
+def test_a_group_that_the_driver_takes_after_all_is_begun(fake: Fake) -> None:
+    code, answer, asked = fake.bench(FAKE_GROUP="32", FAKE_TAKES="256")
+    assert code == 0 and asked["launch"] > 0, answer
+
+
 def test_memory_of_a_function_is_made_once(fake: Fake) -> None:
     once, often = (fake.workspace("bench", "--warmup", "0", "--repeat", repeat) for repeat in ("1", "9"))
     assert once[0] == often[0] == 0, often[1]
@@ -231,6 +236,24 @@ def test_a_function_without_its_memory_says_so(fake: Fake) -> None:
     code, answer, asked = fake.workspace_once(FAKE_BUFFERS=f"{BUFFERS - 2}")
     assert code == FAILED and "clCreateBuffer says CL_MEM_OBJECT" in answer["error"]["message"]
     assert asked["launch"] == 0
+
+
+def test_memory_that_is_looked_for_when_a_kernel_begins(fake: Fake) -> None:
+    code, answer, asked = fake.workspace_once(FAKE_LAZY=f"{BUFFERS - 1}")
+    assert code == 0, answer
+    assert (asked["launch"], asked["launch refused"]) == (3, 1), "what was kept is given up first"
+    code, answer, asked = fake.workspace_once(FAKE_LAZY="1")
+    message = answer["error"]["message"]
+    assert code == FAILED and asked["launch"] == 0
+    assert "clEnqueueNDRangeKernel says CL_MEM_OBJECT_ALLOCATION_FAILURE (-4): kernel " in message
+    assert "the memory that it uses is not to be had, the device has 2048 MiB in all; device" in message
+
+
+def test_without_a_home_nvidias_driver_keeps_its_code_with_ours(fake: Fake, tmp_path: Path) -> None:
+    where = str(fake.state.resolve() / "devices" / "nvidia")
+    assert fake.bench()[2][where] == 1
+    assert fake.bench(HOME=str(tmp_path))[2]["no CUDA_CACHE_PATH"] == 1, "its own place"
+    assert fake.bench(CUDA_CACHE_PATH="/else")[2]["/else"] == 1
 
 
 def test_the_device_begins_with_the_first_kernel_and_has_no_long_queue(fake: Fake) -> None:

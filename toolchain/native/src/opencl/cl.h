@@ -21,7 +21,7 @@ using cl_bits = uint64_t;
 using ContextNotify = void (*)(const char* words, const void* data, size_t bytes, void* user);
 using BuildNotify = void (*)(cl_program program, void* user);
 
-constexpr cl_int kSuccess = 0;
+constexpr cl_int kSuccess = 0, kNoMemory = -4, kNoResources = -5, kWrongGroup = -54;
 
 constexpr cl_bits kTypeCpu = 1 << 1, kTypeGpu = 1 << 2, kTypeAccelerator = 1 << 3, kTypeAll = 0xffffffff;
 constexpr cl_bits kReadWrite = 1;

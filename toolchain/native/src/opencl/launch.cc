@@ -4,6 +4,8 @@
 #include <climits>
 #include <cstdint>
 
+#include "opencl/workspace.h"
+
 namespace edge::opencl {
 namespace {
 
@@ -48,32 +50,56 @@ Shape ShapeOf(const KernelCode& code, const tvm::ffi::AnyView* extents) {
   return shape;
 }
 
+[[noreturn]] void Refuse(const Queue& queue, const KernelCode& code, const Shape& shape,
+                         const std::string& why) {
+  Fail("kernel " + code.name + " cannot be begun with " + shape.Text() + ": " + why + "; device " +
+       queue.device.name + ", driver " + queue.device.driver_version);
+}
+
+size_t ItemsOf(const Shape& shape) {
+  size_t items = 1;
+  for (const size_t along : shape.items) {
+    if (__builtin_mul_overflow(items, along, &items)) return SIZE_MAX;
+  }
+  return items;
+}
+
 // What the driver would refuse without saying which of its limits it was.
 void CheckShape(const Queue& queue, const Kernel& kernel, const KernelCode& code, const Shape& shape) {
   const ClDevice& device = queue.device;
-  const auto refuse = [&](const std::string& why) {
-    Fail("kernel " + code.name + " cannot be begun with " + shape.Text() + ": " + why + "; device " +
-         device.name + ", driver " + device.driver_version);
-  };
-  size_t items = 1;
   for (int axis = 0; axis < kAxes; ++axis) {
     if (shape.items[axis] > device.work_items[axis]) {
-      refuse("the device takes at most " + std::to_string(device.work_items[axis]) + " along axis " +
-             std::string(1, "xyz"[axis]) + " of a work group");
+      Refuse(queue, code, shape,
+             "the device takes at most " + std::to_string(device.work_items[axis]) + " along axis " +
+                 std::string(1, "xyz"[axis]) + " of a work group");
     }
-    if (__builtin_mul_overflow(items, shape.items[axis], &items)) items = SIZE_MAX;
   }
-  if (items > device.work_group) {
-    refuse("the work group is too large, the device takes at most " + std::to_string(device.work_group));
-  }
-  if (kernel.work_group != 0 && items > kernel.work_group) {
-    refuse("the kernel needs too many registers, with which a work group has at most " +
-           std::to_string(kernel.work_group) + " work items");
+  if (ItemsOf(shape) > device.work_group) {
+    Refuse(queue, code, shape,
+           "the work group is too large, the device takes at most " + std::to_string(device.work_group));
   }
   if (kernel.local_bytes > device.local_bytes) {
-    refuse("the kernel needs " + std::to_string(kernel.local_bytes) +
-           " bytes of local memory, the device has " + std::to_string(device.local_bytes));
+    Refuse(queue, code, shape,
+           "the kernel needs " + std::to_string(kernel.local_bytes) + " bytes of local memory, the device has " +
+               std::to_string(device.local_bytes));
   }
+}
+
+[[noreturn]] void FailLaunch(const Queue& queue, const Kernel& kernel, const KernelCode& code,
+                             const Shape& shape, cl_int error) {
+  // Only now: NVIDIA's driver names 256 items for every kernel, and takes up to 1024 where registers last.
+  if ((error == kNoResources || error == kWrongGroup) && kernel.work_group != 0 &&
+      ItemsOf(shape) > kernel.work_group) {
+    Refuse(queue, code, shape,
+           "the kernel needs too many registers, with which a work group has at most " +
+               std::to_string(kernel.work_group) + " work items");
+  }
+  std::string about = "kernel " + code.name + ", " + shape.Text();
+  if (error == kNoMemory) {
+    about += ": the memory that it uses is not to be had, the device has " + Mib(queue.device.global_bytes) +
+             " in all";
+  }
+  FailCall("clEnqueueNDRangeKernel", error, about, queue.device);
 }
 
 // As many bytes as the type has are its value: the first ones, boards are little-endian.
@@ -128,11 +154,18 @@ void Launch(Queue& queue, Kernel& kernel, const KernelCode& code, const tvm::ffi
                queue.device);
     }
   }
-  const cl_int error = queue.cl.clEnqueueNDRangeKernel(queue.queue, kernel.kernel, kAxes, nullptr, shape.all,
-                                                       shape.items, 0, nullptr, nullptr);
-  if (error != kSuccess) {
-    FailCall("clEnqueueNDRangeKernel", error, "kernel " + code.name + ", " + shape.Text(), queue.device);
+  const auto begin = [&] {
+    return queue.cl.clEnqueueNDRangeKernel(queue.queue, kernel.kernel, kAxes, nullptr, shape.all, shape.items,
+                                           0, nullptr, nullptr);
+  };
+  cl_int error = begin();
+  // NVIDIA's driver looks for a buffer's memory when a kernel first uses it. What lies idle may be what is
+  // missing, and is given back when the kernels that use it are done.
+  if (error == kNoMemory && DropWorkspaces(queue.number)) {
+    Finish(queue);
+    error = begin();
   }
+  if (error != kSuccess) FailLaunch(queue, kernel, code, shape, error);
   queue.begun = code.name;
   if (queue.since_wait++ % kHandedOver != 0) return;
   const cl_int flushed = queue.cl.clFlush(queue.queue);

@@ -17,8 +17,6 @@ namespace {
 
 constexpr cl_uint kBlocking = 1;
 
-std::string Mib(uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
-
 std::string Begun(const Queue& queue) {
   return queue.begun.empty() ? "" : "; the last kernel begun is " + queue.begun;
 }
@@ -47,6 +45,8 @@ Memory Piece(const Queue& queue, const void* handle, size_t offset, size_t bytes
 }
 
 }  // namespace
+
+std::string Mib(uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
 
 void Fail(const std::string& words) { TVM_FFI_THROW(RuntimeError) << "OpenCL: " << words; }
 

@@ -9,6 +9,8 @@
 
 namespace edge::opencl {
 
+// "4 MiB", rounded up.
+std::string Mib(uint64_t bytes);
 // Throws TVM's RuntimeError: these errors cross TVM's code, and sessions.
 [[noreturn]] void Fail(const std::string& words);
 // With the call, the name of its code, what it was about, and the device.
