@@ -112,6 +112,19 @@ def test_a_class_of_ones_own_stands_in_boards_beside_the_settings(
         ),
         (LAST, "[[devices]]\nhalf = true", "devices.0: Value error, a CPU has clusters, and none of: half"),
         (LAST, f'{OPENCL}name = " "', "devices.0.name: ' ': String should match pattern"),
+        (LAST, '[[devices]]\nkind = "vta"', "devices.0: Value error, a device of kind vta needs: config"),
+        (
+            LAST,
+            '[[devices]]\nkind = "vta"\nconfig = "pynq"\nhalf = true',
+            "devices.0: Value error, a device of kind vta has none of: half",
+        ),
+        (
+            LAST,
+            f'{OPENCL}config = "pynq"',
+            "devices.0: Value error, a device of kind opencl has none of: config",
+        ),
+        (LAST, '[[devices]]\nkind = "vta"\nconfig = "../a"', "devices.0.config: '../a': String should match"),
+        (LAST, '[[devices]]\nkind = "vta"\nconfig = "a.json"', "'a.json': no such file beside it"),
         (LAST, f"{OPENCL}max_work_group = 0", "devices.0.max_work_group: 0: Input should be greater than"),
         ("[[clusters]]", "[[clusters", "cannot be read"),
     ],
@@ -137,6 +150,14 @@ def test_a_device_has_the_limits_that_code_for_it_keeps_to(tmp_path: Path) -> No
     assert (mali.name, mali.max_work_group, mali.vector_bytes, mali.half) == ("Mali-T860", 256, 16, True)
     mine = read_profile(write(tmp_path, f"{GOOD}{OPENCL}max_work_group = 128\n")).device("opencl")
     assert (mine.name, mine.max_work_group) == (None, 128)
+
+
+def test_a_vta_has_a_configuration_by_name_or_from_a_file_beside_the_class(tmp_path: Path) -> None:
+    assert load_profile("pynq").device("vta").config == "pynq"
+    file = write(tmp_path, f'{GOOD}[[devices]]\nkind = "vta"\nconfig = "my.json"\n')
+    beside = file.with_name("my.json")
+    beside.write_text("{}")
+    assert read_profile(file).device("vta").config == str(beside)
 
 
 def test_a_device_is_one_word_in_records() -> None:

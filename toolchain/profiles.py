@@ -26,7 +26,8 @@ PROFILE_FILE = "board.toml"
 _TRIPLE_PARTS = 4
 _MOST_NAME = 200  # as in manifests
 CPU = "cpu"
-DEVICE_KINDS = (CPU, "opencl")
+VTA = "vta"
+DEVICE_KINDS = (CPU, "opencl", VTA)
 """What can compute on a board."""
 
 
@@ -99,19 +100,31 @@ class Device(_Strict):
     )
     vector_bytes: int | None = Field(None, ge=4, description="of the vectors that it computes with")
     half: bool | None = Field(None, description="whether it computes in float16 (cl_khr_fp16)")
+    config: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,98}$",
+        description="of a VTA: a name that `toolchain vta config` lists, or a file (.json) beside this one",
+    )
 
     @model_validator(mode="after")
     def _has_its_limits(self) -> Self:
         given = {key for key in self.model_fields_set - {"kind"} if getattr(self, key) is not None}
         if self.kind == "cpu" and given:
             raise ValueError(f"a CPU has clusters, and none of: {', '.join(sorted(given))}")
-        missing = sorted(_LIMITS - given)
-        if self.kind == "opencl" and missing:
+        if self.kind == CPU:
+            return self
+        needs = _NEEDS[self.kind]
+        if odd := sorted(given - needs - {"name"}):
+            raise ValueError(f"a device of kind {self.kind} has none of: {', '.join(odd)}")
+        if missing := sorted(needs - given):
             raise ValueError(f"a device of kind {self.kind} needs: {', '.join(missing)}")
         return self
 
 
-_LIMITS = {"compute_units", "max_work_group", "local_bytes", "private_bytes", "vector_bytes", "half"}
+_NEEDS = {
+    "opencl": {"compute_units", "max_work_group", "local_bytes", "private_bytes", "vector_bytes", "half"},
+    VTA: {"config"},
+}
 
 
 class Profile(_Strict):
@@ -245,9 +258,22 @@ def read_profile(file: Path) -> Profile:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
     try:
-        return Profile(**{"name": file.parent.name, **values})
+        profile = Profile(**{"name": file.parent.name, **values})
     except ValidationError as error:
         raise UsageError(_explain(file, error), f"edit {file}") from error
+    return profile.model_copy(update={"devices": tuple(_found(file, each) for each in profile.devices)})
+
+
+def _found(file: Path, device: Device) -> Device:
+    """Return a device with the whole path of its configuration, where that is a file."""
+    if device.config is None or not device.config.endswith(".json"):
+        return device
+    beside = file.parent.absolute() / device.config
+    if not beside.is_file():
+        raise UsageError(
+            f"{file}: devices: config: {device.config!r}: no such file beside it", f"edit {file}"
+        )
+    return device.model_copy(update={"config": str(beside)})
 
 
 def _explain(file: Path, error: ValidationError) -> str:

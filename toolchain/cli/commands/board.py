@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolchain.boards.board import Board
+    from toolchain.profiles import Device
 
 
 @click.group()
@@ -72,7 +73,7 @@ def show(board: str, devices: bool) -> None:
         **(ask_lab()(found.board) if found.board else {}),
         **_reach(found.board),
         **found.profile.model_dump(mode="json", exclude={"name", "devices"}),
-        "devices": [each.model_dump(mode="json", exclude_none=True) for each in found.profile.devices],
+        "devices": [_device(each) for each in found.profile.devices],
         **drivers,
     }
 
@@ -156,6 +157,17 @@ def _row(board: Board) -> dict[str, Any]:
         "key": board.tracker_key,
         **_reach(board.name),
     }
+
+
+def _device(device: Device) -> dict[str, Any]:
+    """Return what the class says of a device; of a VTA also which bitstream that means."""
+    from toolchain.vta.reading import find_config
+
+    facts = device.model_dump(mode="json", exclude_none=True)
+    if device.config is None:
+        return facts
+    config = find_config(device.config)
+    return {**facts, "bitstream": config.bitstream, "isa_rev": config.isa_rev}
 
 
 def _drivers(board: Board) -> dict[str, Any]:

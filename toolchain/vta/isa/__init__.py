@@ -1,0 +1,41 @@
+"""VTA's instructions and micro-ops, to bits and back, in both revisions."""
+
+from toolchain.vta.isa.decode import decode, decode_program
+from toolchain.vta.isa.encode import INSTRUCTION_BYTES, EncodingError, encode, encode_program
+from toolchain.vta.isa.instructions import (
+    Alu,
+    AluOp,
+    Finish,
+    Gemm,
+    Instruction,
+    Load,
+    Opcode,
+    Stage,
+    Store,
+    is_nop,
+    nop,
+)
+from toolchain.vta.isa.micro_ops import MICRO_OP_BYTES, pack_micro_ops, unpack_micro_ops
+
+__all__ = [
+    "INSTRUCTION_BYTES",
+    "MICRO_OP_BYTES",
+    "Alu",
+    "AluOp",
+    "EncodingError",
+    "Finish",
+    "Gemm",
+    "Instruction",
+    "Load",
+    "Opcode",
+    "Stage",
+    "Store",
+    "decode",
+    "decode_program",
+    "encode",
+    "encode_program",
+    "is_nop",
+    "nop",
+    "pack_micro_ops",
+    "unpack_micro_ops",
+]

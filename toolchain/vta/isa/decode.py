@@ -1,0 +1,104 @@
+"""Bits to instructions. What no encoder writes is refused: it is a mistake, or of another revision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolchain.errors import UsageError
+from toolchain.vta.config import Memory, VtaConfig
+from toolchain.vta.isa.encode import INSTRUCTION_BYTES
+from toolchain.vta.isa.fields import Fields, fields_of
+from toolchain.vta.isa.instructions import Alu, AluOp, Finish, Gemm, Instruction, Load, Opcode, Store
+
+_OPCODE = 7
+_FLAG_NAMES = frozenset(("pop_prev", "pop_next", "push_prev", "push_next", "reset", "use_imm"))
+_NUMBERS = {int(opcode) for opcode in Opcode}
+_OPERATIONS = {int(op) for op in AluOp}
+_LOADED = {int(memory) for memory in Memory} - {int(Memory.OUT)}
+_KINDS: dict[Opcode, type[Any]] = {
+    Opcode.LOAD: Load,
+    Opcode.STORE: Store,
+    Opcode.GEMM: Gemm,
+    Opcode.ALU: Alu,
+    Opcode.FINISH: Finish,
+}
+
+
+def decode(word: int, config: VtaConfig) -> Instruction:
+    """Return the instruction that 128 bits are.
+
+    Raises
+    ------
+    UsageError
+        They are none of the configuration's revision.
+    """
+    return _decode(word, fields_of(config), config.isa_rev)
+
+
+def decode_program(data: bytes, config: VtaConfig) -> list[Instruction]:
+    """Return the instructions that lie in memory.
+
+    Raises
+    ------
+    UsageError
+        The data is empty or cut, or an instruction of it is none; names its index.
+    """
+    if not data or len(data) % INSTRUCTION_BYTES:
+        raise UsageError(
+            f"a program has a whole number of instructions of {INSTRUCTION_BYTES} bytes; "
+            f"this one has {len(data)} bytes",
+            "it was cut, or it is no program: write it again",
+        )
+    fields, revision = fields_of(config), config.isa_rev
+    found: list[Instruction] = []
+    for start in range(0, len(data), INSTRUCTION_BYTES):
+        word = int.from_bytes(data[start : start + INSTRUCTION_BYTES], "little")
+        try:
+            found.append(_decode(word, fields, revision))
+        except UsageError as error:
+            raise UsageError(f"instruction {len(found)}: {error.message}", error.hint) from error
+    return found
+
+
+def _decode(word: int, fields: Fields, revision: int) -> Instruction:
+    number = word & _OPCODE
+    if number not in _NUMBERS:
+        raise _refused(word, f"opcode {number} is none", revision)
+    opcode = Opcode(number)
+    if odd := word & fields.reserved[opcode]:
+        bits = [str(bit) for bit in range(odd.bit_length()) if odd >> bit & 1]
+        raise _refused(word, f"bits of {opcode.name} that must be zero are set: {', '.join(bits)}", revision)
+    values: dict[str, Any] = {}
+    for field in fields.of[opcode][1:]:
+        value: Any = word >> field.low & field.mask
+        if field.signed and value not in field.range:
+            value -= 1 << field.width
+        values[field.name] = bool(value) if field.name in _FLAG_NAMES else value
+    if opcode in (Opcode.LOAD, Opcode.STORE):
+        _memory(word, opcode, values, revision)
+    elif opcode is Opcode.ALU:
+        if values["op"] not in _OPERATIONS:
+            raise _refused(word, f"ALU has no operation {values['op']}", revision)
+        values["op"] = AluOp(values["op"])
+    instruction: Instruction = _KINDS[opcode](**values)
+    return instruction
+
+
+def _memory(word: int, opcode: Opcode, values: dict[str, Any], revision: int) -> None:
+    number = values["memory"]
+    if opcode is Opcode.STORE:
+        if number != Memory.OUT and revision > 1:
+            reason = f"STORE of memory type {number}; only OUT ({int(Memory.OUT)}) is stored"
+            raise _refused(word, reason, revision)
+        del values["memory"]
+    elif number not in _LOADED:
+        raise _refused(word, f"LOAD of memory type {number}; there is none to load", revision)
+    else:
+        values["memory"] = Memory(number)
+
+
+def _refused(word: int, reason: str, revision: int) -> UsageError:
+    return UsageError(
+        f"{word >> 64:016x} {word & (1 << 64) - 1:016x} is no instruction of revision {revision}: {reason}",
+        f"revisions encode differently: try --isa-rev {3 - revision}, or write the program again",
+    )

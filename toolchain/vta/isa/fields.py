@@ -1,0 +1,149 @@
+"""Where the fields of instructions and micro-ops lie, by configuration and revision.
+
+Widths of indices follow the depths of the buffers, so everything that comes after them moves along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from toolchain.vta.config import BITS_OF_INSTRUCTION, BITS_OF_MICRO_OP, Memory, VtaConfig
+from toolchain.vta.isa.instructions import Opcode
+
+_WORD = 64  # no field crosses from one word of an instruction to the other
+_FLAGS = (("pop_prev", 1), ("pop_next", 1), ("push_prev", 1), ("push_next", 1))
+_ITERATIONS = 14
+_TOO_LONG = (
+    ("first", "LOG_UOP_BUFF_SIZE smaller"),
+    ("second", "LOG_WGT_BUFF_SIZE smaller, or both LOG_INP_BUFF_SIZE and LOG_ACC_BUFF_SIZE"),
+)
+
+
+@dataclass(frozen=True)
+class Field:
+    """Some bits of an instruction.
+
+    Attributes
+    ----------
+    name
+        Of the instruction's attribute; `opcode` and `kind` are none.
+    low, width
+        Its lowest bit, and how many it has.
+    signed
+        Whether it is in two's complement.
+    """
+
+    name: str
+    low: int
+    width: int
+    signed: bool = False
+
+    @property
+    def mask(self) -> int:
+        """All ones, in its width."""
+        return (1 << self.width) - 1
+
+    @property
+    def range(self) -> range:
+        """The values that it can hold."""
+        half = 1 << self.width - 1
+        return range(-half, half) if self.signed else range(1 << self.width)
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Fields of all instructions; `reserved` has a one for each bit that is in no field.
+
+    Attributes
+    ----------
+    micro_op
+        Widths of `dst`, `src` and `wgt`, from the lowest bit on.
+    """
+
+    of: dict[Opcode, tuple[Field, ...]]
+    reserved: dict[Opcode, int]
+    micro_op: tuple[int, int, int]
+
+
+@lru_cache(maxsize=8)
+def fields_of(config: VtaConfig) -> Fields:
+    """Return where the fields lie."""
+    widths = _widths(config)
+    placed = {opcode: _place(first, second) for opcode, (first, second) in widths.items()}
+    reserved = {opcode: _unused(fields) for opcode, fields in placed.items()}
+    # Hardware ignores the bit that resets a GEMM where an ALU instruction has it.
+    reserved[Opcode.ALU] &= ~(1 << 7)
+    return Fields(placed, reserved, _micro_op(config))
+
+
+def problem_of_words(config: VtaConfig) -> str:
+    """Return which word is too narrow for the indices of a configuration; "" if none is."""
+    for opcode, words in _widths(config).items():
+        for number, fields in enumerate(words):
+            bits = sum(width for _name, width in fields)
+            if bits > _WORD:
+                which, smaller = _TOO_LONG[number]
+                word = f"the {which} word of {opcode.name}"
+                return f"{word} would need {bits} bits and has {_WORD}: make {smaller}"
+    bits = sum(_micro_op(config))
+    if bits > BITS_OF_MICRO_OP:
+        return f"a micro-op would need {bits} bits and has {BITS_OF_MICRO_OP}: make {_TOO_LONG[1][1]}"
+    return ""
+
+
+_Widths = list[tuple[str, int]]
+
+
+def _widths(config: VtaConfig) -> dict[Opcode, tuple[_Widths, _Widths]]:
+    head: _Widths = [("opcode", 3), *_FLAGS]
+    old = config.isa_rev == 1
+    buffers = config.buffers
+    uop, inp = buffers[Memory.UOP].index_bits, buffers[Memory.INP].index_bits
+    wgt, acc = buffers[Memory.WGT].index_bits, buffers[Memory.ACC].index_bits
+    moved = (
+        [*head, ("memory", 2 if old else 3), ("sram_base", 16), ("dram_base", 32)],
+        [
+            *(("y_size", 16), ("x_size", 16), ("x_stride", 16)),
+            *(("y_pad_0", 4), ("y_pad_1", 4), ("x_pad_0", 4), ("x_pad_1", 4)),
+        ],
+    )
+    loops: _Widths = [("uop_bgn", uop), ("uop_end", uop + 1)]
+    loops += [("iter_out", _ITERATIONS), ("iter_in", _ITERATIONS)]
+    dst: _Widths = [("dst_factor_out", acc), ("dst_factor_in", acc)]
+    gemm: _Widths = [("src_factor_out", inp), ("src_factor_in", inp)]
+    gemm += [("wgt_factor_out", wgt), ("wgt_factor_in", wgt)]
+    alu: _Widths = [("src_factor_out", acc), ("src_factor_in", acc)]
+    alu += [("op", 2 if old else 3), ("use_imm", 1), ("imm", 16)]
+    return {
+        Opcode.LOAD: moved,
+        Opcode.STORE: moved,
+        Opcode.GEMM: ([*head, ("reset", 1), *loops], dst + gemm),
+        Opcode.ALU: ([*head, ("", 1), *loops], dst + alu),
+        Opcode.FINISH: (head, []),
+    }
+
+
+def _micro_op(config: VtaConfig) -> tuple[int, int, int]:
+    buffers = config.buffers
+    acc, inp, wgt = (buffers[memory].index_bits for memory in (Memory.ACC, Memory.INP, Memory.WGT))
+    return acc, inp, wgt
+
+
+def _place(first: _Widths, second: _Widths) -> tuple[Field, ...]:
+    return (*_in_word(first, 0), *_in_word(second, _WORD))
+
+
+def _in_word(widths: _Widths, low: int) -> Iterable[Field]:
+    for name, width in widths:
+        if name:
+            yield Field(name, low, width, signed=name == "imm")
+        low += width
+
+
+def _unused(fields: Iterable[Field]) -> int:
+    used = 0
+    for field in fields:
+        used |= field.mask << field.low
+    return used ^ ((1 << BITS_OF_INSTRUCTION) - 1)

@@ -1,0 +1,180 @@
+"""VTA's instructions as values. Fields have the names of upstream's documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+from toolchain.vta.config import Memory
+
+
+class Opcode(IntEnum):
+    """The first three bits of an instruction."""
+
+    LOAD = 0
+    STORE = 1
+    GEMM = 2
+    FINISH = 3
+    ALU = 4
+
+
+class AluOp(IntEnum):
+    """What an ALU instruction does to two lanes."""
+
+    MIN = 0
+    MAX = 1
+    ADD = 2
+    SHR = 3
+    MUL = 4
+    """One simulator of several knows it, no hardware does."""
+
+
+class Stage(IntEnum):
+    """The queues in order; an instruction's previous and next stage are counted along them."""
+
+    LOAD = 0
+    COMPUTE = 1
+    STORE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """Tokens that an instruction waits for before it begins, and gives after it has ended."""
+
+    pop_prev: bool = False
+    pop_next: bool = False
+    push_prev: bool = False
+    push_next: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Flags):
+    """DRAM to the chip: rows of elements, zeros around them. All sizes 0 moves nothing: see `nop`."""
+
+    memory: Memory
+    sram_base: int
+    dram_base: int
+    y_size: int
+    x_size: int
+    x_stride: int
+    y_pad_0: int = 0
+    y_pad_1: int = 0
+    x_pad_0: int = 0
+    x_pad_1: int = 0
+
+    @property
+    def stage(self) -> Stage:
+        """The queue that executes it."""
+        return Stage.LOAD if self.memory in (Memory.INP, Memory.WGT) else Stage.COMPUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Store(Flags):
+    """OUT to DRAM: elements in sequence, to rows."""
+
+    sram_base: int
+    dram_base: int
+    y_size: int
+    x_size: int
+    x_stride: int
+    y_pad_0: int = 0
+    y_pad_1: int = 0
+    x_pad_0: int = 0
+    x_pad_1: int = 0
+
+    @property
+    def memory(self) -> Memory:
+        """What it stores, which is always OUT."""
+        return Memory.OUT
+
+    @property
+    def stage(self) -> Stage:
+        """The queue that executes it."""
+        return Stage.STORE
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm(Flags):
+    """For o, for i, for each micro-op: ACC[d] += INP[s] x WGT[w]; with `reset`, ACC[d] = 0."""
+
+    uop_bgn: int
+    uop_end: int
+    iter_out: int
+    iter_in: int
+    dst_factor_out: int = 0
+    dst_factor_in: int = 0
+    src_factor_out: int = 0
+    src_factor_in: int = 0
+    wgt_factor_out: int = 0
+    wgt_factor_in: int = 0
+    reset: bool = False
+
+    @property
+    def stage(self) -> Stage:
+        """The queue that executes it."""
+        return Stage.COMPUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Alu(Flags):
+    """For o, for i, for each micro-op: ACC[d] = op(ACC[d], imm), or op(ACC[d], ACC[s])."""
+
+    op: AluOp
+    uop_bgn: int
+    uop_end: int
+    iter_out: int
+    iter_in: int
+    dst_factor_out: int = 0
+    dst_factor_in: int = 0
+    src_factor_out: int = 0
+    src_factor_in: int = 0
+    use_imm: bool = False
+    imm: int = 0
+
+    @property
+    def stage(self) -> Stage:
+        """The queue that executes it."""
+        return Stage.COMPUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Finish(Flags):
+    """Ends the program."""
+
+    @property
+    def stage(self) -> Stage:
+        """The queue that executes it."""
+        return Stage.COMPUTE
+
+
+Instruction: TypeAlias = Load | Store | Gemm | Alu | Finish
+
+_NOPS: dict[Stage, Callable[..., Load | Store]] = {
+    Stage.LOAD: lambda **flags: Load(Memory.INP, 0, 0, 0, 0, 0, **flags),
+    Stage.COMPUTE: lambda **flags: Load(Memory.UOP, 0, 0, 0, 0, 0, **flags),
+    Stage.STORE: lambda **flags: Store(0, 0, 0, 0, 0, **flags),
+}
+
+
+def nop(
+    stage: Stage,
+    *,
+    pop_prev: bool = False,
+    pop_next: bool = False,
+    push_prev: bool = False,
+    push_next: bool = False,
+) -> Load | Store:
+    """Return an instruction that only takes and gives tokens."""
+    return _NOPS[stage](pop_prev=pop_prev, pop_next=pop_next, push_prev=push_prev, push_next=push_next)
+
+
+def is_nop(instruction: Instruction) -> bool:
+    """Return whether it only takes and gives tokens."""
+    return (
+        isinstance(instruction, Load | Store)
+        and not instruction.y_size
+        and not instruction.x_size
+        and not (instruction.y_pad_0 or instruction.y_pad_1 or instruction.x_pad_0 or instruction.x_pad_1)
+    )
