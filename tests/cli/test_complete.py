@@ -39,6 +39,12 @@ def test_anything_else_may_be_a_file(typed: str) -> None:
     assert (found.type, found.value) == ("file", typed)
 
 
+def test_configurations_of_a_vta_that_begin_so_or_a_file() -> None:
+    assert names(complete.vta_configs(CONTEXT, PARAMETER, "z")) == ["zcu104"]
+    (found,) = complete.vta_configs(CONTEXT, PARAMETER, "./mine")
+    assert (found.type, found.value) == ("file", "./mine")
+
+
 def test_boards_of_the_file_come_before_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / FILE_NAME).write_text(f'[boards.rack-1]\nclass = "rk3399"\nhost = "h"\nhost_key = "{KEY}"\n')
     monkeypatch.chdir(tmp_path)

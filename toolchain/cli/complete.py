@@ -37,6 +37,14 @@ def images(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in catalogue() if name.startswith(incomplete)]
 
 
+def vta_configs(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the published configurations of VTA and, for anything else, files."""
+    from toolchain.vta.config import SAMPLES
+
+    names = [CompletionItem(name) for name in SAMPLES if name.startswith(incomplete)]
+    return names or [CompletionItem(incomplete, type="file")]
+
+
 def boards(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Offer boards and classes."""
     from toolchain.configuration.settings import configuration

@@ -28,6 +28,7 @@ COMMANDS = {
     "verify": "Compare a bundle's results on a board with the reference.",
     "bench": "Measure a bundle's latency on a board.",
     "runtime": "Export the C library that runs networks in your own program.",
+    "vta": "The accelerator VTA: configurations, programs and whether they are portable.",
     "image": "Containers with the cross-compilers, that build and tune can run in.",
     "cache": "List and prune what can be made again.",
     "completion": "Print the completion script of a shell.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,13 @@ BITS_OF_INSTRUCTION = 128
 BITS_OF_MICRO_OP = 32
 MOST_BYTES = 32 * 2**20
 """Of the memory that a program computes in, and of its instructions: what the stock driver moves at once."""
+PAGE_BYTES = 4096
+QUEUE_INSTRUCTIONS = 512
+"""That a stage's queue holds; where it is full, fetch waits, and with it the other stages."""
+MOST_TOKENS = 255
+"""That are counted in a queue; one implementation loses those above."""
+HAZARD_STEPS = 4
+"""After so many steps of an instruction an element of ACC may be used again; a guess (decision 0045)."""
 
 
 class Memory(IntEnum):
@@ -177,3 +184,11 @@ SAMPLES = {
     "simulator": VtaConfig("sim"),
 }
 """The configurations that upstream publishes, by name."""
+
+
+def of_revision(config: VtaConfig, isa_rev: int | None) -> VtaConfig:
+    """Return a configuration with that encoding of instructions; as it is for None."""
+    if isa_rev is None:
+        return config
+    version = next(version for version, revision in ISA_REVISIONS.items() if revision == isa_rev)
+    return replace(config, hw_ver=version)

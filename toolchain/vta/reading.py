@@ -64,8 +64,18 @@ def read_config(file: Path) -> VtaConfig:
             f"{printable(str(file))} cannot be read as a VTA configuration: {shortened(reason or '')}",
             f"`toolchain vta config {next(iter(SAMPLES))} --json` shows one, under `parameters`",
         ) from error
-    problems = _problems(values)
-    if problems:
+    return config_from(values, file)
+
+
+def config_from(values: dict[str, Any], file: Path) -> VtaConfig:
+    """Return the configuration that keys and values of a file are.
+
+    Raises
+    ------
+    UsageError
+        A key is unknown, missing, wrong, or contradicts another one.
+    """
+    if problems := _problems(values):
         named = printable(str(file))
         raise UsageError(f"{named}: " + "; ".join(problems), f"edit {named}")
     return VtaConfig(**{key.lower(): values[key] for key in KEYS})

@@ -1,0 +1,118 @@
+"""`toolchain vta`: configurations, text of programs, and whether they are portable."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Toolchain
+from tests.vta.programs import CONFIG, good
+from toolchain.vta.isa import encode_program
+from toolchain.vta.layout import write_dump
+
+
+@pytest.fixture
+def dump(folder: Path) -> Path:
+    write_dump(folder / "dump", good().dump())
+    return folder / "dump"
+
+
+def test_configurations_are_listed_and_shown(invoke: Toolchain, folder: Path) -> None:
+    listed = invoke("vta", "config", "--json").document
+    assert [each["name"] for each in listed] == ["pynq", "ultra96", "zcu104", "de10nano", "simulator"]
+    shown = invoke("vta", "config", "pynq", "--json").document
+    assert shown["bitstream"] == "1x16_i8w8a32_15_15_18_17"
+    assert shown["buffers"]["WGT"] == {
+        "bytes": 262144,
+        "element_bytes": 256,
+        "depth": 1024,
+        "index_bits": 10,
+    }
+    (folder / "mine.json").write_text(json.dumps(shown["parameters"]))
+    assert invoke("vta", "config", "mine.json", "--json").document == shown
+    told = invoke("vta", "config", "zcu104")
+    assert told.code == 0 and "revision 1" in told.out and "fitted to no board" in told.out
+
+
+def test_a_wrong_configuration_is_named(invoke: Toolchain, folder: Path) -> None:
+    (folder / "mine.json").write_text('{"TARGET": "pynq", "LOG_BLOK": 4}')
+    wrong = invoke("vta", "config", "mine.json")
+    assert wrong.code == 2
+    assert wrong.says("mine.json", "LOG_BLOK: unknown key", "LOG_BLOCK: is missing", "edit mine.json")
+    assert invoke("vta", "config", "pink").says("'pink'", "pynq, ultra96")
+
+
+def test_a_program_is_printed(invoke: Toolchain, dump: Path) -> None:
+    told = invoke("vta", "disasm", dump)
+    assert (
+        told.out.splitlines()[4] == " 4  compute  GEMM uop 0..1 out1 in8 dst(0,1) src(0,1) wgt(0,0) pop_prev"
+    )
+    said = invoke("vta", "disasm", dump / "insn.bin", "--json").document
+    assert said["isa_rev"] == 2 and len(said["instructions"]) == 13
+    assert said["instructions"][12] == {"index": 12, "stage": "compute", "text": "FINISH"}
+
+
+def test_a_program_of_revision_1_asks_for_it(invoke: Toolchain, folder: Path) -> None:
+    old = replace(CONFIG, hw_ver="0.0.1")
+    (folder / "old.bin").write_bytes(encode_program(good().instructions, old))
+    wrong = invoke("vta", "disasm", "old.bin")
+    assert wrong.code == 2 and wrong.says("instruction 8", "is no instruction of revision 2", "--isa-rev 1")
+    right = invoke("vta", "disasm", "old.bin", "--isa-rev", "1").out
+    assert right == invoke("vta", "disasm", "old.bin", "--config", "zcu104").out
+    assert "STORE OUT sram 0x0" in right
+    (folder / "cut.bin").write_bytes(b"\3" * 20)
+    assert invoke("vta", "disasm", "cut.bin").says("cut.bin: ", "this one has 20 bytes")
+
+
+def test_a_portable_program_passes(invoke: Toolchain, dump: Path) -> None:
+    told = invoke("vta", "lint", dump)
+    assert (told.code, told.out) == (0, "13 instructions keep the rules of the portable subset\n")
+
+
+def test_a_program_that_is_not_portable_ends_with_4(invoke: Toolchain, folder: Path) -> None:
+    program = good()
+    program.change(8, imm=1, src_factor_in=0)
+    program.change(3, reset=False)
+    program.instructions[-1:] = []
+    write_dump(folder / "bad", program.dump())
+    told = invoke("vta", "lint", "bad")
+    assert told.code == 4 and told.says("bad is not portable: 2 rules are broken", "vta disasm bad")
+    assert told.out.startswith(
+        "instruction 8 (ALU MAX imm 1 uop 0..1 out1 in8 dst(0,1) src(0,0)): immediate: "
+    )
+    assert "program: finish: there is no FINISH" in told.out
+    said = invoke("vta", "lint", "bad", "--json")
+    assert said.code == 4
+    assert [each["rule"] for each in said.document["problems"]] == ["immediate", "finish"]
+
+
+def test_what_is_no_dump_is_named(invoke: Toolchain, folder: Path) -> None:
+    wrong = invoke("vta", "lint", folder)
+    assert wrong.code == 2 and wrong.says("layout.json cannot be read: No such file", "insn.bin, dram.bin")
+
+
+@pytest.mark.usefixtures("files")
+def test_no_network_is_built_for_it_yet(invoke: Toolchain) -> None:
+    wrong = invoke("tasks", "good.onnx", "--board", "pynq", "--device", "vta")
+    assert wrong.code == 2 and wrong.says("--device vta: nothing here makes code for it", "cpu, opencl")
+
+
+def test_a_board_class_shows_its_bitstream(invoke: Toolchain) -> None:
+    shown = invoke("board", "show", "pynq", "--json").document["devices"]
+    assert shown == [
+        {"kind": "cpu"},
+        {"kind": "vta", "config": "pynq", "bitstream": "1x16_i8w8a32_15_15_18_17", "isa_rev": 2},
+    ]
+
+
+def test_a_board_class_with_an_unknown_configuration_says_so(invoke: Toolchain, folder: Path) -> None:
+    ours = folder / "boards" / "mine" / "board.toml"
+    ours.parent.mkdir(parents=True)
+    shipped = Path(__file__).parents[3] / "boards" / "pynq" / "board.toml"
+    ours.write_text(shipped.read_text().replace('config = "pynq"', 'config = "pink"'))
+    (folder / "toolchain.toml").write_text("")
+    wrong = invoke("board", "show", "mine")
+    assert wrong.code == 2 and wrong.says("no VTA configuration 'pink'", "pynq, ultra96")

@@ -1,0 +1,160 @@
+"""`toolchain vta`: the accelerator's configurations and programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolchain.cli import complete
+from toolchain.cli.output import emit, output_options, table, wants_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolchain.vta.config import VtaConfig
+    from toolchain.vta.lint import Problem
+
+_SHOWN = 20  # problems; --json has all
+
+
+@click.group()
+@output_options
+def command() -> None:
+    """The accelerator VTA: configurations, programs and whether they are portable."""
+
+
+@command.command()
+@click.argument("config", metavar="[NAME|FILE]", required=False, shell_complete=complete.vta_configs)
+@output_options
+def config(config: str | None) -> None:
+    """Show a configuration and what follows from it; without a name, list the published ones.
+
+    FILE has the form of upstream's vta_config.json.
+    """
+    from toolchain.vta.config import SAMPLES
+    from toolchain.vta.reading import find_config
+
+    if config is None:
+        listed = [{"name": name, **_summary(each)} for name, each in SAMPLES.items()]
+        emit(
+            listed, lambda: table(["NAME", "TARGET", "BITSTREAM", "ISA"], [list(d.values()) for d in listed])
+        )
+        return
+    found = find_config(config)
+    emit(found.document(), lambda: _tell(found))
+
+
+@command.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--config",
+    metavar="NAME|FILE",
+    shell_complete=complete.vta_configs,
+    help="Of the design that the program is for; default: what a folder says, else pynq.",
+)
+@click.option(
+    "--isa-rev", type=click.IntRange(1, 2), help="How it is encoded; default: what the configuration says."
+)
+@output_options
+def disasm(path: Path, config: str | None, isa_rev: int | None) -> None:
+    """Print a program as text, an instruction a line.
+
+    PATH is a folder that a program was dumped into, or a file of instructions, 16 bytes each.
+    """
+    from toolchain.vta.config import of_revision
+    from toolchain.vta.disasm import disassemble, text_of
+    from toolchain.vta.layout import INSTRUCTIONS, decode_file, read_dump, read_program
+    from toolchain.vta.reading import find_config
+
+    chosen = find_config(config or "pynq")
+    file = path
+    if path.is_dir():
+        dump = read_dump(path)
+        file, program = path / INSTRUCTIONS, dump.program
+        chosen = chosen if config else dump.config
+    else:
+        program = read_program(path)
+    chosen = of_revision(chosen, isa_rev)
+    found = decode_file(file, program, chosen)
+    instructions = [
+        {"index": index, "stage": each.stage.name.lower(), "text": text_of(each)}
+        for index, each in enumerate(found)
+    ]
+    emit(
+        {**_summary(chosen), "instructions": instructions}, lambda: click.echo("\n".join(disassemble(found)))
+    )
+
+
+@command.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@output_options
+def lint(folder: Path) -> None:
+    """Check that a dumped program keeps the rules on which all implementations agree.
+
+    It is not run: what depends on values that it computes is not judged. Exits with 4 where a rule is broken.
+    """
+    from toolchain.errors import CheckError
+    from toolchain.foreign import printable
+    from toolchain.vta.layout import INSTRUCTIONS, decode_file, read_dump
+    from toolchain.vta.lint import problems
+
+    dump = read_dump(folder)
+    program = decode_file(folder / INSTRUCTIONS, dump.program, dump.config)
+    found = problems(program, dump.before, dump.phys_base, dump.config)
+    document = {
+        **_summary(dump.config),
+        "instructions": len(program),
+        "problems": [problem.document() for problem in found],
+    }
+    emit(document, lambda: _tell_problems(found, len(program)))
+    if found and wants_json():
+        click.get_current_context().exit(CheckError.exit_code)  # the document above says what is wrong
+    if found:
+        named = printable(str(folder))
+        raise CheckError(
+            f"{named} is not portable: {len(found)} {'rule is' if len(found) == 1 else 'rules are'} broken",
+            f"`toolchain vta disasm {named}` shows the instructions",
+        )
+
+
+def _summary(config: VtaConfig) -> dict[str, Any]:
+    return {"target": config.target, "bitstream": config.bitstream, "isa_rev": config.isa_rev}
+
+
+def _tell(config: VtaConfig) -> None:
+    document = config.document()
+    for key, value in document["parameters"].items():
+        click.echo(f"{key:<18}{value}")
+    click.echo(f"\nbitstream {config.bitstream}, instructions of revision {config.isa_rev}\n")
+    rows = [(name, *buffer.values()) for name, buffer in document["buffers"].items()]
+    table(["BUFFER", "BYTES", "ELEMENT", "DEPTH", "INDEX BITS"], rows)
+    cycles = config.cycles
+    click.echo(f"\ncycle model {cycles.version}, fitted to no board: {cycles.mhz} MHz; cycles of")
+    table(
+        [
+            "FETCH",
+            "INSTRUCTION",
+            "ROW OF DMA",
+            f"{cycles.bus_bytes} BYTES",
+            "PIPELINE",
+            "GEMM STEP",
+            "ALU STEP",
+        ],
+        [
+            (
+                *(cycles.fetch, cycles.overhead, cycles.dma_row, 1),
+                *(cycles.pipeline, cycles.gemm_step, cycles.alu_step),
+            )
+        ],
+    )
+
+
+def _tell_problems(found: Sequence[Problem], instructions: int) -> None:
+    for problem in found[:_SHOWN]:
+        click.echo(str(problem))
+    if len(found) > _SHOWN:
+        click.echo(f"and {len(found) - _SHOWN} more; --json has all")
+    if not found:
+        click.echo(f"{instructions} instructions keep the rules of the portable subset")

@@ -1,0 +1,48 @@
+"""The memory that a program moves to and from: where it lies, and what an instruction touches of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from toolchain.vta.config import MOST_BYTES, PAGE_BYTES, VtaConfig
+from toolchain.vta.isa.instructions import Load, Store
+from toolchain.vta.lint.problem import Finder
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Memory from a physical address on, as it is before a program runs."""
+
+    data: npt.NDArray[np.uint8]
+    base: int
+    config: VtaConfig
+
+    def check(self, finder: Finder, program_bytes: int) -> None:
+        """Note where a driver could not give such memory."""
+        if self.base % PAGE_BYTES:
+            finder.add("arena", None, f"the memory begins at {self.base:#x}, which begins no page")
+        for what, size in (("the memory has", self.data.size), ("the instructions have", program_bytes)):
+            if size > MOST_BYTES:
+                finder.add("arena", None, f"{what} {size} bytes; a driver gives {MOST_BYTES} at most")
+
+    def rows(self, moved: Load | Store) -> Iterator[tuple[int, int]]:
+        """Yield where each row begins and ends, counted from the memory's beginning."""
+        element = self.config.buffers[moved.memory].element_bytes
+        for y in range(moved.y_size):
+            begin = (moved.dram_base + y * moved.x_stride) * element - self.base
+            yield begin, begin + moved.x_size * element
+
+    def holds(self, finder: Finder, index: int, moved: Load | Store) -> bool:
+        """Return whether all that an instruction moves lies inside; note it if not."""
+        element = self.config.buffers[moved.memory].element_bytes
+        begin = moved.dram_base * element
+        end = begin + ((moved.y_size - 1) * moved.x_stride + moved.x_size) * element
+        if begin >= self.base and end <= self.base + self.data.size:
+            return True
+        whole = f"{self.base:#x} to {self.base + self.data.size:#x}"
+        finder.add("bounds", index, f"it moves bytes {begin:#x} to {end:#x}, and the memory is {whole}")
+        return False

@@ -1,0 +1,39 @@
+"""All rules, on one program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from toolchain.vta.config import VtaConfig
+from toolchain.vta.isa.encode import INSTRUCTION_BYTES
+from toolchain.vta.isa.instructions import Instruction
+from toolchain.vta.lint.alone import check_alone
+from toolchain.vta.lint.arena import Arena
+from toolchain.vta.lint.chip import Chip
+from toolchain.vta.lint.problem import Finder, Problem
+from toolchain.vta.lint.tokens import check_tokens
+
+
+def problems(
+    program: Sequence[Instruction], memory: bytes | memoryview, phys_base: int, config: VtaConfig
+) -> list[Problem]:
+    """Return the rules that a program breaks, in its order; none where it is portable.
+
+    Parameters
+    ----------
+    memory
+        As it is before the program runs: micro-ops and parameters are in it.
+    phys_base
+        Physical address of its beginning.
+    """
+    finder = Finder(program)
+    arena = Arena(np.frombuffer(memory, dtype=np.uint8), phys_base, config)
+    arena.check(finder, len(program) * INSTRUCTION_BYTES)
+    for index, instruction in enumerate(program):
+        check_alone(finder, index, instruction, config)
+    # Where a program would wait for ever, what can run still is looked at.
+    order = check_tokens(finder, program)
+    Chip(finder, config, arena).run(program, order)
+    return finder.found()

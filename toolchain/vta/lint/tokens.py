@@ -1,0 +1,179 @@
+"""Queues and tokens: whether a program comes to its end, and in which order it may run.
+
+Tokens alone order the stages, whatever each takes. So what is known when an instruction begins is counted
+along the tokens that it and those before it took: how many instructions of each stage have certainly ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from toolchain.vta.config import MOST_TOKENS, QUEUE_INSTRUCTIONS
+from toolchain.vta.disasm import text_of
+from toolchain.vta.isa.instructions import Finish, Instruction, Stage
+from toolchain.vta.lint.problem import Finder
+
+
+class _Link(NamedTuple):
+    """A queue of tokens, from one stage to another; the flags that give and take."""
+
+    name: str
+    giver: Stage
+    push: str
+    taker: Stage
+    pop: str
+
+
+_LINKS = (
+    _Link("L2G", Stage.LOAD, "push_next", Stage.COMPUTE, "pop_prev"),
+    _Link("G2L", Stage.COMPUTE, "push_prev", Stage.LOAD, "pop_next"),
+    _Link("G2S", Stage.COMPUTE, "push_next", Stage.STORE, "pop_prev"),
+    _Link("S2G", Stage.STORE, "push_prev", Stage.COMPUTE, "pop_next"),
+)
+_Clock = tuple[int, int, int]
+
+
+class _Tokens:
+    """Those of one queue: what each giver's instruction knew, and how many were taken."""
+
+    def __init__(self, link: _Link, program: Sequence[Instruction], of_taker: Sequence[int]) -> None:
+        self.link = link
+        self.known: list[_Clock] = []
+        self.taken = 0
+        self.most_waiting = 0
+        self.taken_by = [0]  # the taker's first n instructions
+        for index in of_taker:
+            self.taken_by.append(self.taken_by[-1] + getattr(program[index], link.pop))
+
+
+class Order:
+    """A run of a program without time.
+
+    Attributes
+    ----------
+    ran
+        Indices of instructions in an order in which they may run; not all where there is a deadlock.
+    """
+
+    def __init__(self, program: Sequence[Instruction], capacity: int = QUEUE_INSTRUCTIONS) -> None:
+        self.program = program
+        self.ran: list[int] = []
+        self.at_finish: _Clock | None = None
+        self.fetched = 0
+        self._capacity = capacity
+        self.stages: dict[Stage, list[int]] = {stage: [] for stage in Stage}
+        for index, instruction in enumerate(program):
+            self.stages[instruction.stage].append(index)
+        self.begun = dict.fromkeys(Stage, 0)
+        self._fetched = dict.fromkeys(Stage, 0)
+        self._clocks: dict[Stage, _Clock] = dict.fromkeys(Stage, (0, 0, 0))
+        self.tokens = [_Tokens(link, program, self.stages[link.taker]) for link in _LINKS]
+        self._gives = {stage: [t for t in self.tokens if t.link.giver is stage] for stage in Stage}
+        self._takes = {stage: [t for t in self.tokens if t.link.taker is stage] for stage in Stage}
+        while self._fetch() | any([self._run(stage) for stage in Stage]):
+            pass
+
+    def _fetch(self) -> bool:
+        before = self.fetched
+        while self.fetched < len(self.program):
+            stage = self.program[self.fetched].stage
+            if self._fetched[stage] - self.begun[stage] >= self._capacity:
+                break
+            self._fetched[stage] += 1
+            self.fetched += 1
+        return self.fetched > before
+
+    def _run(self, stage: Stage) -> bool:
+        """Run instructions of a stage until one waits; return whether any ran."""
+        begin = self.begun[stage]
+        mine = self.stages[stage]
+        while self.begun[stage] < self._fetched[stage]:
+            index = mine[self.begun[stage]]
+            instruction = self.program[index]
+            taken = [tokens for tokens in self._takes[stage] if getattr(instruction, tokens.link.pop)]
+            if any(tokens.taken == len(tokens.known) for tokens in taken):
+                break
+            a, b, c = self._clocks[stage]
+            for tokens in taken:
+                d, e, f = tokens.known[tokens.taken]
+                tokens.taken += 1
+                a, b, c = max(a, d), max(b, e), max(c, f)
+            self._end(index, instruction, stage, [a, b, c])
+        return self.begun[stage] > begin
+
+    def _end(self, index: int, instruction: Instruction, stage: Stage, known: list[int]) -> None:
+        if isinstance(instruction, Finish):
+            self.at_finish = (known[0], known[1], known[2])
+        self.begun[stage] += 1
+        self.ran.append(index)
+        known[stage] = self.begun[stage]
+        clock = self._clocks[stage] = (known[0], known[1], known[2])
+        for tokens in self._gives[stage]:
+            if getattr(instruction, tokens.link.push):
+                tokens.known.append(clock)
+                # Not what waits here: what may wait where the taker is as late as it can be.
+                waiting = len(tokens.known) - tokens.taken_by[clock[tokens.link.taker]]
+                tokens.most_waiting = max(tokens.most_waiting, waiting)
+
+
+def check_tokens(finder: Finder, program: Sequence[Instruction]) -> list[int]:
+    """Note rules of tokens and of FINISH that are broken; return indices in an order that may run."""
+    order = Order(program)
+    if len(order.ran) < len(program):
+        wide = Order(program, capacity=len(program))
+        rule = "deadlock" if len(wide.ran) < len(program) else "look-ahead"
+        for stage in Stage:
+            _stuck(finder, wide if rule == "deadlock" else order, stage, rule)
+        return order.ran
+    for tokens in order.tokens:
+        name, left = tokens.link.name, len(tokens.known) - tokens.taken
+        if left:
+            finder.add(
+                "tokens", None, f"{left} tokens of {name} are left at the end: the next run takes them"
+            )
+        if tokens.most_waiting > MOST_TOKENS:
+            reason = f"up to {tokens.most_waiting} tokens of {name} may wait, and {MOST_TOKENS} are counted"
+            finder.add("tokens", None, reason)
+    _finish(finder, program, order)
+    return order.ran
+
+
+def _stuck(finder: Finder, order: Order, stage: Stage, rule: str) -> None:
+    """Note which instruction of a stage waits, and for what."""
+    mine, begun = order.stages[stage], order.begun[stage]
+    if begun == len(mine):
+        return
+    instruction = order.program[mine[begun]]
+    for tokens in order.tokens:
+        link = tokens.link
+        if link.taker is not stage or not getattr(instruction, link.pop) or tokens.taken < len(tokens.known):
+            continue
+        later = order.stages[link.giver][order.begun[link.giver] :]
+        gives = next((index for index in later if getattr(order.program[index], link.push)), None)
+        reason = f"it waits for a token of {link.name}, of which {len(tokens.known)} were given; "
+        if gives is None:
+            reason += f"no later instruction of {link.giver.name.lower()} gives one"
+        else:
+            reason += f"instruction {gives} ({text_of(order.program[gives])}) would give the next"
+        if rule == "look-ahead" and order.fetched < len(order.program):
+            full = order.program[order.fetched].stage.name.lower()
+            reason += (
+                f", but {QUEUE_INSTRUCTIONS} instructions of {full} wait before instruction {order.fetched}"
+            )
+        finder.add(rule, mine[begun], reason)
+
+
+def _finish(finder: Finder, program: Sequence[Instruction], order: Order) -> None:
+    ends = [index for index, instruction in enumerate(program) if isinstance(instruction, Finish)]
+    for index in ends:
+        if index != len(program) - 1:
+            finder.add("finish", index, f"{len(program) - 1 - index} instructions come after it")
+    if not ends:
+        finder.add("finish", None, "there is no FINISH: nothing would tell that the program has ended")
+        return
+    for stage in (Stage.LOAD, Stage.STORE):
+        if order.at_finish is not None and order.at_finish[stage] < len(order.stages[stage]):
+            late = order.stages[stage][-1]
+            reason = f"instruction {late} ({text_of(program[late])}) may not have ended: compute waited for "
+            finder.add("finish", ends[-1], f"{reason}no token that {stage.name.lower()} gave after it")
