@@ -214,7 +214,7 @@ def test_float16_is_refused_where_the_device_lacks_it() -> None:
 def test_a_class_without_the_device_says_what_it_has() -> None:
     with pytest.raises(UsageError, match=r"--device opencl: board class pynq has no such device") as raised:
         device_target(load_profile("pynq"), "opencl")
-    assert raised.value.hint == "it has: cpu"
+    assert raised.value.hint == "it has: cpu, vta"
 
 
 def test_a_cpu_is_its_own_host() -> None:

@@ -89,6 +89,10 @@ def test_a_smaller_design_has_other_widths_and_another_name(tmp_path: Path) -> N
         ({"LOG_INP_BUFF_SIZE": 14}, "LOG_INP_BUFF_SIZE: 14 makes 1024 elements"),
         ({"LOG_INP_BUFF_SIZE": 14}, "only where both are the same: LOG_ACC_BUFF_SIZE: 16"),
         ({"LOG_UOP_BUFF_SIZE": 16}, "the first word of GEMM would need 65 bits and has 64: make LOG_UOP"),
+        (
+            {"LOG_UOP_BUFF_SIZE": 10},
+            "the first word of GEMM would take in a field of the second: make LOG_UOP",
+        ),
         ({"LOG_WGT_BUFF_SIZE": 19}, "the second word of GEMM would need 66 bits"),
         ({"LOG_WGT_BUFF_SIZE": 19}, "make LOG_WGT_BUFF_SIZE smaller"),
     ],

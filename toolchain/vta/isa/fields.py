@@ -87,6 +87,12 @@ def problem_of_words(config: VtaConfig) -> str:
                 which, smaller = _TOO_LONG[number]
                 word = f"the {which} word of {opcode.name}"
                 return f"{word} would need {bits} bits and has {_WORD}: make {smaller}"
+        first, second = (sum(width for _name, width in words[0]), words[1])
+        if second and first + second[0][1] <= _WORD:
+            name = opcode.name
+            return (  # a C compiler does: upstream's header has them as bit fields
+                f"the first word of {name} would take in a field of the second: make LOG_UOP_BUFF_SIZE larger"
+            )
     bits = sum(_micro_op(config))
     if bits > BITS_OF_MICRO_OP:
         return f"a micro-op would need {bits} bits and has {BITS_OF_MICRO_OP}: make {_TOO_LONG[1][1]}"
