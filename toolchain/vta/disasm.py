@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-from toolchain.vta.isa.instructions import Alu, Finish, Gemm, Instruction, Load, Store, is_nop
+from toolchain.vta.isa.instructions import Alu, Finish, Gemm, Instruction, Load, Store, is_nop, nop
 
 _FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
+_WITHOUT: dict[str, Any] = dict.fromkeys(_FLAGS, False)
 
 
 def text_of(instruction: Instruction) -> str:
@@ -25,7 +28,7 @@ def disassemble(instructions: Sequence[Instruction]) -> list[str]:
 
 
 def _body(instruction: Instruction) -> str:
-    if is_nop(instruction):
+    if is_nop(instruction) and replace(instruction, **_WITHOUT) == nop(instruction.stage):
         return f"NOP {instruction.stage.name.lower()}"
     match instruction:
         case Load() | Store():

@@ -75,7 +75,6 @@ def test_a_portable_program_passes(invoke: Toolchain, dump: Path) -> None:
 def test_a_program_that_is_not_portable_ends_with_4(invoke: Toolchain, folder: Path) -> None:
     program = good()
     program.change(8, imm=1, src_factor_in=0)
-    program.change(3, reset=False)
     program.instructions[-1:] = []
     write_dump(folder / "bad", program.dump())
     told = invoke("vta", "lint", "bad")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.vta.programs import BIAS, CONFIG, PARAMETERS, UOPS, Change, Program, at, good
+from tests.vta.programs import BIAS, CONFIG, OUTPUTS, PARAMETERS, UOPS, Change, Program, at, good
 from toolchain.vta.config import SAMPLES, Memory
 from toolchain.vta.disasm import text_of
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Load, Stage, nop, pack_micro_ops
@@ -128,6 +128,26 @@ BROKEN: list[tuple[int, str, int | None, Change, str]] = [
     (9, "finish", 0, insert(0, Finish()), "13 instructions come after it"),
     (9, "finish", 13, insert(10, nop(Stage.LOAD)), "instruction 10 (NOP load) may not have ended"),
     (0, "undefined", 6, change(0, x_size=1), "micro-op 1 was not loaded"),
+    (0, "undefined", 4, change(1, x_size=7), "it reads element 7 of INP: nothing wrote it"),
+    (0, "undefined", 4, change(2, sram_base=1), "it reads element 0 of WGT: nothing wrote it"),
+    (0, "undefined", 4, change(3, iter_in=7), "it reads element 7 of ACC: nothing wrote it"),
+    (0, "undefined", 7, change(5, x_size=1), "it reads element 101 of ACC: nothing wrote it"),
+    (0, "race", 4, many(change(2, push_next=False), change(4, pop_prev=False)), "(LOAD INP sram 0x0"),
+    (0, "race", 10, many(change(9, push_next=False), change(10, pop_prev=False)), "OUT, which instruction 9"),
+    (
+        0,
+        "race",
+        10,
+        insert(11, Gemm(0, 1, 1, 8, 0, 1, reset=True)),
+        "reads element 0 of OUT, which instruction 11",
+    ),
+    (
+        0,
+        "race",
+        10,
+        insert(11, Load(Memory.INP, 100, at(Memory.INP, OUTPUTS), 1, 8, 8)),
+        "it writes byte 0x4000 of the memory, which instruction 11 (LOAD INP sram 0x64 dram 0x500",
+    ),
     (0, "bounds", 1, change(1, x_size=2049), "it reaches element 2048 of INP"),
     (0, "bounds", 2, change(2, sram_base=1024), "it reaches element 1024 of WGT"),
     (0, "bounds", 4, change(4, dst_factor_in=2047), "it reaches element 14329 of ACC"),

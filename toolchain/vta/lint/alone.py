@@ -18,6 +18,8 @@ def check_alone(finder: Finder, index: int, instruction: Instruction, config: Vt
             finder.add("tokens", index, f"{flag} is set, and nothing is on that side of its stage")
     match instruction:
         case Load() | Store():
+            if instruction.memory is Memory.ACC_8BIT:
+                finder.add("memory", index, "hardware does not load int8 into ACC")
             if not is_nop(instruction):
                 _moved(finder, index, instruction, config)
         case Gemm() | Alu():
@@ -35,8 +37,6 @@ def _moved(finder: Finder, index: int, moved: Load | Store, config: VtaConfig) -
         finder.add("trip-count", index, reason)
     if moved.memory is Memory.UOP and moved.y_size > 1:
         finder.add("memory", index, f"{moved.y_size} rows of micro-ops; hardware loads the first alone")
-    if moved.memory is Memory.ACC_8BIT:
-        finder.add("memory", index, "hardware does not load int8 into ACC")
     if moved.y_pad_0 or moved.y_pad_1 or moved.x_pad_0 or moved.x_pad_1:
         padded = {Memory.INP} if config.isa_rev == 1 else {Memory.INP, Memory.ACC}
         if moved.memory not in padded:

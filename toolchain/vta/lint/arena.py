@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from toolchain.vta.config import MOST_BYTES, PAGE_BYTES, VtaConfig
+from toolchain.vta.config import MOST_BYTES, PAGE_BYTES, Memory, VtaConfig
 from toolchain.vta.isa.instructions import Load, Store
 from toolchain.vta.lint.problem import Finder
 
@@ -35,6 +35,25 @@ class Arena:
         for y in range(moved.y_size):
             begin = (moved.dram_base + y * moved.x_stride) * element - self.base
             yield begin, begin + moved.x_size * element
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces of an element of OUT's size it has; STORE alone writes it, by those."""
+        return self.data.size // self.piece + 1
+
+    @property
+    def piece(self) -> int:
+        """Bytes of a piece."""
+        return self.config.buffers[Memory.OUT].element_bytes
+
+    def pieces_of(self, moved: Load | Store) -> npt.NDArray[np.int64]:
+        """Return the numbers of the pieces that an instruction moves; it must lie inside."""
+        element = self.config.buffers[moved.memory].element_bytes
+        rows = (moved.dram_base + np.arange(moved.y_size) * moved.x_stride) * element - self.base
+        last = (rows + moved.x_size * element - 1) // self.piece
+        rows //= self.piece
+        pieces = rows[:, None] + np.arange((last - rows).max() + 1)
+        return np.minimum(pieces, last[:, None]).reshape(-1)
 
     def holds(self, finder: Finder, index: int, moved: Load | Store) -> bool:
         """Return whether all that an instruction moves lies inside; note it if not."""

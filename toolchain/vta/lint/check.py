@@ -13,7 +13,7 @@ from toolchain.vta.lint.alone import check_alone
 from toolchain.vta.lint.arena import Arena
 from toolchain.vta.lint.chip import Chip
 from toolchain.vta.lint.problem import Finder, Problem
-from toolchain.vta.lint.tokens import check_tokens
+from toolchain.vta.lint.tokens import Order, check_tokens
 
 
 def problems(
@@ -34,6 +34,7 @@ def problems(
     for index, instruction in enumerate(program):
         check_alone(finder, index, instruction, config)
     # Where a program would wait for ever, what can run still is looked at.
-    order = check_tokens(finder, program)
-    Chip(finder, config, arena).run(program, order)
+    order = Order(program)
+    check_tokens(finder, order)
+    Chip(finder, order, config, arena).run(program)
     return finder.found()

@@ -9,16 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from toolchain.vta.config import HAZARD_STEPS, Memory, VtaConfig
-from toolchain.vta.isa.instructions import Alu, AluOp, Gemm, Instruction, Load, Store
+from toolchain.vta.disasm import text_of
+from toolchain.vta.isa.instructions import Alu, AluOp, Gemm, Instruction, Load, Stage, Store
 from toolchain.vta.isa.micro_ops import unpack_micro_ops
 from toolchain.vta.lint.arena import Arena
 from toolchain.vta.lint.problem import Finder
+from toolchain.vta.lint.sharing import Race, Shared, Turn
+from toolchain.vta.lint.tokens import Order
 
 MOST_STEPS = 2**22
 """Of one instruction; those of a network have some 100 000."""
 MOST_STEPS_OF_PROGRAM = 2**28
 
 _Indices = npt.NDArray[np.int64]
+_Where = slice | _Indices
 
 
 class _Out(IntEnum):
@@ -35,6 +39,7 @@ _WHY = {
     _Out.LOADED: "ACC was only loaded there",
     _Out.RESET: "ACC was only reset there",
 }
+_DRAM = "DRAM"
 _COMPUTED = -1  # no bytes of memory are what an element of ACC holds
 
 
@@ -43,146 +48,191 @@ class Chip:
 
     Parameters
     ----------
+    order
+        In which the program may run.
     arena
         The memory before the run. Bytes that the program stores are known as such, not by their values.
     """
 
-    def __init__(self, finder: Finder, config: VtaConfig, arena: Arena) -> None:
-        self._finder = finder
-        self._config = config
-        self._arena = arena
-        self._depth = {memory: buffer.depth for memory, buffer in config.buffers.items()}
-        uops = self._depth[Memory.UOP]
-        self._uop_loaded = np.zeros(uops, dtype=bool)
-        self._uop = np.zeros((3, uops), dtype=np.int64)
-        self._out = np.zeros(self._depth[Memory.ACC], dtype=np.uint8)
-        self._from = np.full(self._depth[Memory.ACC], _COMPUTED, dtype=np.int64)
-        self._stored = np.zeros(arena.data.size, dtype=bool)
+    def __init__(self, finder: Finder, order: Order, config: VtaConfig, arena: Arena) -> None:
+        self._finder, self._order, self._config, self._arena = finder, order, config, arena
+        depth = self._depth = {memory: buffer.depth for memory, buffer in config.buffers.items()}
+        acc = depth[Memory.ACC]
+        self._uop_loaded = np.zeros(depth[Memory.UOP], dtype=bool)
+        self._uop = np.zeros((3, depth[Memory.UOP]), dtype=np.int64)
+        self._inp = Shared(depth[Memory.INP], Stage.LOAD, Stage.COMPUTE)
+        self._wgt = Shared(depth[Memory.WGT], Stage.LOAD, Stage.COMPUTE)
+        self._out = Shared(acc, Stage.COMPUTE, Stage.STORE)
+        self._state = np.zeros(acc, dtype=np.uint8)
+        self._from = np.full(acc, _COMPUTED, dtype=np.int64)
+        self._dram = {
+            stage: Shared(arena.pieces, Stage.STORE, stage) for stage in (Stage.LOAD, Stage.COMPUTE)
+        }
         self._steps = 0
 
-    def run(self, program: Sequence[Instruction], order: Sequence[int]) -> None:
-        """Go through the instructions in that order and note what rules they break."""
-        for index in order:
-            instruction = program[index]
+    def run(self, program: Sequence[Instruction]) -> None:
+        """Go through the instructions and note what rules they break."""
+        for turn in self._order.ran:
+            instruction = program[turn.at]
             if isinstance(instruction, Load | Store) and not (instruction.y_size and instruction.x_size):
                 continue  # a NOP, or what is a problem already
             match instruction:
                 case Load():
-                    self._load(index, instruction)
+                    self._load(turn, instruction)
                 case Store():
-                    self._store(index, instruction)
+                    self._store(turn, instruction)
                 case Gemm() | Alu():
-                    self._compute(index, instruction)
+                    self._compute(turn, instruction)
 
-    def _fits(self, index: int, memory: Memory, last: int) -> bool:
+    def _fits(self, turn: Turn, memory: Memory, last: int) -> bool:
         depth = self._depth[memory]
         if last >= depth:
             reason = f"it reaches element {last} of {memory.name}, which has {depth}"
-            self._finder.add("bounds", index, reason)
+            self._finder.add("bounds", turn.at, reason)
         return last < depth
 
-    def _load(self, index: int, load: Load) -> None:
+    def _race(self, turn: Turn, race: Race | None, memory: str, stage: Stage, *, reads: bool) -> None:
+        if race is None:
+            return
+        other = self._order.stages[stage][race.other - 1]
+        does, did = ("reads", "writes") if reads else ("writes", "reads")
+        if memory == _DRAM:
+            what = f"byte {race.element * self._arena.piece:#x} of the memory"
+        else:
+            what = f"element {race.element} of {memory}"
+        reason = f"it {does} {what}, which instruction {other} ({text_of(self._order.program[other])}) {did}"
+        self._finder.add("race", turn.at, f"{reason}: no token says which is first")
+
+    def _writes(self, turn: Turn, shared: Shared, where: _Where, memory: str) -> None:
+        self._race(turn, shared.write(where, turn), memory, shared.reader, reads=False)
+
+    def _reads(self, turn: Turn, shared: Shared, where: _Where, memory: str) -> None:
+        empty = shared.undefined(where)
+        if empty is not None:
+            self._finder.add("undefined", turn.at, f"it reads element {empty} of {memory}: nothing wrote it")
+        self._race(turn, shared.read(where, turn), memory, shared.writer, reads=True)
+
+    def _load(self, turn: Turn, load: Load) -> None:
         columns = load.x_pad_0 + load.x_size + load.x_pad_1
         cells = (load.y_pad_0 + load.y_size + load.y_pad_1) * columns
-        fits = self._fits(index, load.memory, load.sram_base + cells - 1)
-        if not self._arena.holds(self._finder, index, load) or not fits:
+        fits = self._fits(turn, load.memory, load.sram_base + cells - 1)
+        if not self._arena.holds(self._finder, turn.at, load) or not fits:
             return
+        pieces = self._arena.pieces_of(load)
+        dram = self._dram[load.stage]
+        self._race(turn, dram.read(pieces, turn), _DRAM, Stage.STORE, reads=True)
         where = slice(load.sram_base, load.sram_base + cells)
         if load.memory is Memory.UOP:
-            self._load_micro_ops(index, load)
-        elif load.memory in (Memory.ACC, Memory.ACC_8BIT):
-            self._out[where] = _Out.LOADED
-            self._from[where] = _COMPUTED
-            if load.memory is Memory.ACC:
+            self._load_micro_ops(turn, load, stored=bool(dram.written[pieces].any()))
+        elif load.memory in (Memory.INP, Memory.WGT):
+            shared = self._inp if load.memory is Memory.INP else self._wgt
+            self._writes(turn, shared, where, load.memory.name)
+        else:
+            self._touch(turn, where, _Out.LOADED)
+            if load.memory is Memory.ACC and not dram.written[pieces].any():
                 self._remember(load, columns)
 
-    def _load_micro_ops(self, index: int, load: Load) -> None:
-        for begin, end in list(self._arena.rows(load))[:1]:
-            if self._stored[begin:end].any():
-                reason = "the program itself stored the micro-ops that it loads; they are not looked at"
-                self._finder.add("undefined", index, reason)
-                return
-            where = slice(load.sram_base, load.sram_base + load.x_size)
-            words = self._arena.data[begin:end].view("<u4")
-            self._uop[:, where] = unpack_micro_ops(words, self._config)
-            self._uop_loaded[where] = True
+    def _load_micro_ops(self, turn: Turn, load: Load, *, stored: bool) -> None:
+        if stored:
+            reason = "the program itself stored the micro-ops that it loads; they are not looked at"
+            self._finder.add("undefined", turn.at, reason)
+            return
+        begin, end = next(self._arena.rows(load))
+        where = slice(load.sram_base, load.sram_base + load.x_size)
+        self._uop[:, where] = unpack_micro_ops(self._arena.data[begin:end].view("<u4"), self._config)
+        self._uop_loaded[where] = True
 
     def _remember(self, load: Load, columns: int) -> None:
         """Note which bytes of the memory elements of ACC hold."""
         element = self._config.buffers[Memory.ACC].element_bytes
         for y, (begin, end) in enumerate(self._arena.rows(load)):
             first = load.sram_base + (load.y_pad_0 + y) * columns + load.x_pad_0
-            if not self._stored[begin:end].any():
-                self._from[first : first + load.x_size] = np.arange(begin, end, element)
+            self._from[first : first + load.x_size] = np.arange(begin, end, element)
 
-    def _store(self, index: int, store: Store) -> None:
+    def _touch(self, turn: Turn, where: _Where, state: _Out) -> None:
+        """Note that elements of ACC change, and with them OUT: in some implementation at least."""
+        self._writes(turn, self._out, where, "OUT")
+        self._state[where] = state
+        self._from[where] = _COMPUTED
+
+    def _store(self, turn: Turn, store: Store) -> None:
         cells = store.y_size * store.x_size
-        inside = self._arena.holds(self._finder, index, store)
-        if not self._fits(index, Memory.OUT, store.sram_base + cells - 1):
+        if self._arena.holds(self._finder, turn.at, store):
+            pieces = self._arena.pieces_of(store)
+            for stage, dram in self._dram.items():
+                self._race(turn, dram.write(pieces, turn), _DRAM, stage, reads=False)
+        if not self._fits(turn, Memory.OUT, store.sram_base + cells - 1):
             return
-        for begin, end in self._arena.rows(store) if inside else ():
-            self._stored[begin:end] = True
-        states = self._out[store.sram_base : store.sram_base + cells]
-        stale = np.flatnonzero(states != _Out.VALID)
+        where = slice(store.sram_base, store.sram_base + cells)
+        self._race(turn, self._out.read(where, turn), "OUT", Stage.COMPUTE, reads=True)
+        stale = np.flatnonzero(self._state[where] != _Out.VALID)
         if stale.size:
-            why = _WHY[_Out(int(states[stale[0]]))]
-            reason = f"element {store.sram_base + int(stale[0])} of OUT has no defined value: {why}; "
-            self._finder.add("stale-out", index, reason + "let ALU touch it, such as ADD 0")
+            element = store.sram_base + int(stale[0])
+            reason = (
+                f"element {element} of OUT has no defined value: {_WHY[_Out(int(self._state[element]))]}; "
+            )
+            self._finder.add("stale-out", turn.at, reason + "let ALU touch it, such as ADD 0")
 
-    def _compute(self, index: int, loops: Gemm | Alu) -> None:
+    def _compute(self, turn: Turn, loops: Gemm | Alu) -> None:
         uops = slice(loops.uop_bgn, loops.uop_end)
         steps = max(loops.uop_end - loops.uop_bgn, 0) * loops.iter_out * loops.iter_in
         self._steps += steps
-        if not steps or not self._fits(index, Memory.UOP, loops.uop_end - 1):
+        if not steps or not self._fits(turn, Memory.UOP, loops.uop_end - 1):
             return
         if steps > MOST_STEPS or self._steps > MOST_STEPS_OF_PROGRAM:
-            self._finder.add("bounds", index, f"with {steps} steps it is more than is looked at")
+            self._finder.add("bounds", turn.at, f"with {steps} steps it is more than is looked at")
             return
         if not self._uop_loaded[uops].all():
             first = loops.uop_bgn + int(np.argmin(self._uop_loaded[uops]))
-            self._finder.add("undefined", index, f"micro-op {first} was not loaded")
+            self._finder.add("undefined", turn.at, f"micro-op {first} was not loaded")
             return
         dst, src, wgt = self._uop[:, uops]
         to = _walk(dst, loops, loops.dst_factor_out, loops.dst_factor_in)
         at = _walk(src, loops, loops.src_factor_out, loops.src_factor_in)
-        if not self._fits(index, Memory.ACC, int(to.max())):
+        if not self._fits(turn, Memory.ACC, int(to.max())):
             return
-        self._hazards(index, to, to)
+        self._hazards(turn, to, to)
+        if isinstance(loops, Gemm) and loops.reset:
+            self._touch(turn, to, _Out.RESET)
+            return
+        self._of_acc(turn, to)
         if isinstance(loops, Gemm):
-            if not loops.reset:
-                self._fits(index, Memory.INP, int(at.max()))
-                weights = _walk(wgt, loops, loops.wgt_factor_out, loops.wgt_factor_in)
-                self._fits(index, Memory.WGT, int(weights.max()))
-            self._out[to] = _Out.RESET if loops.reset else _Out.VALID
-        else:
-            self._operands(index, loops, to, at, dst, src)
-            self._out[to] = _Out.VALID
-        self._from[to] = _COMPUTED
+            if self._fits(turn, Memory.INP, int(at.max())):
+                self._reads(turn, self._inp, at, "INP")
+            weights = _walk(wgt, loops, loops.wgt_factor_out, loops.wgt_factor_in)
+            if self._fits(turn, Memory.WGT, int(weights.max())):
+                self._reads(turn, self._wgt, weights, "WGT")
+        elif loops.use_imm:
+            self._immediate(turn, loops, dst, src)
+        elif self._fits(turn, Memory.ACC, int(at.max())):
+            self._of_acc(turn, at)
+            self._hazards(turn, to, at)
+            if loops.op is AluOp.SHR:
+                self._amounts(turn, np.unique(at))
+        self._touch(turn, to, _Out.VALID)
 
-    def _operands(
-        self, index: int, alu: Alu, to: _Indices, at: _Indices, dst: _Indices, src: _Indices
-    ) -> None:
-        """Note what an ALU instruction does wrong with what it reads."""
-        if alu.use_imm:
-            odd = np.flatnonzero(dst != src)
-            if odd.size:
-                which, first = alu.uop_bgn + int(odd[0]), int(odd[0])
-                reason = f"micro-op {which} has dst {dst[first]} and src {src[first]}: "
-                self._finder.add("immediate", index, reason + "implementations read ACC at either")
-        elif self._fits(index, Memory.ACC, int(at.max())):
-            self._hazards(index, to, at)
-            if alu.op is AluOp.SHR:
-                self._amounts(index, np.unique(at))
+    def _of_acc(self, turn: Turn, where: _Indices) -> None:
+        """Note where elements of ACC are read that nothing wrote: compute alone writes them."""
+        empty = self._out.undefined(where)
+        if empty is not None:
+            self._finder.add("undefined", turn.at, f"it reads element {empty} of ACC: nothing wrote it")
 
-    def _hazards(self, index: int, written: _Indices, used: _Indices) -> None:
+    def _immediate(self, turn: Turn, alu: Alu, dst: _Indices, src: _Indices) -> None:
+        odd = np.flatnonzero(dst != src)
+        if odd.size:
+            which, first = alu.uop_bgn + int(odd[0]), int(odd[0])
+            reason = f"micro-op {which} has dst {dst[first]} and src {src[first]}: "
+            self._finder.add("immediate", turn.at, reason + "implementations read ACC at either")
+
+    def _hazards(self, turn: Turn, written: _Indices, used: _Indices) -> None:
         for distance in range(1, min(HAZARD_STEPS, written.size)):
             again = np.flatnonzero(used[distance:] == written[:-distance])
             if again.size:
                 reason = f"element {written[again[0]]} of ACC is used again after {distance} steps; "
-                self._finder.add("hazard", index, f"{reason}{HAZARD_STEPS} are needed")
+                self._finder.add("hazard", turn.at, f"{reason}{HAZARD_STEPS} are needed")
                 return
 
-    def _amounts(self, index: int, elements: _Indices) -> None:
+    def _amounts(self, turn: Turn, elements: _Indices) -> None:
         """Look at the lanes by which elements are shifted, where they are still as they were loaded."""
         begins = self._from[elements]
         known = np.flatnonzero(begins != _COMPUTED)
@@ -194,7 +244,7 @@ class Chip:
         if wrong.size:
             row, lane = wrong[0]
             reason = f"lane {lane} of element {elements[known[row]]} of ACC shifts by {lanes[row, lane]}"
-            self._finder.add("shift", index, f"{reason}; a tensor shifts by 0 to 15")
+            self._finder.add("shift", turn.at, f"{reason}; a tensor shifts by 0 to 15")
 
 
 def _walk(indices: _Indices, loops: Gemm | Alu, outer: int, inner: int) -> _Indices:

@@ -13,6 +13,7 @@ from toolchain.vta.config import MOST_TOKENS, QUEUE_INSTRUCTIONS
 from toolchain.vta.disasm import text_of
 from toolchain.vta.isa.instructions import Finish, Instruction, Stage
 from toolchain.vta.lint.problem import Finder
+from toolchain.vta.lint.sharing import Known, Turn
 
 
 class _Link(NamedTuple):
@@ -31,7 +32,6 @@ _LINKS = (
     _Link("G2S", Stage.COMPUTE, "push_next", Stage.STORE, "pop_prev"),
     _Link("S2G", Stage.STORE, "push_prev", Stage.COMPUTE, "pop_next"),
 )
-_Clock = tuple[int, int, int]
 
 
 class _Tokens:
@@ -39,7 +39,7 @@ class _Tokens:
 
     def __init__(self, link: _Link, program: Sequence[Instruction], of_taker: Sequence[int]) -> None:
         self.link = link
-        self.known: list[_Clock] = []
+        self.known: list[Known] = []
         self.taken = 0
         self.most_waiting = 0
         self.taken_by = [0]  # the taker's first n instructions
@@ -53,13 +53,13 @@ class Order:
     Attributes
     ----------
     ran
-        Indices of instructions in an order in which they may run; not all where there is a deadlock.
+        Instructions in an order in which they may run; not all where there is a deadlock.
     """
 
     def __init__(self, program: Sequence[Instruction], capacity: int = QUEUE_INSTRUCTIONS) -> None:
         self.program = program
-        self.ran: list[int] = []
-        self.at_finish: _Clock | None = None
+        self.ran: list[Turn] = []
+        self.at_finish: Known | None = None
         self.fetched = 0
         self._capacity = capacity
         self.stages: dict[Stage, list[int]] = {stage: [] for stage in Stage}
@@ -67,7 +67,7 @@ class Order:
             self.stages[instruction.stage].append(index)
         self.begun = dict.fromkeys(Stage, 0)
         self._fetched = dict.fromkeys(Stage, 0)
-        self._clocks: dict[Stage, _Clock] = dict.fromkeys(Stage, (0, 0, 0))
+        self._clocks: dict[Stage, Known] = dict.fromkeys(Stage, (0, 0, 0))
         self.tokens = [_Tokens(link, program, self.stages[link.taker]) for link in _LINKS]
         self._gives = {stage: [t for t in self.tokens if t.link.giver is stage] for stage in Stage}
         self._takes = {stage: [t for t in self.tokens if t.link.taker is stage] for stage in Stage}
@@ -103,10 +103,11 @@ class Order:
         return self.begun[stage] > begin
 
     def _end(self, index: int, instruction: Instruction, stage: Stage, known: list[int]) -> None:
+        before = (known[0], known[1], known[2])
         if isinstance(instruction, Finish):
-            self.at_finish = (known[0], known[1], known[2])
+            self.at_finish = before
         self.begun[stage] += 1
-        self.ran.append(index)
+        self.ran.append(Turn(index, self.begun[stage], before))
         known[stage] = self.begun[stage]
         clock = self._clocks[stage] = (known[0], known[1], known[2])
         for tokens in self._gives[stage]:
@@ -117,15 +118,16 @@ class Order:
                 tokens.most_waiting = max(tokens.most_waiting, waiting)
 
 
-def check_tokens(finder: Finder, program: Sequence[Instruction]) -> list[int]:
-    """Note rules of tokens and of FINISH that are broken; return indices in an order that may run."""
-    order = Order(program)
+def check_tokens(finder: Finder, order: Order) -> None:
+    """Note rules of tokens and of FINISH that are broken."""
+    program = order.program
+    _finish(finder, order)
     if len(order.ran) < len(program):
         wide = Order(program, capacity=len(program))
         rule = "deadlock" if len(wide.ran) < len(program) else "look-ahead"
         for stage in Stage:
             _stuck(finder, wide if rule == "deadlock" else order, stage, rule)
-        return order.ran
+        return
     for tokens in order.tokens:
         name, left = tokens.link.name, len(tokens.known) - tokens.taken
         if left:
@@ -135,8 +137,6 @@ def check_tokens(finder: Finder, program: Sequence[Instruction]) -> list[int]:
         if tokens.most_waiting > MOST_TOKENS:
             reason = f"up to {tokens.most_waiting} tokens of {name} may wait, and {MOST_TOKENS} are counted"
             finder.add("tokens", None, reason)
-    _finish(finder, program, order)
-    return order.ran
 
 
 def _stuck(finder: Finder, order: Order, stage: Stage, rule: str) -> None:
@@ -164,7 +164,8 @@ def _stuck(finder: Finder, order: Order, stage: Stage, rule: str) -> None:
         finder.add(rule, mine[begun], reason)
 
 
-def _finish(finder: Finder, program: Sequence[Instruction], order: Order) -> None:
+def _finish(finder: Finder, order: Order) -> None:
+    program = order.program
     ends = [index for index, instruction in enumerate(program) if isinstance(instruction, Finish)]
     for index in ends:
         if index != len(program) - 1:

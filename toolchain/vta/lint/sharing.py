@@ -1,0 +1,76 @@
+"""What two stages share: whether tokens put a write and a read in order."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from toolchain.vta.isa.instructions import Stage
+
+Known = tuple[int, int, int]
+"""How many instructions of each stage have certainly ended."""
+
+
+class Turn(NamedTuple):
+    """An instruction in a run.
+
+    Attributes
+    ----------
+    at
+        Its index in the program.
+    number
+        In its stage, counted from 1.
+    known
+        What has certainly ended when it begins.
+    """
+
+    at: int
+    number: int
+    known: Known
+
+
+class Race(NamedTuple):
+    """An element, and the number of the other stage's instruction that may come before or after."""
+
+    element: int
+    other: int
+
+
+class Shared:
+    """Elements that one stage writes and another one reads: the numbers of those that did so last."""
+
+    def __init__(self, size: int, writer: Stage, reader: Stage) -> None:
+        self.writer, self.reader = writer, reader
+        self.written = np.zeros(size, dtype=np.int32)
+        self._read = np.zeros(size, dtype=np.int32)
+
+    def write(self, where: slice | npt.NDArray[Any], turn: Turn) -> Race | None:
+        """Note a write; return an element that the reader may be reading meanwhile."""
+        race = _later(self._read, where, turn.known[self.reader])
+        self.written[where] = turn.number
+        return race
+
+    def read(self, where: slice | npt.NDArray[Any], turn: Turn) -> Race | None:
+        """Note a read; return an element that the writer may be writing meanwhile."""
+        race = _later(self.written, where, turn.known[self.writer])
+        self._read[where] = turn.number
+        return race
+
+    def undefined(self, where: slice | npt.NDArray[Any]) -> int | None:
+        """Return the first of these elements that nobody has written."""
+        empty = np.flatnonzero(self.written[where] == 0)
+        return None if not empty.size else _element(where, int(empty[0]))
+
+
+def _later(numbers: npt.NDArray[np.int32], where: slice | npt.NDArray[Any], ended: int) -> Race | None:
+    late = np.flatnonzero(numbers[where] > ended)
+    if not late.size:
+        return None
+    element = _element(where, int(late[0]))
+    return Race(element, int(numbers[element]))
+
+
+def _element(where: slice | npt.NDArray[Any], place: int) -> int:
+    return int(where.start) + place if isinstance(where, slice) else int(where[place])
