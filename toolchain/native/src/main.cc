@@ -12,6 +12,7 @@
 #include "measure.h"
 #include "serve.h"
 #include "text.h"
+#include "vta/command.h"
 
 namespace {
 
@@ -34,7 +35,8 @@ const Command kCommands[] = {
     {"serve",
      edge::ServeCommand,
      {"tracker", "key", "host", "port", "state", "threads", "cluster",
-      "spin-us", "any-peer!"}}};
+      "spin-us", "any-peer!"}},
+    {"vta", edge::VtaCommand, {}}};
 
 int Dispatch(int argc, char** argv) {
   const std::string name = argc < 2 ? "" : argv[1];
@@ -43,8 +45,8 @@ int Dispatch(int argc, char** argv) {
       return command.run(edge::Options(argc - 2, argv + 2, command.options));
     }
   }
-  throw edge::Usage(name.empty() ? "give a command: info, run, bench, serve"
-                                 : "unknown command " + name + "; there are info, run, bench, serve");
+  throw edge::Usage(name.empty() ? "give a command: info, run, bench, serve, vta"
+                                 : "unknown command " + name + "; there are info, run, bench, serve, vta");
 }
 
 int Fail(const edge::Failure& failure) {
