@@ -167,9 +167,10 @@ void Watch::Use(uint32_t element) {
 }
 
 void Watch::Gemm() {
+  const std::vector<MicroOp> uops = MicroOps(config_, *sram_, *now_, index_);
   NeedsUops();
   step_ += limits_.hazard;  // the pipeline is empty between instructions
-  ForSteps(*now_, MicroOps(config_, *sram_, *now_, index_), [&](uint32_t dst, uint32_t src, uint32_t wgt) {
+  ForSteps(*now_, uops, [&](uint32_t dst, uint32_t src, uint32_t wgt) {
     ++step_;
     Use(dst);
     if (!now_->reset) {
@@ -198,10 +199,10 @@ void Watch::CheckAmounts(uint32_t dst, uint32_t src, uint64_t first_step) const 
 }
 
 void Watch::RunAlu() {
+  const std::vector<MicroOp> uops = MicroOps(config_, *sram_, *now_, index_);
   NeedsUops();
   step_ += limits_.hazard;
   const uint64_t first_step = step_ + 1;
-  const std::vector<MicroOp> uops = MicroOps(config_, *sram_, *now_, index_);
   const bool shifts = now_->alu == Alu::kShr && !now_->use_imm;
   for (size_t i = 0; now_->use_imm && i < uops.size(); ++i) {
     if (uops[i].src == uops[i].dst) continue;

@@ -1,0 +1,91 @@
+"""Programs with errors, against the machine with sanitizers: an error or a wrong answer, never a crash."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.sanitized import FLAGS, OPTIONS, compiler
+from tests.vta.convolutions import Conv, chain
+from toolchain.runtime.fingerprint import NATIVE
+from toolchain.vta.requests import Program, Wish
+from toolchain.vta.simulator import Simulator
+
+pytestmark = pytest.mark.full
+
+CASES = 500
+SANITIZERS = FLAGS.split(";")
+LAYERS = [Conv(8, 2, 4, 3, 1, 1, 2, 2, 3), Conv(8, 4, 4, 2, 2, 0, 4, 4, 6)]
+_BESIDE = ("text.cc", "options.cc", "folder.cc")
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
+    """Return the machine with sanitizers."""
+    folder, source = tmp_path_factory.mktemp("vta"), NATIVE / "src"
+    sources = [*sorted(source.glob("vta/*.cc")), *(source / name for name in _BESIDE)]
+    includes = [f"-I{source}", f"-I{NATIVE}"]
+    own = Path(__file__).with_name("sanitized.cc")
+    flags = [
+        "-std=c++20",
+        "-O1",
+        "-g1",
+        "-fno-sanitize-recover=all",
+        "-D_GLIBCXX_ASSERTIONS",
+        *FLAGS.split(";"),
+    ]
+    program = folder / "vta"
+    subprocess.run([compiler(), *flags, *includes, own, *sources, "-o", program], check=True, timeout=600)
+    options = [f"{name}={value}" for name, value in OPTIONS.items()]
+    with Simulator(["env", *options, str(program)]) as running:
+        yield running
+
+
+def mutated(program: Program, draw: random.Random) -> Program:
+    """Return a program with bits, words or instructions changed, or another base or less memory."""
+    code = bytearray(program.code)
+    count = len(code) // 16
+    kind = draw.randrange(7)
+    if kind == 6:
+        code = bytearray(draw.randbytes(16 * draw.randrange(40)))
+    for _ in range(draw.choice([1, 1, 2, 5, 40])):
+        at = draw.randrange(len(code)) if code else 0
+        if kind == 0:
+            code[at] ^= 1 << draw.randrange(8)
+        elif kind == 1:
+            code[at] = draw.choice([0, 1, 127, 128, 255])
+        elif kind == 2:  # one instruction in the place of another
+            first, second = (16 * draw.randrange(count) for _ in range(2))
+            code[first : first + 16], code[second : second + 16] = (
+                code[second : second + 16],
+                code[first : first + 16],
+            )
+        elif kind == 3 and len(code) > 16:
+            at -= at % 16
+            del code[at : at + 16]
+    memory, base = bytearray(program.memory), program.phys_base
+    if kind == 4:  # micro-ops lie in it too
+        for _ in range(2000):
+            memory[draw.randrange(len(memory))] = draw.randrange(256)
+    elif kind == 5:
+        base = draw.choice([0, 1, 0x1001, 0xFFFFF000, 2**32 - 1])
+        memory = memory[: draw.randrange(len(memory))] if draw.random() < 0.5 else memory
+    return replace(program, code=bytes(code), memory=bytes(memory), phys_base=base)
+
+
+@pytest.mark.parametrize("part", range(5))
+def test_a_mutated_program_is_answered(sanitized: Simulator, part: int) -> None:
+    program, _, _ = chain(LAYERS, 1)
+    for case in range(part * CASES // 5, (part + 1) * CASES // 5):
+        draw = random.Random(case)
+        wish = Wish(strict=draw.random() < 0.5, computes=draw.random() < 0.9, timeline=draw.random() < 0.3)
+        changed = mutated(program, draw)
+        if draw.random() < 0.3:
+            sizes = {"log_block": draw.randrange(9), "log_batch": draw.randrange(9)}
+            changed = replace(changed, config=replace(program.config, **sizes))
+        sanitized.run(changed, wish)  # raises where the process has ended
