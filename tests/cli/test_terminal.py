@@ -70,6 +70,7 @@ FOREIGN: dict[str, list[str]] = {
     "vta config": [EVIL],
     "vta disasm": ["{model}"],
     "vta lint": ["{file}"],
+    "vta simulate": ["{file}"],
     "cache list": [],
     "cache prune": ["--dry-run", "--all"],
     "init": [],

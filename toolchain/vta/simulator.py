@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -86,10 +86,14 @@ class Simulator:
     ----------
     command
         What to start; by default this host's edge-rt, which is compiled where it is not in the cache.
+    progress
+        Called with a line now and then while it is compiled.
     """
 
-    def __init__(self, command: Sequence[str] | None = None) -> None:
-        self._command = command
+    def __init__(
+        self, command: Sequence[str] | None = None, *, progress: Callable[[str], None] | None = None
+    ) -> None:
+        self._command, self._progress = command, progress
         self._child: subprocess.Popen[bytes] | None = None
         self._number = 0
 
@@ -155,7 +159,9 @@ class Simulator:
         child.wait()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = self._command or [str(ensure_runtime(host_arch()).program), "vta"]
+        command = self._command
+        if command is None:
+            command = [str(ensure_runtime(host_arch(), progress=self._progress).program), "vta"]
         pipe = subprocess.PIPE
         with uninterrupted():
             # A session of its own: Ctrl-C comes to us alone.

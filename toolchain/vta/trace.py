@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from toolchain.files.atomic import write_text
 from toolchain.vta.disasm import text_of
 from toolchain.vta.isa import Instruction, Stage
 
@@ -60,6 +63,20 @@ def trace_of(
         ):  # what is left has no arrow
             events += [{**end, "name": link, "cat": "token", "id": f"{link} {number}"} for end in pair]
     return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def write_trace(
+    file: Path, instructions: Sequence[Instruction], timeline: npt.NDArray[np.uint64] | None, mhz: float
+) -> None:
+    """Write a trace's file, whole or not at all.
+
+    Raises
+    ------
+    ToolchainError
+        The file system refused.
+    """
+    assert timeline is not None  # noqa: S101 - it was wished for
+    write_text(file, json.dumps(trace_of(instructions, timeline, mhz)) + "\n")
 
 
 def _links(instruction: Instruction, table: dict[tuple[str, Stage], str]) -> list[str]:

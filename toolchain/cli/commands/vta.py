@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.output import emit, output_options, table, wants_json
+from toolchain.cli.output import emit, note, output_options, table, wants_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolchain.vta.config import VtaConfig
+    from toolchain.vta.judging import Judged
     from toolchain.vta.lint import Problem
 
 _SHOWN = 20  # problems; --json has all
@@ -119,6 +120,52 @@ def lint(folder: Path) -> None:
         )
 
 
+@command.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--strict", is_flag=True, help="Refuse what only some implementations of the machine run.")
+@click.option(
+    "--trace",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write when each instruction runs, for ui.perfetto.dev or chrome://tracing.",
+)
+@click.option(
+    "--timeout",
+    metavar="S",
+    type=click.FloatRange(0, min_open=True),
+    default=120.0,
+    show_default=True,
+    help="Seconds until the simulator is given up.",
+)
+@output_options
+def simulate(folder: Path, strict: bool, trace: Path | None, timeout: float) -> None:
+    """Run a dumped program on the machine in software, and compare its memory with what is expected.
+
+    Cycles and milliseconds are those of a model: no board was asked. Exits with 4 where the program is
+    refused or the memory is another.
+    """
+    from toolchain.errors import CheckError
+    from toolchain.foreign import printable
+    from toolchain.vta.judging import judge
+    from toolchain.vta.layout import INSTRUCTIONS, decode_file, read_dump
+    from toolchain.vta.requests import Refused
+    from toolchain.vta.trace import write_trace
+
+    dump = read_dump(folder)
+    judged = judge(dump, strict=strict, trace=trace is not None, deadline_s=timeout, progress=note)
+    outcome, mhz = judged.outcome, dump.config.cycles.mhz
+    if trace is not None and not isinstance(outcome, Refused):
+        program = decode_file(folder / INSTRUCTIONS, dump.program, dump.config)
+        write_trace(trace, program, outcome.timeline, mhz)
+    document = {**_summary(dump.config), "strict": strict, **judged.document()}
+    document["cycle_model"] = dump.config.cycles.document()
+    emit(document, lambda: _tell_judged(judged, mhz))
+    if judged.passed is False and wants_json():
+        click.get_current_context().exit(CheckError.exit_code)  # the document above says what is wrong
+    if judged.passed is False:
+        raise CheckError(*judged.complaint(printable(str(folder))))
+
+
 def _summary(config: VtaConfig) -> dict[str, Any]:
     return {"target": config.target, "bitstream": config.bitstream, "isa_rev": config.isa_rev}
 
@@ -149,6 +196,19 @@ def _tell(config: VtaConfig) -> None:
             )
         ],
     )
+
+
+def _tell_judged(judged: Judged, mhz: float) -> None:
+    model = judged.model
+    if model is None:
+        return
+    click.echo(f"model (no board): {model.cycles} cycles, {model.cycles / mhz / 1000:.3f} ms at {mhz} MHz\n")
+    rows = [(name, *vars(times).values()) for name, times in model.stages]
+    table(["STAGE", "INSTRUCTIONS", "BUSY", "WAITS FOR TOKENS", "WAITS FOR FETCH"], rows)
+    if judged.passed is None:
+        click.echo("\nthere is no expected.bin: nobody said what the memory should be")
+    elif judged.passed:
+        click.echo("\nthe memory afterwards is that of expected.bin")
 
 
 def _tell_problems(found: Sequence[Problem], instructions: int) -> None:

@@ -36,8 +36,8 @@ void TakeMemory(const Config& config, Bits& low, Bits& high, Instruction& out, u
   out.stray = low.Rest();
   if (out.op == Op::kStore) {
     out.stage = kStoreStage;
-    // In revision 1 the type's highest bit is lost.
-    if (out.memory == Memory::kOut || (config.isa_rev == 1 && type == 0)) {
+    // Hardware does not look at it; in revision 1 there is no room for it.
+    if (out.memory == Memory::kOut || config.isa_rev == 1) {
       out.memory = Memory::kOut;
       return;
     }

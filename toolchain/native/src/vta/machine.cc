@@ -14,19 +14,20 @@ const Config& Checked(const Config& config) {
   return config;
 }
 
-// A step stands for so many bytes that are moved, and an instruction for some of either.
-constexpr uint64_t kBytesOfAStep = 256;
+// What counts as one step: so many multiplications, so many bytes that are moved, or an instruction.
+constexpr uint64_t kWorkOfAStep = 256;
 
 // Before anything is run: loops of one instruction may take 10^12 steps.
 void CheckLength(const Config& config, const std::vector<Instruction>& program, const Limits& limits) {
+  const uint64_t larger = std::max<uint64_t>(1, uint64_t{config.Batch()} * config.Taps() / kWorkOfAStep);
   uint64_t steps = program.size();
   for (uint32_t i = 0; i < program.size(); ++i) {
     const Instruction& now = program[i];
-    steps += now.Steps();
+    steps += now.Steps() * larger;
     if (now.IsMemory()) {
       const uint64_t depth = Depth(config, now.memory);  // more is refused when it is run
       const uint64_t cells = std::min(depth, uint64_t{now.Rows()} * now.Columns());
-      steps += cells * ElementBytes(config, now.memory) / kBytesOfAStep;
+      steps += cells * ElementBytes(config, now.memory) / kWorkOfAStep;
     }
     if (steps <= limits.steps) continue;
     Refuse("too-long", now, i, "with it the program has more than " + std::to_string(limits.steps) + " steps");
