@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from toolchain.vta.isa import decode_program
 from toolchain.vta.lint import problems
 from toolchain.vta.requests import Program, Refused, Wish
 from toolchain.vta.simulator import Simulator
+
+pytestmark = pytest.mark.slow
 
 SMALL = Conv(size=4, ci=2, co=4, kernel=2, stride=1, pad=1, rows=5, tile_co=2, residual=2)
 

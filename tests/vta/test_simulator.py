@@ -24,6 +24,8 @@ from toolchain.vta.config import SAMPLES
 from toolchain.vta.requests import Program, Refused, Wish
 from toolchain.vta.simulator import Simulated, Simulator, simulate
 
+pytestmark = pytest.mark.slow
+
 SMALL = Conv(size=6, ci=2, co=4, kernel=3, stride=1, pad=1, rows=3, tile_co=2, residual=2)
 
 

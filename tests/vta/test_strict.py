@@ -203,6 +203,12 @@ def test_otherwise_it_runs_as_the_functional_model_would(simulator: Simulator, c
     assert isinstance(outcome, Simulated), outcome
 
 
+@pytest.mark.parametrize("base", [0, 0x1010])
+def test_memory_that_begins_no_page(simulator: Simulator, base: int) -> None:
+    outcome = simulator.run(replace(EightVectors().program(), phys_base=base), Wish(strict=True))
+    assert isinstance(outcome, Refused) and outcome.rule == "arena" and str(base) in outcome.message
+
+
 def test_stray_bits(simulator: Simulator) -> None:
     program = EightVectors().program()
     code = bytearray(program.code)

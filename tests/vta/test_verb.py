@@ -14,6 +14,8 @@ from tests.vta.eight_vectors import EightVectors
 from toolchain.vta import simulator
 from toolchain.vta.requests import Wish, request_of
 
+pytestmark = pytest.mark.slow
+
 HEADER = 27 * 4
 
 

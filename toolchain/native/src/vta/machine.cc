@@ -34,6 +34,14 @@ void CheckLength(const Config& config, const std::vector<Instruction>& program, 
   }
 }
 
+// The driver's buffers begin pages, and implementations that or an address need it.
+void CheckArena(const Arena& arena) {
+  constexpr uint32_t kPage = 4096;
+  if (arena.base % kPage == 0 && arena.base != 0) return;
+  throw Refusal("arena", "the memory begins at " + std::to_string(arena.base) +
+                             ", which is no page that a program may have: a multiple of 4096, and not 0");
+}
+
 }  // namespace
 
 Machine::Machine(const Config& config) : config_(Checked(config)), sram_(config) {}
@@ -80,6 +88,7 @@ Outcome Machine::Run(const uint8_t* words, uint32_t count, const Arena& arena, c
   CheckLength(config_, program, limits);
   std::unique_ptr<Watch> watch;
   if (mode.strict) {
+    CheckArena(arena);
     for (uint32_t i = 0; i < count; ++i) CheckPortable(config_, program[i], i);
     if (mode.computes) watch = std::make_unique<Watch>(config_, limits, arena, program);
   }
