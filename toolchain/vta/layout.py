@@ -103,14 +103,6 @@ def write_dump(folder: Path, dump: Dump) -> None:
     ToolchainError
         The file system refused.
     """
-    layout = {
-        "insn_count": len(dump.program) // INSTRUCTION_BYTES,
-        "phys_base": dump.phys_base,
-        "arena_bytes": len(dump.before),
-        "inputs": [place.model_dump(mode="json") for place in dump.inputs],
-        "outputs": [place.model_dump(mode="json") for place in dump.outputs],
-        "config": dump.config.parameters(),
-    }
     try:
         (folder / LAYOUT).unlink(missing_ok=True)
         (folder / AFTER).unlink(missing_ok=True)
@@ -120,7 +112,19 @@ def write_dump(folder: Path, dump: Dump) -> None:
     write_bytes(folder / BEFORE, dump.before)
     if dump.after is not None:
         write_bytes(folder / AFTER, dump.after)
-    write_text(folder / LAYOUT, json.dumps(layout, indent=2) + "\n")
+    write_text(folder / LAYOUT, json.dumps(layout_of(dump), indent=2) + "\n")
+
+
+def layout_of(dump: Dump) -> dict[str, Any]:
+    """Return what `layout.json` says of a dump."""
+    return {
+        "insn_count": len(dump.program) // INSTRUCTION_BYTES,
+        "phys_base": dump.phys_base,
+        "arena_bytes": len(dump.before),
+        "inputs": [place.model_dump(mode="json") for place in dump.inputs],
+        "outputs": [place.model_dump(mode="json") for place in dump.outputs],
+        "config": dump.config.parameters(),
+    }
 
 
 def read_dump(folder: Path) -> Dump:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli import complete
+from toolchain.cli.commands.vta_compile import compile_
 from toolchain.cli.output import emit, note, output_options, table, wants_json
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ _SHOWN = 20  # problems; --json has all
 @output_options
 def command() -> None:
     """The accelerator VTA: configurations, programs and whether they are portable."""
+
+
+command.add_command(compile_)
 
 
 @command.command()

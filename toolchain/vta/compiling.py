@@ -1,0 +1,83 @@
+"""A single convolution as a dump."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from toolchain.vta.assemble import assemble
+from toolchain.vta.config import VtaConfig
+from toolchain.vta.estimate import estimated_cycles
+from toolchain.vta.expectation import memory_after, memory_before
+from toolchain.vta.knobs import Knobs
+from toolchain.vta.layers import Array, ConvShape
+from toolchain.vta.program import Program, Value
+from toolchain.vta.region import Region
+from toolchain.vta.seeded import seeded_layer, seeded_region
+from toolchain.vta.tiling import Tiling
+
+if TYPE_CHECKING:
+    from toolchain.vta.layout import Dump, Place
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program, and what was decided.
+
+    Attributes
+    ----------
+    estimated_cycles
+        By a formula with the cycle model's constants; the model itself is `edge-rt vta`.
+    """
+
+    dump: Dump
+    knobs: Knobs
+    estimated_cycles: int
+
+
+def compile_convolution(
+    shape: ConvShape, config: VtaConfig, knobs: Knobs | None, seed: int, residual: bool = False
+) -> Compiled:
+    """Compile a convolution with values from a seed.
+
+    Parameters
+    ----------
+    knobs
+        How it is cut; None: as the estimate says.
+    residual
+        Whether something is added to its sums.
+
+    Raises
+    ------
+    ToolchainError
+        The knobs or the convolution do not fit.
+    """
+    region, inputs = seeded_region(seeded_layer(shape, seed, residual), seed)
+    region = replace(region, layers=[replace(each, knobs=knobs) for each in region.layers])
+    program = assemble(region, config)
+    chosen = program.knobs[0]
+    cut = Tiling(shape, chosen, config, residual)
+    return Compiled(dump_of(program, region, inputs), chosen, estimated_cycles(cut))
+
+
+def dump_of(program: Program, region: Region, inputs: Mapping[str, Array]) -> Dump:
+    """Return a program with the memory before and, by numpy's integers, after it."""
+    from toolchain.vta.layout import PHYSICAL_BASE, Dump
+
+    after, _ = memory_after(program, region, inputs, PHYSICAL_BASE)
+    return Dump(
+        program.config,
+        program.code(PHYSICAL_BASE),
+        bytes(memory_before(program, inputs, PHYSICAL_BASE)),
+        bytes(after),
+        [_place(program.values[name]) for name in program.inputs],
+        [_place(program.values[name]) for name in program.outputs],
+        PHYSICAL_BASE,
+    )
+
+
+def _place(value: Value) -> Place:
+    from toolchain.vta.layout import Place
+
+    return Place(offset=value.offset, bytes=value.bytes, shape=value.shape, dtype="int8")

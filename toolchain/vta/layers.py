@@ -1,0 +1,191 @@
+"""A convolution in integers, as the accelerator computes it: its shape, and its values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from toolchain.errors import UsageError
+from toolchain.foreign import shortened
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+FIELDS = ("batch", "h", "w", "ic", "oc", "kh", "kw", "ph", "pw", "sh", "sw")
+"""Of a shape as text, in the order of upstream's tutorial."""
+
+MOST_PADDING = 15
+"""Zeros before or after a row: what a LOAD has four bits for."""
+
+LEAST_RIGHT, MOST_RIGHT = 1, 15
+"""Right shifts of sums: at most what the ALU shifts by, lane by lane."""
+
+MOST_DIAGONAL = 6
+"""Exponent of the largest power of two in an int8 weight."""
+
+MOST_COMMON = 15
+"""Left shift that all channels of a residual share: what the ALU's immediate has room for."""
+
+_MOST = 1 << 16
+_EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
+
+
+@dataclass(frozen=True)
+class ConvShape:
+    """Shape of a convolution; the names are those of `FIELDS`."""
+
+    batch: int
+    h: int
+    w: int
+    ic: int
+    oc: int
+    kh: int
+    kw: int
+    ph: int
+    pw: int
+    sh: int
+    sw: int
+
+    def __post_init__(self) -> None:
+        """Refuse what no program can compute.
+
+        Raises
+        ------
+        UsageError
+            Says what of it.
+        """
+        for problem, hint in self._problems():
+            raise UsageError(f"convolution {self}: {problem}", hint)
+
+    @property
+    def oh(self) -> int:
+        """Rows of the result."""
+        return (self.h + 2 * self.ph - self.kh) // self.sh + 1
+
+    @property
+    def ow(self) -> int:
+        """Columns of the result."""
+        return (self.w + 2 * self.pw - self.kw) // self.sw + 1
+
+    @property
+    def taps(self) -> int:
+        """Places of the kernel."""
+        return self.kh * self.kw
+
+    @property
+    def macs(self) -> int:
+        """Products of two numbers; padding to whole blocks is not counted."""
+        return self.oh * self.ow * self.oc * self.ic * self.taps * self.batch
+
+    def __str__(self) -> str:
+        return ",".join(str(getattr(self, name)) for name in FIELDS)
+
+    def _problems(self) -> list[tuple[str, str]]:
+        found = []
+        if self.batch != 1:
+            found.append((f"batch {self.batch}; programs compute one image", "make the batch 1"))
+        found += [
+            (f"{name} {getattr(self, name)} is not from 1 to {_MOST - 1}", f"change {name}")
+            for name in ("h", "w", "ic", "oc", "kh", "kw", "sh", "sw")
+            if not 1 <= getattr(self, name) < _MOST
+        ]
+        for pad, kernel in (("ph", "kh"), ("pw", "kw")):
+            most = min(getattr(self, kernel) - 1, MOST_PADDING)
+            if not 0 <= getattr(self, pad) <= most:
+                reason = f"{pad} {getattr(self, pad)} is not from 0 to {most}"
+                found.append((reason, f"padding is less than the kernel, and at most {MOST_PADDING}"))
+        if not found and (self.oh < 1 or self.ow < 1):
+            found.append(("the kernel is larger than the image with its padding", "use a smaller kernel"))
+        return found
+
+
+def read_shape(text: str) -> ConvShape:
+    """Return the shape that a text such as `1,56,56,64,64,3,3,1,1,1,1` says.
+
+    Raises
+    ------
+    UsageError
+        It says none, or one that no program can compute.
+    """
+    words = text.split(",")
+    if len(words) != len(FIELDS) or not all(_is_number(word) for word in words):
+        raise UsageError(
+            f"{shortened(text)!r} is no shape of a convolution",
+            f"{len(FIELDS)} whole numbers: {','.join(FIELDS).upper()}, such as {_EXAMPLE}",
+        )
+    return ConvShape(*(int(word) for word in words))
+
+
+def _is_number(word: str) -> bool:
+    return word.strip().isascii() and word.strip().isdigit() and len(word.strip()) < 9
+
+
+@dataclass(frozen=True)
+class ConvLayer:
+    """`clip((conv(source, weight) + residual * 2**left + bias) >> right, low, high)`, summed in 32 bits.
+
+    Attributes
+    ----------
+    shape
+        Of the convolution.
+    weight
+        int8 [oc, ic, kh, kw].
+    bias
+        int32 [oc]; holds the half that makes the shift round.
+    right
+        [oc]: what sums are shifted by.
+    left
+        [oc]: what the residual is shifted by; None without a residual.
+    low, high
+        What results are clipped to.
+    """
+
+    shape: ConvShape
+    weight: Array
+    bias: Array
+    right: Array
+    left: Array | None = None
+    low: int = -127
+    high: int = 127
+
+    def __post_init__(self) -> None:
+        """Refuse values that an accelerator has no room for.
+
+        Raises
+        ------
+        UsageError
+            Says which.
+        """
+        problem = self._problem_of_shapes() or self._problem_of_shifts() or self._problem_of_clip()
+        if problem:
+            raise UsageError(f"layer {self.shape}: {problem}", "quantise the network again")
+
+    @property
+    def common_left(self) -> int:
+        """Of the left shifts, what the diagonal of powers of two does not do."""
+        return 0 if self.left is None else max(0, int(self.left.max()) - MOST_DIAGONAL)
+
+    def _problem_of_shapes(self) -> str:
+        shape = self.shape
+        wanted: dict[str, tuple[int, ...]] = {"weight": (shape.oc, shape.ic, shape.kh, shape.kw)}
+        wanted |= dict.fromkeys(("bias", "right", *([] if self.left is None else ["left"])), (shape.oc,))
+        for name, expected in wanted.items():
+            if (found := getattr(self, name).shape) != expected:
+                return f"{name} is {found}, not {expected}"
+        return ""
+
+    def _problem_of_shifts(self) -> str:
+        most = self.common_left + MOST_DIAGONAL
+        bounds = {"right": (self.right, LEAST_RIGHT, MOST_RIGHT)}
+        if self.left is not None:
+            bounds["left"] = (self.left, self.common_left, min(most, MOST_COMMON + MOST_DIAGONAL))
+        for name, (shifts, low, high) in bounds.items():
+            if shifts.min() < low or shifts.max() > high:
+                return f"{name} shifts from {shifts.min()} to {shifts.max()}; {low} to {high} can be done"
+        return ""
+
+    def _problem_of_clip(self) -> str:
+        if self.low in (-127, 0) and 1 <= self.high <= 127:
+            return ""
+        return f"clips to {self.low} and {self.high}; -127 or 0, and 1 to 127 can be done"
