@@ -71,6 +71,7 @@ FOREIGN: dict[str, list[str]] = {
     "vta disasm": ["{model}"],
     "vta lint": ["{file}"],
     "vta simulate": ["{file}"],
+    "vta compile": ["--conv", EVIL, "--dump", "{file}"],
     "cache list": [],
     "cache prune": ["--dry-run", "--all"],
     "init": [],

@@ -78,7 +78,10 @@ def _cut(each: RegionLayer, config: VtaConfig) -> Tiling:
     knobs = each.knobs or default_knobs(shape, config, residual)
     cut = Tiling(shape, knobs, config, residual)
     if problem := cut.problem():
-        raise UsageError(f"convolution {shape} cannot be cut by {knobs}: {problem}", "leave out --knobs, or make them smaller")
+        raise UsageError(
+            f"convolution {shape} cannot be cut by {knobs}: {problem}",
+            "leave out --knobs, or make them smaller",
+        )
     return cut
 
 

@@ -173,6 +173,9 @@ class ConvLayer:
         for name, expected in wanted.items():
             if (found := getattr(self, name).shape) != expected:
                 return f"{name} is {found}, not {expected}"
+        for name, dtype in (("weight", np.int8), ("bias", np.int32)):
+            if (given := getattr(self, name).dtype) != dtype:
+                return f"{name} is of {given}, not {np.dtype(dtype)}"
         return ""
 
     def _problem_of_shifts(self) -> str:

@@ -115,3 +115,64 @@ def test_a_board_class_with_an_unknown_configuration_says_so(invoke: Toolchain, 
     (folder / "toolchain.toml").write_text("")
     wrong = invoke("board", "show", "mine")
     assert wrong.code == 2 and wrong.says("no VTA configuration 'pink'", "pynq, ultra96")
+
+
+CONV = ("--conv", "1,14,14,20,40,3,3,1,1,2,2")
+
+
+def test_a_convolution_is_compiled(invoke: Toolchain, folder: Path) -> None:
+    told = invoke("vta", "compile", *CONV, "--dump", "new/dump")
+    assert told.code == 0 and "an estimate, of no board" in told.out
+    assert sorted(file.name for file in (folder / "new" / "dump").iterdir()) == [
+        "dram.bin",
+        "expected.bin",
+        "insn.bin",
+        "layout.json",
+    ]
+    assert invoke("vta", "lint", "new/dump").code == 0
+    said = invoke("vta", "compile", *CONV, "--dump", "again", "--json").document
+    layout = json.loads((folder / "again" / "layout.json").read_text())
+    assert {key: said[key] for key in layout} == layout and layout["phys_base"] == 4096
+    assert [place["shape"] for place in layout["inputs"]] == [[1, 2, 14, 14, 1, 16]]
+    assert [place["shape"] for place in layout["outputs"]] == [[1, 3, 7, 7, 1, 16]]
+    for name in ("insn.bin", "dram.bin", "expected.bin"):
+        assert (folder / "again" / name).read_bytes() == (folder / "new" / "dump" / name).read_bytes()
+    knobs = ",".join(f"{name}={value}" for name, value in said["knobs"].items())
+    invoke("vta", "compile", *CONV, "--dump", "third", "--knobs", knobs, "--seed", "7")
+    assert (folder / "third" / "insn.bin").read_bytes() == (folder / "again" / "insn.bin").read_bytes()
+    assert (folder / "third" / "dram.bin").read_bytes() != (folder / "again" / "dram.bin").read_bytes()
+
+
+def test_a_convolution_with_a_residual_for_another_design(invoke: Toolchain, folder: Path) -> None:
+    said = invoke(
+        "vta", "compile", *CONV, "--residual", "--config", "zcu104", "--dump", folder / "old", "--json"
+    ).document
+    assert len(said["inputs"]) == 2 and said["config"]["HW_VER"] == "0.0.1"
+    assert invoke("vta", "lint", "old").code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--conv", "1,14,14"), ("'1,14,14' is no shape", "BATCH,H,W,IC,OC")),
+        (("--conv", "8,14,14,20,40,3,3,1,1,2,2"), ("batch 8", "make the batch 1")),
+        ((*CONV, "--knobs", "tile_h=2"), ("'tile_h=2'", "it lacks tile_w", "such as")),
+        (
+            (*CONV, "--knobs", "tile_h=2,tile_w=7,tile_ci=1,tile_co=1"),
+            ("tile_h=2 does not divide the 7 rows",),
+        ),
+        ((*CONV, "--config", "pink"), ("'pink'", "pynq, ultra96")),
+    ],
+)
+def test_what_cannot_be_compiled_is_named(
+    invoke: Toolchain, folder: Path, options: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    wrong = invoke("vta", "compile", *options, "--dump", "dump")
+    assert wrong.code == 2 and wrong.says(*words)
+    assert not (folder / "dump").exists()
+
+
+def test_a_dump_needs_a_folder(invoke: Toolchain, folder: Path) -> None:
+    (folder / "file").write_text("")
+    assert invoke("vta", "compile", *CONV, "--dump", "file").code == 2
+    assert (folder / "file").read_text() == ""
