@@ -12,7 +12,7 @@ from toolchain.vta.layers import ConvShape
 from toolchain.vta.region import Region
 from toolchain.vta.simulator import Simulator
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SMALL = replace(PYNQ, log_uop_buff_size=11, log_inp_buff_size=11, log_wgt_buff_size=15, log_acc_buff_size=13)
 """A design on which hardly anything fits at once."""
 
@@ -35,6 +35,13 @@ def test_on_a_chip_with_little_room(simulator: Simulator, region: Region) -> Non
 @given(region=regions(most=20))
 def test_hundreds_of_layers(simulator: Simulator, region: Region) -> None:
     run(simulator, region)
+
+
+@pytest.mark.slow
+@settings(QUICK, max_examples=200)
+@given(region=regions(SMALL, most=9))
+def test_hundreds_on_a_chip_with_little_room(simulator: Simulator, region: Region) -> None:
+    run(simulator, region, SMALL)
 
 
 @pytest.mark.full

@@ -83,10 +83,20 @@ def networks(draw: st.DrawFn) -> Region:
     return Region(layers, ["x"], [names[-1], *draw(st.sets(st.sampled_from(names[1:-1])))])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@QUICK
 @given(region=networks())
 def test_any_small_network(simulator: Simulator, region: Region) -> None:
     assert not lint(run(simulator, region).program)
+
+
+@pytest.mark.slow
+@settings(QUICK, max_examples=100)
+@given(region=networks())
+def test_many_small_networks(simulator: Simulator, region: Region) -> None:
+    run(simulator, region)
 
 
 def test_other_memory_moves_every_address() -> None:

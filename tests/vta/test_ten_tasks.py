@@ -7,12 +7,15 @@ from random import Random
 
 import pytest
 
-from tests.vta.generated import PYNQ, alone, lint, run
+from tests.vta.generated import BASE, PYNQ, alone, lint, run
+from toolchain.vta.assemble import assemble
 from toolchain.vta.estimate import default_knobs, legal_knobs
 from toolchain.vta.knobs import Knobs
 from toolchain.vta.layers import ConvLayer, ConvShape, read_shape
+from toolchain.vta.requests import Program as Request
+from toolchain.vta.requests import Wish
 from toolchain.vta.seeded import seeded_layer
-from toolchain.vta.simulator import Simulator
+from toolchain.vta.simulator import Simulated, Simulator
 from toolchain.vta.tiling import Tiling
 
 TASKS = {
@@ -48,6 +51,14 @@ def gemms(shape: ConvShape, knobs: Knobs) -> int:
     return pieces * cut.chunks * cut.gemms
 
 
+def milliseconds(simulator: Simulator, text: str) -> float:
+    program = assemble(alone(seeded(text)), PYNQ)
+    request = Request(PYNQ, program.code(BASE), bytes(program.memory_bytes), BASE)
+    outcome = simulator.run(request, Wish(computes=False))
+    assert isinstance(outcome, Simulated), outcome
+    return outcome.milliseconds
+
+
 def test_the_tasks_are_those_of_resnet_18() -> None:
     assert sum(TASKS.values()) == 19
     macs = sum(count * read_shape(text).macs for text, count in TASKS.items())
@@ -55,17 +66,14 @@ def test_the_tasks_are_those_of_resnet_18() -> None:
 
 
 def test_without_a_record_the_model_is_near_the_bound(simulator: Simulator) -> None:
-    total = 0.0
-    for text, count in TASKS.items():
-        ran = run(simulator, alone(seeded(text)))
-        total += count * ran.outcome.milliseconds
+    total = sum(count * milliseconds(simulator, text) for text, count in TASKS.items())
     assert total < 1.05 * BOUND_MS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", TASKS)
 def test_in_some_cuts(simulator: Simulator, text: str) -> None:
-    for number, knobs in enumerate(drawn(read_shape(text), 4)):
+    for number, knobs in enumerate([None, *drawn(read_shape(text), 3)]):
         ran = run(simulator, alone(seeded(text), knobs))
         assert number or not lint(ran.program)
 
