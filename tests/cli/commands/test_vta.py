@@ -149,6 +149,8 @@ def test_a_convolution_with_a_residual_for_another_design(invoke: Toolchain, fol
     ).document
     assert len(said["inputs"]) == 2 and said["config"]["HW_VER"] == "0.0.1"
     assert invoke("vta", "lint", "old").code == 0
+    judged = invoke("vta", "simulate", "--strict", "old")
+    assert judged.code == 0 and "the memory afterwards is that of expected.bin" in judged.out
 
 
 @pytest.mark.parametrize(
