@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
-from toolchain.errors import UsageError
 from toolchain.vta.assemble import assemble
 from toolchain.vta.config import SAMPLES, VtaConfig
 from toolchain.vta.estimate import legal_knobs
@@ -104,8 +104,7 @@ def regions(draw: st.DrawFn, config: VtaConfig = PYNQ, most: int = 14) -> Region
     """Return regions of one layer, cut in any legal way."""
     shape, residual = draw(shapes(most)), draw(st.booleans())
     legal = legal_knobs(shape, config, residual)
-    if not legal:
-        raise UsageError(f"{shape} does not fit", "")
+    assume(legal)
     high = draw(st.one_of(st.just(127), st.integers(1, 127)))
     values = layer(shape, draw(st.integers(0, 2**32 - 1)), residual, draw(st.sampled_from((0, -127))), high)
     return alone(values, draw(st.sampled_from(legal)))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.vta.generated import PYNQ, alone, layer, lint, regions, run
+from toolchain.vta.knobs import Knobs
 from toolchain.vta.layers import ConvShape
 from toolchain.vta.region import Region
 from toolchain.vta.simulator import Simulator
@@ -72,9 +74,21 @@ def test_what_is_special(simulator: Simulator, shape: ConvShape, residual: bool)
     assert not lint(ran.program)
 
 
-def test_for_designs_of_revision_1(simulator: Simulator) -> None:
-    old = replace(PYNQ, hw_ver="0.0.1")
-    run(simulator, alone(layer(ConvShape(1, 9, 9, 20, 40, 3, 3, 1, 1, 1, 1), 1, residual=True)), old)
+def test_more_loads_than_a_queue_holds(simulator: Simulator) -> None:
+    deep = ConvShape(1, 3, 3, 16 * 900, 16, 1, 1, 0, 0, 2, 2)
+    ran = run(simulator, alone(layer(deep), Knobs(2, 2, 300, 1)))
+    assert ran.outcome.model.stages.load.instructions > 900
+    assert not lint(ran.program)
+
+
+NARROW = {"log_block": 3, "log_inp_buff_size": 14, "log_wgt_buff_size": 16, "log_acc_buff_size": 16}
+
+
+@pytest.mark.parametrize("change", [{"hw_ver": "0.0.1"}, {"log_block": 5}, NARROW], ids=str)
+def test_for_other_designs(simulator: Simulator, change: dict[str, Any]) -> None:
+    other = replace(PYNQ, **change)
+    ran = run(simulator, alone(layer(ConvShape(1, 9, 9, 40, 70, 3, 3, 1, 1, 1, 1), 1, residual=True)), other)
+    assert not lint(ran.program)
 
 
 def test_the_same_layer_gives_the_same_program(simulator: Simulator) -> None:

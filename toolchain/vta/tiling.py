@@ -13,8 +13,6 @@ from toolchain.vta.packing import blocks_of
 HAZARD = 4
 """Steps until an accumulator may be used again: no implementation says how many its pipeline needs."""
 
-_MOST_LOOKAHEAD = 512  # instructions that a stage's queue holds
-
 
 @dataclass(frozen=True)
 class Tiling:
@@ -163,9 +161,6 @@ class Tiling:
             depth = self.config.buffers[memory].depth
             if elements > depth:
                 return f"{elements} elements of {memory.name}, which has {depth}: make {smaller} smaller"
-        loads = contexts * (2 * self.knobs.tile_ci + 2)
-        if loads > _MOST_LOOKAHEAD:
-            return f"{loads} loads under way, where a queue holds {_MOST_LOOKAHEAD}: make tile_ci smaller"
         return ""
 
     def _hazard(self) -> str:
