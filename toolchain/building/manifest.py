@@ -20,7 +20,7 @@ from toolchain.profiles import CPU
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Objects
 
-TOLERANCE = {"float32": 1e-3, "float16": 2e-2}
+TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "int8": 1e-3}
 """Largest max|y-r| / max|r| of an output, by what was rounded to: here, or in a file of float16."""
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from toolchain.cli import complete
+from toolchain.errors import UsageError
+from toolchain.models.options import QUANTIZERS
 from toolchain.tasks.options import DTYPES, LAYOUTS, WINOGRADS, CodeOptions
 
 model_argument = click.argument("model", shell_complete=complete.models)
@@ -33,6 +35,19 @@ _MODEL_OPTIONS = (
         default="float32",
         show_default=True,
         help="Arithmetic of the compiled network.",
+    ),
+    click.option(
+        "--quantizer",
+        type=click.Choice(QUANTIZERS),
+        help="With --dtype int8: by what is lost (the default), or one scale for all as TVM's tutorials did.",
+    ),
+    click.option(
+        "--calibrate",
+        "calibration",
+        metavar="NAME=FILE.npy",
+        multiple=True,
+        help="With --dtype int8: images for an input, counted by the first dimension; may be repeated. "
+        "Else seeded ones.",
     ),
     click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Size of the first dimension."),
     click.option(
@@ -71,15 +86,28 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that shape a network, passed as `options: ModelOptions` and `code: CodeOptions`."""
 
     @wraps(function)
-    def gathered(*args: Any, shapes: tuple[str, ...], input_values: tuple[str, ...], **kwargs: Any) -> Any:
-        from toolchain.models.options import ModelOptions, parse_input_values, parse_shapes
+    def gathered(
+        *args: Any,
+        shapes: tuple[str, ...],
+        input_values: tuple[str, ...],
+        quantizer: str | None,
+        calibration: tuple[str, ...],
+        **kwargs: Any,
+    ) -> Any:
+        from toolchain.models.options import ModelOptions, parse_calibration, parse_input_values, parse_shapes
 
         code = CodeOptions(**{name: kwargs.pop(name) for name in _CODE if name in kwargs})
+        integers = code.dtype == "int8"
+        for option, value in (("--quantizer", quantizer), ("--calibrate", calibration)):
+            if value and not integers:
+                raise UsageError(f"{option}: means nothing without integers", "add --dtype int8")
         names = ("batch", "outputs", "weights_seed")
         options = ModelOptions(
             **{name: kwargs.pop(name) for name in names},
             shapes=parse_shapes(shapes),
             input_values=parse_input_values(input_values),
+            quantizer=(quantizer or QUANTIZERS[0]) if integers else "",
+            calibration=parse_calibration(calibration),
         )
         return function(*args, options=options, code=code, **kwargs)
 

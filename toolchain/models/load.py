@@ -24,6 +24,7 @@ from toolchain.models.preparing.freeze import Array
 from toolchain.models.preparing.prepare import prepare
 from toolchain.models.preparing.refusing import check_compiles
 from toolchain.models.preparing.shapes import infer_shapes
+from toolchain.models.quantising.quantise import Quantised, quantise
 from toolchain.models.reading.source import read_source
 from toolchain.models.rewrites import rewrite
 from toolchain.models.spec import TensorSpec, check_types
@@ -43,8 +44,8 @@ class Model:
     source
         `zoo:NAME` or the file's absolute path.
     onnx
-        The graph as it came, which the expected output is computed from: weights inside, its outputs alone
-        those that were asked for.
+        The graph as it came, or with integers, which the expected output is computed from: weights inside,
+        its outputs alone those that were asked for.
     frozen
         Inputs of that graph which are constants here, with their values.
     module
@@ -57,6 +58,8 @@ class Model:
         Outputs that hold probabilities along their last dimension.
     options
         What it was loaded with.
+    quantised
+        What became integers and what that cost; None: nothing.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Model:
     sha256: str
     softmax_outputs: frozenset[str]
     options: ModelOptions
+    quantised: Quantised | None = None
 
 
 def load_model(source: str, options: ModelOptions) -> Model:
@@ -89,14 +93,20 @@ def load_model(source: str, options: ModelOptions) -> Model:
     inputs = input_specs(graph)
     check_types(inputs, found.origin)
     full = as_float32(graph)
-    module = import_module(graph if full is graph else infer_shapes(full, found.origin), found.origin)
+    computed = graph if full is graph else infer_shapes(full, found.origin)
+    integers = None
+    if options.quantizer:
+        integers = quantise(computed, options.quantizer, options.calibration, found.origin)
+        computed = integers.graph
+    module = import_module(computed, found.origin)
     outputs = output_specs(graph, module, found.origin)
     check_types(outputs, found.origin)
     return Model(
         name=found.name,
         source=found.origin,
-        onnx=with_output_types(source_graph, graph),
-        frozen=frozen,
+        onnx=integers.graph if integers else with_output_types(source_graph, graph),
+        frozen={} if integers else frozen,  # constants of the quantised graph
+        quantised=integers,
         module=module,
         inputs=inputs,
         outputs=outputs,

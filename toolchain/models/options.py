@@ -13,6 +13,10 @@ ARRAY_FILE = ".npy"
 """Ending of a value that is read from a file."""
 
 
+QUANTIZERS = ("mse", "global-scale")
+"""Ways to choose what the last bit of integers stands for; the first is the default of `--dtype int8`."""
+
+
 @dataclass(frozen=True)
 class ModelOptions:
     """How a source becomes a Model.
@@ -30,6 +34,10 @@ class ModelOptions:
         Where to cut the graph, as typed: each a tensor's name, or several between commas; empty: nowhere.
     weights_seed
         Seed of a zoo network's weights; without effect on files.
+    quantizer
+        How the network becomes integers, one of `QUANTIZERS`; empty: it does not.
+    calibration
+        By input: the `.npy` file of images that the quantizer is calibrated with; empty: seeded ones.
     """
 
     batch: int | None = None
@@ -37,11 +45,14 @@ class ModelOptions:
     weights_seed: int = 0
     input_values: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
+    quantizer: str = ""
+    calibration: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def value_files(self) -> list[Path]:
-        """The files that `input_values` name."""
-        return [Path(value) for value in self.input_values.values() if value.endswith(ARRAY_FILE)]
+        """The files that `input_values` and `calibration` name."""
+        values = [Path(value) for value in self.input_values.values() if value.endswith(ARRAY_FILE)]
+        return [*values, *self.calibration.values()]
 
     def typed(self) -> str:
         """Return what gives these options on a command line, each with a blank before it."""
@@ -52,6 +63,10 @@ class ModelOptions:
             said += ["--input-value", f"{name}={value}"]
         for names in self.outputs:
             said += ["--outputs", names]
+        if self.quantizer and self.quantizer != QUANTIZERS[0]:
+            said += ["--quantizer", self.quantizer]
+        for name, file in self.calibration.items():
+            said += ["--calibrate", f"{name}={file}"]
         return "".join(f" {quote(word)}" for word in said)
 
     def __post_init__(self) -> None:
@@ -111,6 +126,26 @@ def parse_input_values(texts: Iterable[str]) -> dict[str, str]:
         if values.setdefault(name, value) != value:
             raise UsageError(f"--input-value {text}: {name!r} was given another value before")
     return values
+
+
+def parse_calibration(texts: Iterable[str]) -> dict[str, Path]:
+    """Read all `--calibrate NAME=FILE.npy` options; the last `=` separates, as in `--shape`.
+
+    Raises
+    ------
+    UsageError
+        One has no name or no file, or an input is given two.
+    """
+    files: dict[str, Path] = {}
+    for text in texts:
+        name, separator, file = text.rpartition("=")
+        if not (separator and name and file.endswith(ARRAY_FILE)):
+            raise UsageError(
+                f"--calibrate {text}: not NAME=FILE.npy", "for example --calibrate data=images.npy"
+            )
+        if files.setdefault(name, Path(file)) != Path(file):
+            raise UsageError(f"--calibrate {text}: {name!r} was given another file before")
+    return files
 
 
 def format_shape(name: str, shape: Iterable[int | str]) -> str:

@@ -9,7 +9,7 @@ from toolchain.errors import UsageError
 
 LAYOUTS = ("auto", "packed", "NCHW", "NHWC")
 WINOGRADS = ("auto", "off")
-DTYPES = ("float32", "float16")
+DTYPES = ("float32", "float16", "int8")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class CodeOptions:
     winograd
         Whether convolutions may be computed by winograd in packed layouts; `auto`: where it pays.
     dtype
-        Arithmetic of the library; its inputs and outputs and the reference are always float32.
+        Arithmetic of the library; its inputs and outputs are always float32, and so is the reference of one
+        in float16. `int8`: the network was quantised when it was loaded; the rest of it is float32.
     """
 
     device: str = "cpu"
@@ -39,6 +40,11 @@ class CodeOptions:
             value = getattr(self, name)
             if value not in allowed:
                 raise UsageError(f"--{name} {value}: no such choice", f"use --{name} {'|'.join(allowed)}")
+
+    @property
+    def floats(self) -> str:
+        """Type of all that is computed in floats."""
+        return "float32" if self.dtype == "int8" else self.dtype
 
     @property
     def device_kind(self) -> str:

@@ -44,8 +44,8 @@ class Packed:
         """Return what code is generated for."""
         kind, name = self.options.device_kind, self.options.device_name
         if kind == CPU:
-            return target_for(self.profile, cluster, threads, self.dtype)
-        return device_target(self.profile, kind, name, cluster, threads, self.dtype)
+            return target_for(self.profile, cluster, threads, self.options.floats)
+        return device_target(self.profile, kind, name, cluster, threads, self.options.floats)
 
     def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> PackedNetwork:
         """Return the tasks of a model."""

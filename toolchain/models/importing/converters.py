@@ -11,6 +11,7 @@ from tvm import relax
 from tvm.ir.expr import GenericConst
 
 from toolchain.models.importing.arithmetic import ARITHMETIC
+from toolchain.models.importing.integers import INTEGERS
 from toolchain.models.recurrent.convert import CELLS
 from toolchain.tvm_compat import Converter
 
@@ -42,6 +43,7 @@ def _picked(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
 CONVERTERS: dict[str, Converter] = {
     **ARITHMETIC,
     **CELLS,
+    **INTEGERS,
     "Gather": _picked,
     "Max": _pairwise(relax.op.maximum),
     "Mean": _mean,

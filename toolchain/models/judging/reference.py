@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,16 +10,14 @@ from onnx import numpy_helper
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
+from toolchain.models.judging.samples import sample
 from toolchain.models.judging.sigmoid import sigmoid, sigmoid_inputs, with_outputs
 from toolchain.models.reading.opsets import with_known_opsets
-from toolchain.models.spec import TensorSpec, check_inputs
+from toolchain.models.spec import check_inputs
 from toolchain.models.walk import all_nodes, all_tensors
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model
-
-INTEGERS_BELOW = 4
-"""Seeded integer inputs are 0 … 3: small enough to index almost any table."""
 
 ROUNDING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 """Operators around which onnxruntime's optimiser computes in integers, rounding otherwise than the graph."""
@@ -31,16 +28,7 @@ def sample_inputs(model: Model, seed: int = 0) -> dict[str, np.ndarray]:
 
     Floats are standard normal, integers small and not negative, booleans even.
     """
-    return {spec.name: _sample(spec, seed) for spec in model.inputs}
-
-
-def _sample(spec: TensorSpec, seed: int) -> np.ndarray:
-    digest = hashlib.sha256(f"{seed}/{spec.name}".encode()).digest()
-    generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
-    if np.issubdtype(np.dtype(spec.dtype), np.floating):
-        return generator.standard_normal(spec.shape, dtype=np.float32).astype(spec.dtype)
-    high = 2 if spec.dtype == "bool" else INTEGERS_BELOW
-    return generator.integers(0, high, spec.shape).astype(spec.dtype)
+    return {spec.name: sample(spec, seed) for spec in model.inputs}
 
 
 def reference_outputs(model: Model, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,0 +1,28 @@
+"""Convolutions in integers, as `quantising/graph.py` writes them, in Relax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax
+
+from toolchain.models.quantising.graph import PLAIN, SUMMED
+from toolchain.tvm_compat import Converter
+
+
+def _convolution(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
+    """Sums of 32 bits, shifted right and clipped."""
+    x, weight, bias, right, low, high, *summed = inputs
+    sums = relax.op.nn.conv2d(
+        x, weight, strides=list(attributes["strides"]), padding=list(attributes["pads"]), out_dtype="int32"
+    )
+    if summed:
+        residual, left = summed
+        sums = relax.op.add(sums, relax.op.left_shift(relax.op.astype(residual, "int32"), left))
+    steps = relax.op.right_shift(relax.op.add(sums, bias), right)
+    ends = [int(end.value.numpy()) for end in (low, high)]
+    return relax.op.astype(relax.op.clip(steps, *ends), "int8")
+
+
+INTEGERS: dict[str, Converter] = {PLAIN: _convolution, SUMMED: _convolution}
+"""By operator; see `converters.CONVERTERS`."""

@@ -1,0 +1,117 @@
+"""Images that a network is calibrated with, and every tensor's values for them, by onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from toolchain.errors import UsageError
+from toolchain.foreign import first_line
+from toolchain.imports.onnxruntime_import import onnxruntime
+from toolchain.models.arrays import read_array
+from toolchain.models.judging.samples import sample
+from toolchain.models.quantising.reading import Array
+from toolchain.models.reading.opsets import with_known_opsets
+from toolchain.models.spec import TensorSpec
+
+Inputs = dict[str, Array]
+
+CALIBRATING = range(1, 5)
+"""Seeds of the inputs that exponents are chosen by, where a user gives none; 0 is a bundle's sample."""
+
+JUDGING = range(5, 9)
+"""Seeds of the inputs that what it cost is judged by, where a user gives none."""
+
+
+def seeded(specs: Sequence[TensorSpec], seeds: Iterable[int]) -> list[Inputs]:
+    """Return inputs as samples are, one for each seed."""
+    return [{spec.name: sample(spec, seed) for spec in specs} for seed in seeds]
+
+
+def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs]:
+    """Return the inputs of `--calibrate NAME=FILE.npy`: one set for each batch along the first dimension.
+
+    Raises
+    ------
+    UsageError
+        A name is no input or is missing, or an array has another shape or type than its input, holds NaN,
+        or has not as many images as another.
+    """
+    wanted = "the inputs are: " + "; ".join(map(str, specs))
+    if strangers := sorted(files.keys() - {spec.name for spec in specs}):
+        raise UsageError(f"--calibrate {strangers[0]}: the network has no input of this name", wanted)
+    sets: dict[str, list[Array]] = {}
+    for spec in specs:
+        if spec.name not in files:
+            raise UsageError(
+                f"--calibrate: images for the input {spec.name!r} are missing",
+                f"add --calibrate {spec.name}=FILE.npy",
+            )
+        sets[spec.name] = _batches(spec, files[spec.name])
+    counts = {name: len(batches) for name, batches in sets.items()}
+    if len(set(counts.values())) > 1:
+        raise UsageError(f"--calibrate: the inputs have unlike numbers of batches: {counts}", wanted)
+    return [dict(zip(sets, each, strict=True)) for each in zip(*sets.values(), strict=True)]
+
+
+def _batches(spec: TensorSpec, file: Path) -> list[Array]:
+    option = f"--calibrate {spec.name}"
+    array = read_array(file, option)
+    batch = spec.shape[0] if spec.shape else 1
+    if array.dtype.name != spec.dtype or array.shape[1:] != spec.shape[1:] or not spec.shape:
+        raise UsageError(
+            f"{option}: {file} is {array.dtype.name}{list(array.shape)}, the input {spec}",
+            "its first dimension counts images; the others and the type are the input's",
+        )
+    if not len(array) or len(array) % batch:
+        raise UsageError(f"{option}: {file} holds {len(array)} images, which are no batches of {batch}")
+    if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+        count = np.count_nonzero(~np.isfinite(array))
+        raise UsageError(f"{option}: {file} holds NaN or infinity in {count} of {array.size} places")
+    return [array[start : start + batch] for start in range(0, len(array), batch)]
+
+
+class Tapped:
+    """A graph as onnxruntime computes it, on one thread, with inner tensors among its outputs.
+
+    Parameters
+    ----------
+    names
+        The tensors that are wanted.
+    """
+
+    def __init__(self, model: onnx.ModelProto, names: Iterable[str], origin: str) -> None:
+        self._inputs = {value.name for value in model.graph.input}
+        self._names = sorted(set(names) - self._inputs)
+        self._wanted = set(names)
+        self._origin = origin
+        tapped = onnx.ModelProto()
+        tapped.CopyFrom(with_known_opsets(model))
+        have = {output.name for output in tapped.graph.output}
+        tapped.graph.output.extend(onnx.ValueInfoProto(name=name) for name in self._names if name not in have)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        try:
+            self._session = onnxruntime.InferenceSession(
+                tapped.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime's errors have no common parent
+            raise self._cannot(error) from error
+
+    def values(self, inputs: Inputs) -> dict[str, Array]:
+        """Return the tensors for one set of inputs."""
+        try:
+            results = self._session.run(self._names, inputs) if self._names else []
+        except Exception as error:
+            raise self._cannot(error) from error
+        computed = dict(zip(self._names, results, strict=True))
+        return computed | {name: array for name, array in inputs.items() if name in self._wanted}
+
+    def _cannot(self, error: Exception) -> UsageError:
+        return UsageError(
+            f"{self._origin}: onnxruntime, which calibrates, cannot run it: {first_line(error)}"
+        )

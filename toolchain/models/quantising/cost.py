@@ -1,0 +1,147 @@
+"""What quantising costs: how far the integers are from the floats they stand for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from toolchain.models.quantising.calibration import Inputs, Tapped
+from toolchain.models.quantising.layer import Layer
+from toolchain.models.quantising.reading import Array
+
+SATURATED = 0.01
+"""Share of a layer's values that may be clipped before a user is warned."""
+
+_MOST_DB = 200.0
+"""What is written where nothing was lost."""
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """A layer's name, its signal over what rounding added in dB, and the share of its values clipped."""
+
+    name: str
+    sqnr_db: float
+    clipped: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What quantising a network costs.
+
+    Attributes
+    ----------
+    images
+        How many sets of inputs it was judged by.
+    layers
+        Those in integers, in the graph's order.
+    sqnr_db
+        Of the network's outputs, all together.
+    top1, top5
+        Share of rows of a `[rows, classes]` output whose largest value is where it was, or among the five
+        largest; None without such an output.
+    """
+
+    images: int
+    layers: tuple[LayerCost, ...]
+    sqnr_db: float
+    top1: float | None
+    top5: float | None
+
+    def warnings(self) -> list[str]:
+        """Return a line for each layer that clips too much."""
+        return [
+            f"{layer.name}: {layer.clipped:.1%} of its values are beyond 8 bits and were clipped; "
+            "calibrate with images that the network is made for: --calibrate NAME=FILE.npy"
+            for layer in self.layers
+            if layer.clipped > SATURATED
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `--json` and manifests show."""
+        return asdict(self)
+
+
+def cost_of(
+    before: onnx.ModelProto,
+    after: onnx.ModelProto,
+    layers: Sequence[Layer],
+    integers: Mapping[str, tuple[str, int]],
+    images: Sequence[Inputs],
+    origin: str,
+) -> Cost:
+    """Compute both graphs for `images` and compare.
+
+    Parameters
+    ----------
+    integers
+        By tensor of a layer: the name of its integers in `after`, and their exponent.
+    """
+    outputs = [output.name for output in before.graph.output]
+    results = [layer.site.result for layer in layers]
+    floats = Tapped(before, [*results, *outputs], origin)
+    whole = Tapped(after, [*(integers[name][0] for name in results), *outputs], origin)
+    noise: dict[str, _Noise] = {name: _Noise() for name in (*results, "")}
+    clipped = {name: [0, 0] for name in results}
+    rows: list[tuple[Array, Array]] = []
+    for inputs in images:
+        wanted, got = floats.values(inputs), whole.values(inputs)
+        for layer in layers:
+            name = layer.site.result
+            steps, exponent = got[integers[name][0]], integers[name][1]
+            noise[name].add(wanted[name], np.ldexp(steps.astype(np.float32), exponent))
+            top = np.ldexp(np.float32(127.5), exponent)
+            clipped[name][0] += int(np.count_nonzero(np.abs(wanted[name]) > top))
+            clipped[name][1] += wanted[name].size
+        for name in outputs:
+            if np.issubdtype(wanted[name].dtype, np.floating):
+                noise[""].add(wanted[name], got[name])
+            if wanted[name].ndim == 2 and wanted[name].shape[1] > 1:
+                rows.append((wanted[name], got[name]))
+    return Cost(
+        images=len(images),
+        layers=tuple(
+            LayerCost(layer.site.name, noise[layer.site.result].db, _share(*clipped[layer.site.result]))
+            for layer in layers
+        ),
+        sqnr_db=noise[""].db,
+        top1=_agreement(rows, 1),
+        top5=_agreement(rows, 5),
+    )
+
+
+class _Noise:
+    """Sums of squares of a signal, and of how far another is from it."""
+
+    def __init__(self) -> None:
+        self._signal = self._noise = 0.0
+
+    def add(self, wanted: Array, got: Array) -> None:
+        self._signal += float(np.square(wanted, dtype=np.float64).sum())
+        self._noise += float(np.square(got - wanted, dtype=np.float64).sum())
+
+    @property
+    def db(self) -> float:
+        if not self._noise:
+            return _MOST_DB
+        return round(10 * math.log10(max(self._signal, 1e-300) / self._noise), 2)
+
+
+def _share(part: int, whole: int) -> float:
+    return round(part / whole, 5) if whole else 0.0
+
+
+def _agreement(rows: Sequence[tuple[Array, Array]], most: int) -> float | None:
+    """Return in how many rows the largest value of one is among the `most` largest of the other."""
+    if not rows:
+        return None
+    agree = [
+        wanted.argmax(axis=1)[:, None] == np.argsort(-got, axis=1, kind="stable")[:, :most]
+        for wanted, got in rows
+    ]
+    return round(float(np.concatenate([each.any(axis=1) for each in agree]).mean()), 5)

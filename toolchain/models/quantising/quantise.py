@@ -1,0 +1,103 @@
+"""A network of floats becomes one of 8-bit integers where it can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from toolchain.errors import UsageError
+from toolchain.models.importing.importer import input_specs
+from toolchain.models.preparing.batch_norms import fold_batch_norms
+from toolchain.models.preparing.padding import with_explicit_pads
+from toolchain.models.preparing.shapes import infer_shapes
+from toolchain.models.quantising.calibration import CALIBRATING, JUDGING, Inputs, Tapped, given, seeded
+from toolchain.models.quantising.cost import Cost, cost_of
+from toolchain.models.quantising.exponents import best_exponent, finest, one_for_all
+from toolchain.models.quantising.graph import with_integers
+from toolchain.models.quantising.layer import Layer, layer_of, rounded_convolution
+from toolchain.models.quantising.sites import Sites, find_sites
+
+GLOBAL_EXPONENT = -4
+"""TVM's `global_scale = 8.0`, over 128 steps (tutorials "Deploy Pretrained Vision Model on VTA")."""
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """A network with integers.
+
+    Attributes
+    ----------
+    graph
+        ONNX, with inferred shapes: what is imported, and what onnxruntime computes the reference from.
+    layers
+        The convolutions in integers, in the graph's order.
+    left
+        By name: why other convolutions and products are none.
+    cost
+        What it lost.
+    """
+
+    graph: onnx.ModelProto
+    layers: tuple[Layer, ...]
+    left: Mapping[str, str]
+    cost: Cost
+
+
+def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path], origin: str) -> Quantised:
+    """Quantise a network.
+
+    Parameters
+    ----------
+    model
+        Static and folded, of float32.
+    quantizer
+        `mse`: powers of two by what they lose, of weights for each output channel. `global-scale`: one for
+        all activations, and one for the weights of a layer, as TVM's tutorials had it.
+    images
+        `.npy` files to calibrate with, by input; empty: seeded ones.
+
+    Raises
+    ------
+    UsageError
+        There is nothing to quantise, or the images do not fit.
+    """
+    plain = infer_shapes(fold_batch_norms(with_explicit_pads(model)), origin)
+    sites = find_sites(plain)
+    if not sites.integers:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in list(sites.left.items())[:3])
+        raise UsageError(
+            f"{origin}: --dtype int8: nothing of it can be quantised ({reasons or 'it has one convolution'})",
+            "build it with --dtype float32",
+        )
+    specs = input_specs(plain)
+    calibrating = given(specs, images) if images else seeded(specs, CALIBRATING)
+    exponents = _exponents(plain, sites, quantizer, calibrating, origin)
+    choose = finest if quantizer == "mse" else one_for_all
+    layers = tuple(layer_of(site, exponents, choose) for site in sites.integers)
+    floats = {
+        position: rounded_convolution(each, exponents[each.source], choose)
+        for position, each in sites.rounded.items()
+    }
+    written = with_integers(plain, layers, floats, exponents)
+    graph = infer_shapes(written.model, origin)
+    integers = {name: (whole, exponents[name]) for name, whole in written.integers.items()}
+    judging = calibrating if images else seeded(specs, JUDGING)
+    return Quantised(graph, layers, sites.left, cost_of(plain, graph, layers, integers, judging, origin))
+
+
+def _exponents(
+    model: onnx.ModelProto, sites: Sites, quantizer: str, images: Sequence[Inputs], origin: str
+) -> dict[str, int]:
+    """Return the exponent of each tensor that becomes integers; a network's inputs lose least by all."""
+    names = {name for site in sites.integers for name in (site.source, site.result, site.residual) if name}
+    names.update(each.source for each in sites.rounded.values())
+    inputs = {value.name for value in model.graph.input}
+    asked = names if quantizer == "mse" else names & inputs
+    tapped = Tapped(model, asked, origin)
+    values = [tapped.values(each) for each in images]
+    return {name: GLOBAL_EXPONENT for name in names} | {
+        name: best_exponent([each[name] for each in values]) for name in asked
+    }
