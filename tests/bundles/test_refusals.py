@@ -17,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolchain.bundles import layout, read_bundle
+from toolchain.bundles.manifest import SCHEMA_VERSION
 from toolchain.errors import CheckError, ToolchainError, UsageError
 
 
@@ -159,7 +160,9 @@ def changing(**changes):
 
 
 def test_a_newer_schema_asks_for_an_upgrade(bundle):
-    error = refusal(bundle, rebuilt(bundle, manifest=changing(schema_version=3, anything="new")))
+    error = refusal(
+        bundle, rebuilt(bundle, manifest=changing(schema_version=SCHEMA_VERSION + 1, anything="new"))
+    )
     assert isinstance(error, UsageError) and "newer toolchain" in error.message and "upgrade" in error.hint
 
 

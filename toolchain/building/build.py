@@ -25,6 +25,7 @@ from toolchain.linking.library import link_library
 from toolchain.lowering.export import write_object_tar
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
+from toolchain.models.quantising.quantise import Quantised
 from toolchain.models.spec import check_inputs
 from toolchain.profiles import CPU
 from toolchain.records.shipped.file import SHIPPED
@@ -76,6 +77,7 @@ class BuildResult:
     library_sha256: str
     target: BoardTarget
     decisions: list[Decision]
+    quantised: Quantised | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain build --json` prints it."""
@@ -90,8 +92,15 @@ class BuildResult:
             "tasks": count(self.decisions),
             "records": [decision.to_json() for decision in self.decisions],
             "rules": {decision.task.id: decision.rule for decision in self.decisions},
-            "warnings": [decision.warning for decision in self.decisions if decision.warning],
+            "quantising": self.quantised.to_json() if self.quantised else None,
+            "warnings": self.warnings,
         }
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a user had better know."""
+        said = [decision.warning for decision in self.decisions if decision.warning]
+        return said + (self.quantised.cost.warnings() if self.quantised else [])
 
 
 def count(decisions: list[Decision]) -> dict[str, int]:
@@ -163,6 +172,7 @@ def build(
         hashlib.sha256(library.read_bytes()).hexdigest(),
         made_for,
         decisions,
+        model.quantised,
     )
 
 

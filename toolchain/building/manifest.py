@@ -11,7 +11,15 @@ from typing import Literal
 from toolchain import __version__
 from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.building.decide import Decision
-from toolchain.bundles.manifest import EngineFacts, Manifest, ModelFacts, TargetFacts, TaskFacts, Tensor
+from toolchain.bundles.manifest import (
+    EngineFacts,
+    Manifest,
+    ModelFacts,
+    QuantisingFacts,
+    TargetFacts,
+    TaskFacts,
+    Tensor,
+)
 from toolchain.images.running.inside import image_here, lock_here
 from toolchain.models.importing.float16 import holds_float16
 from toolchain.models.load import Model
@@ -74,6 +82,7 @@ def manifest_of(
         engine=_engine(),
         layout=backend.layout,
         dtype=backend.dtype,
+        quantising=_quantising(model),
         format=form,
         tasks=tuple(
             TaskFacts(
@@ -88,6 +97,13 @@ def manifest_of(
             for decision in decisions
         ),
     )
+
+
+def _quantising(model: Model) -> QuantisingFacts | None:
+    if model.quantised is None:
+        return None
+    cost = model.quantised.cost.to_json()
+    return QuantisingFacts.model_validate({"quantizer": model.options.quantizer, **cost})
 
 
 def _engine() -> EngineFacts:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, mo
 from toolchain.answers import Several
 from toolchain.profiles import CPU
 
-SCHEMA_VERSION: Literal[2] = 2
+SCHEMA_VERSION: Literal[3] = 3
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # fmt: off
@@ -101,6 +101,25 @@ class TaskFacts(_Strict):
     rule: str = Field("", description="what its code was made by, such as `direct` or `winograd`")
 
 
+class LayerCost(_Strict):
+    """What a layer in integers lost."""
+
+    name: str
+    sqnr_db: float = Field(description="its signal over what rounding added, in dB")
+    clipped: float = Field(ge=0, le=1, description="share of its values beyond 8 bits")
+
+
+class QuantisingFacts(_Strict):
+    """How a network became integers, and what that cost against the floats it came as."""
+
+    quantizer: str
+    images: int = Field(ge=1, description="sets of inputs that it was judged by")
+    layers: Several[LayerCost] = Field(min_length=1)
+    sqnr_db: float = Field(description="of the outputs, all together")
+    top1: float | None = Field(ge=0, le=1, description="share of rows with the same largest value")
+    top5: float | None = Field(ge=0, le=1, description="share of rows with it among the five largest")
+
+
 class EngineFacts(_Strict):
     """Where it was built: on a host, or in a container of an image."""
 
@@ -125,7 +144,7 @@ class File(_Strict):
 class Manifest(_Strict):
     """Everything a bundle says about itself. No date, folder or host: equal inputs, equal bytes."""
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     tool_version: str
     model: ModelFacts
     target: TargetFacts
@@ -153,6 +172,9 @@ class Manifest(_Strict):
     engine: EngineFacts = EngineFacts()
     layout: str
     dtype: str
+    quantising: QuantisingFacts | None = Field(
+        None, description="of a network with 8-bit integers; none of another"
+    )
     format: Literal["so", "tar"] = Field("so", description="library.so, or library.tar with its objects")
     tasks: Several[TaskFacts] = ()
     files: dict[str, File] = Field({}, description="every other member; filled in when it is written")

@@ -41,4 +41,9 @@ def _with_new(values: _Values, version: int, new: _Values) -> _Values:
     return {**values, **new, "schema_version": version}
 
 
-_STEPS: dict[int, Callable[[_Values], _Values]] = {1: _from_1}
+def _from_2(values: _Values) -> _Values:
+    """Add what became integers: nothing did."""
+    return _with_new(values, 3, {"quantising": None})
+
+
+_STEPS: dict[int, Callable[[_Values], _Values]] = {1: _from_1, 2: _from_2}

@@ -20,6 +20,7 @@ from toolchain.cli.options import (
 )
 from toolchain.cli.output import emit, is_verbose, note, output_options, table
 from toolchain.cli.progress import step_progress
+from toolchain.cli.quantised import show_quantised
 from toolchain.imports.tvm_import import import_tvm
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ def show(result: BuildResult) -> None:
     rules = Counter(decision.rule for decision in result.decisions)
     click.echo("code: " + ", ".join(f"{number} {rule}" for rule, number in rules.most_common()))
     device = f", {result.target.device}" if result.target.device else ""
+    if result.quantised:
+        show_quantised(result.quantised)
     click.echo(f"target: {result.target.triple}, {result.target.cpu}{device}")
     click.echo(f"library: {result.library}\nbundle: {result.bundle}")
 

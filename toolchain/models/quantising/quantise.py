@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -44,6 +45,10 @@ class Quantised:
     layers: tuple[Layer, ...]
     left: Mapping[str, str]
     cost: Cost
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `--json` shows."""
+        return {**self.cost.to_json(), "left": dict(self.left)}
 
 
 def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path], origin: str) -> Quantised:

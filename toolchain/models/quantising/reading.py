@@ -15,13 +15,12 @@ Array = np.ndarray[Any, Any]
 
 
 class Reader:
-    """A static graph: who makes and who reads each tensor."""
+    """A static graph: who reads each tensor, and what is stored."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.nodes = model.graph.node
         self.stored = {tensor.name: tensor for tensor in model.graph.initializer}
         self._outputs = {output.name for output in model.graph.output}
-        self._makers = {name: node for node in self.nodes for name in node.output}
         self._readers: dict[str, list[int]] = {}
         for position, node in enumerate(self.nodes):
             for name in node.input:
@@ -34,10 +33,6 @@ class Reader:
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a computed tensor; empty where it is not known."""
         return self._shapes.get(name, ())
-
-    def maker(self, name: str) -> str:
-        """Return the operator that computes a tensor."""
-        return str(self._makers[name].op_type) if name in self._makers else "nothing"
 
     def weights(self, convolution: onnx.NodeProto) -> tuple[Array, Array]:
         """Return the weight and the bias of a convolution that `refused` lets through."""

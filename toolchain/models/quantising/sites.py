@@ -112,18 +112,21 @@ def find_sites(model: onnx.ModelProto) -> Sites:
     exact = {value.name for value in model.graph.input}
     narrow: set[str] = set()  # of few enough bits that their sum is exact in float32
     behind: set[str] = set()  # a convolution
+    cause: dict[str, str] = {}  # of a tensor that is not exact: the operator from which on
     integers: list[int] = []
     rounded: dict[int, Convolution] = {}
     left: dict[str, str] = {}
     for position, node in enumerate(model.graph.node):
         computed = [name for name in node.input if name and name not in graph.stored]
         inexact = [name for name in computed if name not in exact]
+        for name in node.output:
+            cause[name] = cause[inexact[0]] if inexact else str(node.op_type)
         if any(name in behind for name in computed) or node.op_type == "Conv":
             behind.update(node.output)
         if node.op_type == "Conv":
             reason = refused(node, graph)
             if not reason and inexact:
-                reason = f"behind {graph.maker(inexact[0])}, which programs round differently"
+                reason = f"behind {cause[inexact[0]]}, which programs round differently"
             if reason:
                 left[node_name(node)] = reason
                 continue

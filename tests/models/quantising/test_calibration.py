@@ -1,0 +1,60 @@
+"""Images of a user's own: what is wrong with them is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from toolchain.errors import UsageError
+from toolchain.models.quantising.calibration import given, seeded
+from toolchain.models.spec import TensorSpec
+
+SPECS = (TensorSpec("data", (2, 3, 4), "float32"), TensorSpec("scale", (2,), "float32"))
+GOOD = {"data": np.zeros((4, 3, 4), np.float32), "scale": np.ones(4, np.float32)}
+
+
+def test_they_are_cut_into_batches(tmp_path: Path) -> None:
+    sets = given(SPECS, written(tmp_path, GOOD))
+    assert len(sets) == 2 and all(each["data"].shape == (2, 3, 4) for each in sets)
+
+
+def written(folder: Path, arrays: dict[str, np.ndarray]) -> dict[str, Path]:
+    files = {name: folder / f"{name}.npy" for name in arrays}
+    for name, array in arrays.items():
+        np.save(files[name], array)
+    return files
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"data": np.zeros((4, 3, 5), np.float32)}, r"float32\[4, 3, 5\], the input data \[2, 3, 4\]"),
+        ({"data": np.zeros((4, 3, 4), np.float64)}, r"is float64\[4, 3, 4\]"),
+        ({"data": np.zeros((3, 3, 4), np.float32)}, "holds 3 images, which are no batches of 2"),
+        ({"data": np.zeros((0, 3, 4), np.float32)}, "holds 0 images"),
+        ({"data": np.full((4, 3, 4), np.nan, np.float32)}, "NaN or infinity in 48 of 48"),
+        ({"data": np.zeros((6, 3, 4), np.float32)}, "unlike numbers of batches: .*3.*2"),
+        ({"other": np.zeros(4, np.float32)}, "--calibrate other: the network has no input of this name"),
+    ],
+)
+def test_what_does_not_fit(changed: dict[str, np.ndarray], said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=said):
+        given(SPECS, written(tmp_path, GOOD | changed))
+
+
+def test_an_input_without_images(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="images for the input 'scale' are missing") as caught:
+        given(SPECS, written(tmp_path, {"data": GOOD["data"]}))
+    assert "--calibrate scale=FILE.npy" in caught.value.hint
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        given(SPECS, {"data": tmp_path / "none.npy", "scale": tmp_path / "none.npy"})
+
+
+def test_seeded_ones_are_the_same_each_time() -> None:
+    first, second = (seeded(SPECS, [7])[0]["data"] for _ in range(2))
+    np.testing.assert_array_equal(first, second)

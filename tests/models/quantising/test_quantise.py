@@ -1,0 +1,111 @@
+"""Networks in integers: onnxruntime, numpy and the compiled code agree bit by bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+
+from tests.models.quantising.networks import Block, blocks, integers, network
+from toolchain.errors import UsageError
+from toolchain.models.quantising.calibration import Tapped
+from toolchain.models.quantising.quantise import Quantised, quantise
+
+RESIDUAL = (Block(8, stride=2, shortcut="projection"), Block(8, shortcut="identity"))
+
+
+def quantised(
+    model: onnx.ModelProto, quantizer: str = "mse", images: dict[str, Path] | None = None
+) -> Quantised:
+    inferred = onnx.shape_inference.infer_shapes(model)
+    return quantise(inferred, quantizer, images or {}, "net.onnx")
+
+
+@settings(max_examples=25, deadline=None)
+@given(blocks())
+def test_onnxruntime_computes_the_table(drawn: tuple[Block, ...]) -> None:
+    made = quantised(network(drawn))
+    nodes = {node.name: node for node in made.graph.graph.node if node.domain == "edge.integers"}
+    names = {name for node in nodes.values() for name in (node.input[0], *node.input[6:7], node.output[0])}
+    image = np.random.default_rng(3).standard_normal((1, 3, 9, 9)).astype(np.float32)
+    values = Tapped(made.graph, names, "net.onnx").values({"data": image})
+    assert made.layers
+    for layer in made.layers:
+        node = nodes[layer.site.name]
+        residual = values[node.input[6]] if layer.site.residual else None
+        wanted = integers(layer, values[node.input[0]], residual)
+        assert values[node.output[0]].dtype == np.int8
+        np.testing.assert_array_equal(values[node.output[0]], wanted)
+
+
+@settings(max_examples=25, deadline=None)
+@given(blocks())
+def test_an_accelerator_can_shift_so(drawn: tuple[Block, ...]) -> None:
+    for layer in quantised(network(drawn)).layers:
+        assert ((layer.right >= 1) & (layer.right <= 15)).all()
+        assert np.abs(layer.weight.astype(int)).max(initial=0) <= 127
+        if layer.site.residual:
+            common = max(0, int(layer.left.max()) - 6)
+            assert 0 <= common <= 15 and ((layer.left - common >= 0) & (layer.left - common <= 6)).all()
+        else:
+            assert not layer.left.any()
+
+
+def test_what_stays_in_floats_is_exact() -> None:
+    """Neither the order nor the rounding of sums can tip an integer."""
+    made = quantised(network(RESIDUAL))
+    (first,) = [node for node in made.graph.graph.node if node.op_type == "Conv"]
+    stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in made.graph.graph.initializer}
+    weight, bias = (stored[name] for name in first.input[1:])
+    image = np.random.default_rng(0).standard_normal((1, 3, 9, 9)).astype(np.float32)
+    rounded = Tapped(made.graph, [first.input[0]], "net.onnx").values({"data": image})[first.input[0]]
+    products = (weight * rounded[:, :, 3:6, 3:6]).reshape(len(weight), -1)
+    for seed in range(5):
+        shuffled = np.random.default_rng(seed).permutation(products, axis=1)
+        sums = bias.copy()
+        for column in shuffled.T:
+            sums = sums + column
+            assert sums.dtype == np.float32
+        np.testing.assert_array_equal(sums, products.sum(axis=1, dtype=np.float64) + bias)
+
+
+@pytest.mark.parametrize("quantizer", ["mse", "global-scale"])
+def test_the_cost_is_what_it_says(quantizer: str) -> None:
+    made = quantised(network(RESIDUAL, batch=2), quantizer)
+    assert [layer.name for layer in made.cost.layers] == [layer.site.name for layer in made.layers]
+    assert made.left == {"fc": "a product of matrices"}
+    assert made.cost.images == 4 and 0 < made.cost.sqnr_db < 60
+    assert made.cost.top1 is not None and made.cost.top5 is not None and made.cost.top5 >= made.cost.top1
+
+
+def test_what_is_lost_by_it_is_less_than_by_one_scale() -> None:
+    fine, coarse = (quantised(network(RESIDUAL), each).cost.sqnr_db for each in ("mse", "global-scale"))
+    assert fine > coarse + 3
+
+
+def test_values_beyond_8_bits_are_told() -> None:
+    loud = network((Block(8, scale=1.0), Block(8, scale=40.0)))
+    warnings = quantised(loud, "global-scale").cost.warnings()
+    assert any("b1.conv2" in line and "--calibrate NAME=FILE.npy" in line for line in warnings)
+    assert not quantised(loud).cost.warnings()
+
+
+def test_nothing_to_quantise() -> None:
+    with pytest.raises(UsageError, match=r"--dtype int8: nothing of it can be quantised") as caught:
+        quantised(network(()))
+    assert "--dtype float32" in caught.value.hint
+
+
+def test_images_of_ones_own(tmp_path: Path) -> None:
+    small = np.random.default_rng(1).standard_normal((6, 3, 9, 9)).astype(np.float32) / 64
+    np.save(tmp_path / "x.npy", small)
+    model = network(RESIDUAL, batch=2)
+    given_ones = quantised(model, images={"data": tmp_path / "x.npy"})
+    assert given_ones.cost.images == 3, "batches of two"
+    assert given_ones.cost.sqnr_db > 0
+    seeded = quantised(model)
+    finer = [a.right.sum() <= b.right.sum() for a, b in zip(given_ones.layers, seeded.layers, strict=True)]
+    assert any(finer)

@@ -1,0 +1,41 @@
+"""What a network in integers lost, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from toolchain.cli.output import is_verbose, note, table
+
+if TYPE_CHECKING:
+    from toolchain.models.quantising.quantise import Quantised
+
+
+_NAMED = 3
+"""So many layers are named that stay in floats for the same reason."""
+
+
+def show_quantised(quantised: Quantised) -> None:
+    """Print what became integers and what that cost; with -v, each layer."""
+    cost = quantised.cost
+    for warning in cost.warnings():
+        note(f"warning: {warning}")
+    if is_verbose():
+        rows = [(f"{each.sqnr_db:.1f}", f"{each.clipped:.2%}", each.name) for each in cost.layers]
+        table(["SQNR DB", "CLIPPED", "LAYER"], rows)
+    agreement = "".join(
+        f", {name} agrees in {share:.0%}"
+        for name, share in (("top-1", cost.top1), ("top-5", cost.top5))
+        if share is not None
+    )
+    click.echo(
+        f"integers: {len(quantised.layers)} convolutions; outputs {cost.sqnr_db:.1f} dB above what rounding "
+        f"added{agreement}, over {cost.images} inputs"
+    )
+    named: dict[str, list[str]] = {}
+    for name, reason in quantised.left.items():
+        named.setdefault(reason, []).append(name)
+    for reason, names in named.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        click.echo(f"in floats: {', '.join(names[:_NAMED])}{more}: {reason}")
