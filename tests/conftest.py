@@ -30,7 +30,7 @@ os.environ.update(
     TOOLCHAIN_STATE_DIR=str(_home / "state"),
     TOOLCHAIN_ENGINE="host",  # what images are there is no matter of most tests
     ORT_DISABLE_TELEMETRY="1",  # for tests that import onnxruntime themselves
-    OPENBLAS_NUM_THREADS="1",  # workers keep the cores busy: numpy's threads would spin waiting for each other
+    OPENBLAS_NUM_THREADS="1",  # workers keep the cores busy: numpy's threads would wait by spinning
 )
 
 # In the background (`nohup make test &`) both are ignored, and what a test starts would inherit that: no
