@@ -1,4 +1,4 @@
-"""Convolutions in integers, as `quantising/graph.py` writes them, in Relax."""
+"""Rounding to integers and convolutions of them, as `quantising/graph.py` writes them, in Relax."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 from tvm import relax
 
-from toolchain.models.quantising.graph import PLAIN, SUMMED
+from toolchain.models.quantising.exponents import HIGH
+from toolchain.models.quantising.graph import PLAIN, ROUND, SUMMED
 from toolchain.tvm_compat import Converter
 
 
@@ -24,5 +25,12 @@ def _convolution(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.
     return relax.op.astype(relax.op.clip(steps, *ends), "int8")
 
 
-INTEGERS: dict[str, Converter] = {PLAIN: _convolution, SUMMED: _convolution}
+def _rounded(inputs: list[relax.Expr], _attributes: dict[str, Any]) -> relax.Expr:
+    """The nearest step, halves upwards, within 8 bits."""
+    x, steps = inputs
+    more = relax.op.add(relax.op.multiply(x, steps), relax.const(0.5, "float32"))
+    return relax.op.astype(relax.op.clip(relax.op.floor(more), -HIGH, HIGH), "int8")
+
+
+INTEGERS: dict[str, Converter] = {PLAIN: _convolution, SUMMED: _convolution, ROUND: _rounded}
 """By operator; see `converters.CONVERTERS`."""

@@ -21,7 +21,7 @@ from toolchain.models.quantising.layer import Layer, RoundedConvolution
 from toolchain.models.walk import all_names
 
 DOMAIN = "edge.integers"
-PLAIN, SUMMED = "IntegerConv", "IntegerConvSum"
+PLAIN, SUMMED, ROUND = "IntegerConv", "IntegerConvSum", "IntegerRound"
 _OPSET = 17
 _INPUTS = ("x", "weight", "bias", "right", "low", "high")
 
@@ -143,13 +143,9 @@ class _Writer:
     def integer(self, name: str) -> str:
         """Return the name of a tensor's integers; writes what rounds a tensor of floats."""
         if name not in self.integers:
-            steps = self.node(
-                "Mul", [name, self.constant(np.ldexp(np.float32(1), -self.exponents[name]), "steps")]
-            )
-            halves = self.node("Add", [steps, self.constant(np.float32(0.5), "half")])
-            ends = [self.constant(np.float32(end), "end") for end in (-HIGH, HIGH)]
-            clipped = self.node("Clip", [self.node("Floor", [halves]), *ends])
-            self.integers[name] = self.node("Cast", [clipped], to=TensorProto.INT8)
+            steps = self.constant(np.ldexp(np.float32(1), -self.exponents[name]), f"{name}/steps")
+            result = self.integers[name] = self.names.free(f"{name}/integer")
+            self.nodes.append(helper.make_node(ROUND, [name, steps], [result], result, domain=DOMAIN))
         return self.integers[name]
 
     def node(self, operator: str, inputs: list[str], **attributes: int) -> str:
@@ -174,12 +170,29 @@ def _model(model: onnx.ModelProto, writer: _Writer) -> onnx.ModelProto:
     del graph.initializer[:]
     graph.initializer.extend([*kept, *writer.stored])
     result.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-    result.functions.extend([_function(summed=False), _function(summed=True)])
+    result.functions.extend([_rounding(), _convolution(summed=False), _convolution(summed=True)])
     result.ir_version = max(result.ir_version, 8)  # the first with functions of a graph's own
     return result
 
 
-def _function(*, summed: bool) -> onnx.FunctionProto:
+def _rounding() -> onnx.FunctionProto:
+    """Return what rounding is: to the nearest step, halves upwards, within 8 bits."""
+    node = helper.make_node
+    half, low, high = (numpy_helper.from_array(np.float32(each)) for each in (0.5, -HIGH, HIGH))
+    body = [
+        node("Mul", ["x", "steps"], ["many"]),
+        node("Constant", [], ["half"], value=half),
+        node("Add", ["many", "half"], ["more"]),
+        node("Floor", ["more"], ["floors"]),
+        node("Constant", [], ["low"], value=low),
+        node("Constant", [], ["high"], value=high),
+        node("Clip", ["floors", "low", "high"], ["clipped"]),
+        node("Cast", ["clipped"], ["y"], to=TensorProto.INT8),
+    ]
+    return helper.make_function(DOMAIN, ROUND, ["x", "steps"], ["y"], body, [helper.make_opsetid("", _OPSET)])
+
+
+def _convolution(*, summed: bool) -> onnx.FunctionProto:
     """Return what a convolution in integers is: sums of 32 bits, and one rounding by floor in float64."""
     node = helper.make_node
     conv = node("ConvInteger", ["x", "weight"], ["products"])
