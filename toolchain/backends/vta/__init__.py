@@ -1,0 +1,1 @@
+"""Networks whose convolutions in integers a VTA computes, and the rest the CPU beside it."""

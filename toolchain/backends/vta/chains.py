@@ -1,0 +1,131 @@
+"""Convolutions in integers as they stand in a Relax module: what one layer of a VTA computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import relax
+from tvm.ir.expr import GenericConst
+
+from toolchain.errors import UsageError
+from toolchain.vta.layers import Array, ConvLayer, ConvShape
+
+Values = Mapping[relax.Var, relax.Expr]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The operators from a convolution to its 8-bit result.
+
+    Attributes
+    ----------
+    name
+        For people: the weights' shape, and the image's.
+    result, source, residual
+        Values of 8 bits; residual: None without one.
+    layer
+        What it computes; None where a VTA cannot.
+    refused
+        Why it cannot.
+    """
+
+    name: str
+    result: relax.Var
+    source: relax.Expr
+    residual: relax.Expr | None
+    layer: ConvLayer | None
+    refused: str = ""
+
+    @property
+    def reads(self) -> tuple[relax.Expr, ...]:
+        """Values of 8 bits that it reads."""
+        return (self.source,) if self.residual is None else (self.source, self.residual)
+
+
+def find_chains(function: relax.Function) -> dict[relax.Var, Chain]:
+    """Return the chains of a function, in its order, by their results."""
+    values = {binding.var: binding.value for binding in bindings_of(function)}
+    found = (_chain(var, values) for var in values)
+    return {chain.result: chain for chain in found if chain is not None}
+
+
+def bindings_of(function: relax.Function) -> Iterator[relax.Binding]:
+    """Yield the bindings of a function without branches, in their order."""
+    for block in function.body.blocks:
+        yield from block.bindings
+
+
+def operator(value: relax.Expr) -> str:
+    """Return the name of what a value is computed by, without `relax.`; empty: by no operator."""
+    if not isinstance(value, relax.Call):
+        return ""
+    return str(getattr(value.op, "name", "")).removeprefix("relax.")
+
+
+def _chain(var: relax.Var, values: Values) -> Chain | None:
+    """Match what `models/importing/integers.py` writes, from its end."""
+    cast = _argument(var, values, "astype", "int8")
+    clip = _operands(cast, values, "clip")
+    shift = _operands(clip[0] if clip else None, values, "right_shift")
+    sums = _operands(shift[0] if shift else None, values, "add")
+    if not (clip and shift and sums):
+        return None
+    residual = left = None
+    convolution = _call(sums[0], values, "nn.conv2d")
+    if convolution is None and (summed := _operands(sums[0], values, "add")):
+        convolution = _call(summed[0], values, "nn.conv2d")
+        shifted = _operands(summed[1], values, "left_shift")
+        residual = _argument(shifted[0], values, "astype", "int32") if shifted else None
+        left = _constant(shifted[1]) if shifted else None
+        if residual is None or left is None:
+            return None
+    if convolution is None or str(convolution.attrs.out_dtype) != "int32":
+        return None
+    weight, bias, right = (_constant(each) for each in (convolution.args[1], sums[1], shift[1]))
+    if weight is None or bias is None or right is None:
+        return None
+    source = convolution.args[0]
+    rows, columns = (int(extent) for extent in list(source.ty.shape)[2:])
+    name = f"{'x'.join(map(str, weight.shape))} on {rows}x{columns}"
+    low, high = (int(getattr(end, "value", end)) for end in clip[1:])
+    try:
+        shape = _shape(convolution, source, weight)
+        lefts = None if left is None else left.ravel()
+        layer = ConvLayer(shape, weight, bias.ravel(), right.ravel(), lefts, low, high)
+    except UsageError as error:
+        return Chain(name, var, source, residual, None, error.message)
+    return Chain(name, var, source, residual, layer)
+
+
+def _shape(convolution: relax.Call, source: relax.Expr, weight: Array) -> ConvShape:
+    own = convolution.attrs
+    batch, channels, height, width = (int(extent) for extent in source.ty.shape)
+    top, left, bottom, right = (int(pad) for pad in own.padding)
+    if (top, left) != (bottom, right) or any(int(each) != 1 for each in own.dilation) or int(own.groups) != 1:
+        raise UsageError("its padding differs from side to side, or its taps or channels do not lie together")
+    outputs, _, taps_y, taps_x = weight.shape
+    down, across = (int(stride) for stride in own.strides)
+    return ConvShape(batch, height, width, channels, outputs, taps_y, taps_x, top, left, down, across)
+
+
+def _call(value: relax.Expr | None, values: Values, name: str) -> relax.Call | None:
+    """Return the call of an operator that computes a value."""
+    call = values.get(value) if isinstance(value, relax.Var) else None
+    return call if call is not None and operator(call) == name else None
+
+
+def _operands(value: relax.Expr | None, values: Values, name: str) -> list[relax.Expr]:
+    call = _call(value, values, name)
+    return [] if call is None else list(call.args)
+
+
+def _argument(value: relax.Expr, values: Values, name: str, dtype: str) -> relax.Expr | None:
+    """Return what is cast to a type."""
+    call = _call(value, values, name)
+    return call.args[0] if call is not None and str(call.ty.dtype) == dtype else None
+
+
+def _constant(value: relax.Expr) -> Array | None:
+    return np.asarray(value.value.numpy()) if isinstance(value, GenericConst) else None

@@ -1,0 +1,130 @@
+"""A module whose regions are programs of a VTA: packed calls between the operators of the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from toolchain.backends.vta.chains import bindings_of
+from toolchain.backends.vta.regions import place
+from toolchain.vta.packing import blocks_of
+from toolchain.vta.program import Program, Value
+from toolchain.vta.region import Region, RegionLayer
+
+RUN = "edge.vta.run"
+"""The packed function of edge-rt: inputs of a region, its program, its outputs."""
+
+
+class Offload:
+    """A module, divided.
+
+    Parameters
+    ----------
+    module
+        Relax, parameters as constants, one function `main`.
+    start, stop
+        As `place` has them.
+
+    Attributes
+    ----------
+    regions
+        What becomes programs; values are named after their place in the function.
+    left
+        Why other convolutions of integers are in none.
+    """
+
+    def __init__(self, module: tvm.IRModule, start: str = "", stop: str = "") -> None:
+        self._module, self._main = module, module["main"]
+        self._placed = place(self._main, start, stop)
+        self.left = self._placed.left
+        variables = [*self._main.params, *(binding.var for binding in bindings_of(self._main))]
+        self._names = {variable: f"value{number}" for number, variable in enumerate(variables)}
+        self._variables = {name: variable for variable, name in self._names.items()}
+        cpu = [binding.value for bindings in self._placed.order for binding in bindings]
+        cpu.append(self._main.body.body)
+        self._outside = {each for value in cpu for each in relax.analysis.free_vars(value)}
+        self.regions = [self._region(number) for number in range(len(self._placed.regions))]
+
+    def _region(self, number: int) -> Region:
+        chains = self._placed.regions[number]
+        made = {chain.result for chain in chains}
+        inputs = dict.fromkeys(each for chain in chains for each in chain.reads if each not in made)
+        others = [chain for each in self._placed.regions if each is not chains for chain in each]
+        read = self._outside | {each for chain in others for each in chain.reads}
+        return Region(
+            [
+                RegionLayer(
+                    chain.layer,
+                    self._names[chain.source],
+                    self._names[chain.result],
+                    None if chain.residual is None else self._names[chain.residual],
+                )
+                for chain in chains
+                if chain.layer is not None
+            ],
+            [self._names[each] for each in inputs],
+            [self._names[chain.result] for chain in chains if chain.result in read],
+        )
+
+    def with_programs(self, programs: Sequence[Program], blobs: Sequence[bytes]) -> tvm.IRModule:
+        """Return the module with calls that hand a region's inputs to its program, in blocks of channels.
+
+        Parameters
+        ----------
+        programs, blobs
+            One for each region; the bytes that edge-rt reads it from.
+        """
+        main, builder = self._main, relax.BlockBuilder()
+        with builder.function("main", list(main.params)):
+            with builder.dataflow():
+                for number, bindings in enumerate(self._placed.order):
+                    for binding in bindings:
+                        builder.emit_normalized(binding)
+                    if number < len(programs):
+                        _call(builder, programs[number], blobs[number], self._variables)
+                result = builder.emit_output(main.body.body)
+            builder.emit_func_output(result)
+        functions = {name: each for name, each in self._module.functions.items() if name.name_hint != "main"}
+        made = builder.get()["main"].with_attrs(main.attrs)
+        whole = tvm.IRModule({**functions, tvm.ir.GlobalVar("main"): made})
+        return relax.transform.DeadCodeElimination()(whole)
+
+
+def _call(
+    builder: relax.BlockBuilder, program: Program, blob: bytes, variables: Mapping[str, relax.Var]
+) -> None:
+    block = program.config.block
+    arguments = [builder.emit(_packed(variables[name], block)) for name in program.inputs]
+    constant = relax.const(np.frombuffer(blob, np.uint8), "uint8")
+    types = [relax.TensorType(program.values[name].shape, "int8") for name in program.outputs]
+    called = builder.emit(
+        relax.call_dps_packed(RUN, [*arguments, constant], types if len(types) > 1 else types[0])
+    )
+    for number, name in enumerate(program.outputs):
+        blocks = called if len(types) == 1 else builder.emit(relax.TupleGetItem(called, number))
+        plain = builder.normalize(_plain(builder, blocks, program.values[name], variables[name]))
+        builder.emit_normalized(relax.VarBinding(variables[name], plain))
+
+
+def _packed(value: relax.Var, block: int) -> relax.Expr:
+    """Write NCHW as [batch, blocks, rows, columns, 1, lanes]; lanes beyond the channels are zeros."""
+    batch, channels, height, width = (int(extent) for extent in value.ty.shape)
+    blocks = blocks_of(channels, block)
+    if missing := blocks * block - channels:
+        value = relax.op.nn.pad(value, (0, 0, 0, missing, 0, 0, 0, 0))
+    split = relax.op.reshape(value, (batch, blocks, 1, block, height, width))
+    return relax.op.permute_dims(split, (0, 1, 4, 5, 2, 3))
+
+
+def _plain(builder: relax.BlockBuilder, blocks: relax.Expr, of: Value, as_: relax.Var) -> relax.Expr:
+    """Write blocks of channels as the variable has them."""
+    batch, count, height, width, rows, lanes = of.shape
+    channels = int(as_.ty.shape[1])
+    moved = builder.emit(relax.op.permute_dims(blocks, (0, 1, 4, 5, 2, 3)))
+    joined = builder.emit(relax.op.reshape(moved, (batch * rows, count * lanes, height, width)))
+    if channels == count * lanes:
+        return joined
+    return relax.op.strided_slice(joined, [1], [0], [channels])
