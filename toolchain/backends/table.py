@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolchain.backends.packed import kinds as packed
 from toolchain.backends.tensorir import kinds as tensorir
+from toolchain.backends.vta import kinds as vta
 from toolchain.errors import UsageError
 from toolchain.profiles import Profile
 from toolchain.records.selection import Build
@@ -50,6 +51,12 @@ def _packed(profile: Profile, options: CodeOptions) -> Backend:
     return Packed(profile, options)
 
 
+def _vta(profile: Profile, options: CodeOptions) -> Backend:
+    from toolchain.backends.vta.backend import Vta
+
+    return Vta(profile, options)
+
+
 def _tensorir(profile: Profile, options: CodeOptions) -> Backend:
     from toolchain.backends.tensorir.backend import TensorIR  # imports MetaSchedule
 
@@ -66,6 +73,7 @@ BACKENDS = [
     Offer(("cpu",), ("NCHW", "NHWC"), _tensorir, (Build(tensorir.KINDS, anything, "--layout NCHW|NHWC"),)),
     # Its records are taken as those of the row before. In NCHW no vector would lie along the channels.
     Offer(("opencl",), ("NHWC",), _tensorir, ()),
+    Offer(("vta",), ("packed",), _vta, (Build(vta.KINDS, anything, "--device vta"),)),
 ]
 """`--layout auto` takes the first that a device has."""
 

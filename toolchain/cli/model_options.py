@@ -49,6 +49,18 @@ _MODEL_OPTIONS = (
         help="With --dtype int8: images for an input, counted by the first dimension; may be repeated. "
         "Else seeded ones.",
     ),
+    click.option(
+        "--start-pack",
+        default="",
+        metavar="OPERATOR",
+        help="With --device vta: its regions begin behind it; default: max_pool2d, if there is one.",
+    ),
+    click.option(
+        "--stop-pack",
+        default="",
+        metavar="OPERATOR",
+        help="With --device vta: its regions end before it; default: mean, a global average pool.",
+    ),
     click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Size of the first dimension."),
     click.option(
         "--shape",
@@ -79,7 +91,7 @@ _MODEL_OPTIONS = (
     ),
 )
 
-_CODE = ("device", "layout", "winograd", "dtype")
+_CODE = ("device", "layout", "winograd", "dtype", "start_pack", "stop_pack")
 
 
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -34,6 +34,8 @@ class BoardTarget:
         where it is not known which of them, so that no record is one of it.
     limits
         That device's, which code for it keeps to.
+    recorded_as
+        What records call the device, where that is not `device`.
     """
 
     target: tvm.target.Target
@@ -46,6 +48,7 @@ class BoardTarget:
     features: tuple[str, ...] = ()
     device: str = ""
     limits: Device | None = None
+    recorded_as: str = ""
 
     @property
     def kind(self) -> str:

@@ -10,9 +10,8 @@ from toolchain.tasks.candidate import Entry
 
 def record_key(workload: str, target: BoardTarget, record_class: str) -> RecordKey:
     """Return the exact key of a task's records."""
-    return RecordKey(
-        workload, target.triple, target.cpu, target.level, target.threads, record_class, target.device
-    )
+    device = target.recorded_as or target.device
+    return RecordKey(workload, target.triple, target.cpu, target.level, target.threads, record_class, device)
 
 
 def entry_of(record: Record) -> Entry:

@@ -28,18 +28,27 @@ class CodeOptions:
     dtype
         Arithmetic of the library; its inputs and outputs are always float32, and so is the reference of one
         in float16. `int8`: the network was quantised when it was loaded; the rest of it is float32.
+    start_pack, stop_pack
+        Of a VTA: the operator that its regions begin behind, and the one that they end before; empty: a first
+        pooling and a last average.
     """
 
     device: str = "cpu"
     layout: str = "auto"
     winograd: str = "auto"
     dtype: str = "float32"
+    start_pack: str = ""
+    stop_pack: str = ""
 
     def __post_init__(self) -> None:
         for name, allowed in (("layout", LAYOUTS), ("winograd", WINOGRADS), ("dtype", DTYPES)):
             value = getattr(self, name)
             if value not in allowed:
                 raise UsageError(f"--{name} {value}: no such choice", f"use --{name} {'|'.join(allowed)}")
+
+        if (self.start_pack or self.stop_pack) and self.device_kind != "vta":
+            option = "--start-pack" if self.start_pack else "--stop-pack"
+            raise UsageError(f"{option}: only a VTA has regions", "add --device vta")
 
     @property
     def floats(self) -> str:
@@ -59,7 +68,7 @@ class CodeOptions:
     def typed(self) -> str:
         """Return what gives these options on a command line, each with a blank before it."""
         return "".join(
-            f" --{field.name} {quote(getattr(self, field.name))}"
+            f" --{field.name.replace('_', '-')} {quote(getattr(self, field.name))}"
             for field in fields(self)
             if getattr(self, field.name) != field.default
         )

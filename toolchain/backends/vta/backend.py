@@ -1,0 +1,140 @@
+"""Networks in integers, partly on a VTA: its convolutions are programs, the CPU computes the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+from toolchain.backends.packed.backend import PackedNetwork
+from toolchain.backends.vta.model_runner import VTA_MODEL, model_bench
+from toolchain.backends.vta.offload import RUN, Offload
+from toolchain.backends.vta.space import VtaSpace
+from toolchain.backends.vta.task import VtaReference, VtaTask, tasks_of
+from toolchain.bundles.manifest import RuntimeNeeds
+from toolchain.errors import UsageError
+from toolchain.models.load import Model
+from toolchain.profiles import VTA, Profile
+from toolchain.targets.target import BoardTarget, target_for
+from toolchain.tasks.backend import MakeBench, MakeTuner, Objects, Progress
+from toolchain.tasks.bench import Bench
+from toolchain.tasks.options import CodeOptions
+from toolchain.tasks.space import Point
+from toolchain.tasks.task import Task
+from toolchain.vta.assemble import assemble
+from toolchain.vta.blob import blob_of
+from toolchain.vta.config import VtaConfig
+from toolchain.vta.reading import find_config
+from toolchain.vta.region import Region
+
+
+class Vta:
+    """Instruction streams made ahead of time; see `tasks.backend.Backend`."""
+
+    name = "vta"
+    layout = "packed"
+    runner = VTA_MODEL
+
+    def __init__(self, profile: Profile, options: CodeOptions) -> None:
+        if options.dtype != "int8":
+            raise UsageError(
+                f"--device {options.device}: a VTA computes in 8-bit integers, not in {options.dtype}",
+                "add --dtype int8",
+            )
+        self.profile, self.options, self.dtype = profile, options, options.dtype
+        self.config = find_config(profile.device(VTA).config or "")
+        self.runners: Mapping[str, MakeBench] = {VTA_MODEL: self._bench}
+
+    def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
+        """Return the cores that compute the rest, with the design as the device that records are of."""
+        cores = target_for(self.profile, cluster, threads)
+        name = self.options.device_name
+        return replace(
+            cores, device=f"{VTA}:{name}" if name else VTA, recorded_as=f"{VTA}:{self.config.bitstream}"
+        )
+
+    def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> VtaNetwork:
+        """Return the tasks of a model."""
+        del compiles  # what is compiled is known when the programs are
+        return VtaNetwork(model, target, self.config, self.options)
+
+    @contextmanager
+    def _bench(self, target: BoardTarget) -> Iterator[Bench]:
+        del target
+        with model_bench(self.config) as bench:
+            yield bench
+
+
+class VtaNetwork:
+    """A model, divided between the two; see `tasks.backend.Network`. Its tasks are the VTA's."""
+
+    tuner = "gridsearch"  # the model counts hundreds of cuts in the time of one measurement
+
+    def __init__(self, model: Model, target: BoardTarget, config: VtaConfig, options: CodeOptions) -> None:
+        self._model, self.target, self.config = model, target, config
+        self._offload = Offload(model.module, options.start_pack, options.stop_pack)
+        self.tasks = tasks_of(self._offload.regions)
+        self.tuners: Mapping[str, MakeTuner] = {}
+
+    def space(self, task: Task) -> VtaSpace:
+        """Return the cuts of a task."""
+        return VtaSpace(self._own(task), self.config)
+
+    def reference(self, task: Task) -> VtaReference:
+        """Return a task by numpy's integers."""
+        return VtaReference(self._own(task).shape)
+
+    def probe(self) -> None:
+        """Return None: nothing is built and uploaded alone."""
+
+    def listing(self, task: Task) -> str:
+        """Return the shape."""
+        return self._own(task).definition
+
+    def code(self, task: Task, point: Point, form: str) -> str:
+        """Refuse: a program has no form that a compiler knows.
+
+        Raises
+        ------
+        UsageError
+            Always.
+        """
+        del form
+        raise UsageError(
+            "--code: a VTA's instructions are no code of a compiler",
+            f"`toolchain vta compile --conv {self._own(task).shape} --knobs {point} --dump DIR` and "
+            "`toolchain vta disasm DIR` show them",
+        )
+
+    def compile(self, points: Mapping[str, Point], folder: Path, progress: Progress) -> Objects:
+        """Write the objects of the network, in which each region is one program."""
+        for name, reason in self._offload.left.items():
+            progress(f"left to the CPU: {name}: {reason}")
+        progress("making the VTA's programs")
+        programs = [assemble(self._cut(region, points), self.config) for region in self._offload.regions]
+        module = self._offload.with_programs(programs, [blob_of(program) for program in programs])
+        rest = replace(self._model, module=module)
+        cores = replace(self.target, device="", recorded_as="")
+        with PackedNetwork(rest, cores, winograd=True, compiles=True) as network:
+            made = network.compile({}, folder, progress)
+        return Objects(
+            made.files,
+            {task.name: "vta" for task in self.tasks},
+            needs=RuntimeNeeds(devices=(VTA,), functions=(RUN,)),
+        )
+
+    def _cut(self, region: Region, points: Mapping[str, Point]) -> Region:
+        knobs = {task.shape: points[task.workload] for task in self.tasks if task.workload in points}
+        layers = [replace(each, knobs=knobs.get(each.layer.shape)) for each in region.layers]
+        return replace(region, layers=layers)
+
+    def _own(self, task: Task) -> VtaTask:
+        return next(each for each in self.tasks if each.workload == task.workload)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_ended: object) -> None:
+        """Nothing was started."""

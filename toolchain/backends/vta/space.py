@@ -1,0 +1,123 @@
+"""The ways to cut one convolution."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log2
+
+from toolchain.backends.vta.kinds import KINDS
+from toolchain.backends.vta.task import VtaTask, shape_of
+from toolchain.errors import ToolchainError
+from toolchain.records.store import Usable, anything
+from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.finite import Decisions, FiniteSpace
+from toolchain.tasks.parameter import Parameter
+from toolchain.vta.config import VtaConfig
+from toolchain.vta.estimate import estimated_cycles, legal_knobs
+from toolchain.vta.knobs import Knobs, read_knobs
+from toolchain.vta.layers import ConvShape
+from toolchain.vta.tiling import Tiling
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A convolution and how it is cut: a candidate's code, which no compiler sees."""
+
+    shape: ConvShape
+    knobs: Knobs
+
+    def objects(self, symbol: str) -> tuple[bytes, ...]:
+        """Refuse: a program is part of its network's region.
+
+        Raises
+        ------
+        ToolchainError
+            Always.
+        """
+        raise ToolchainError(
+            f"{symbol}: a VTA's program is not linked by itself", "tune with --runner vta-model"
+        )
+
+
+class VtaSpace(FiniteSpace[Knobs]):
+    """The knobs of one task; see `tasks.space.Space`. What fits fits with a residual, too."""
+
+    kinds: tuple[str, ...] = KINDS
+    excluded = ""
+
+    def __init__(self, task: VtaTask, config: VtaConfig) -> None:
+        self.task, self.config = task, config
+        self.usable: Usable = anything
+        self.allowed: Usable = anything
+
+    @cached_property
+    def points(self) -> list[Knobs]:
+        """All ways, the most promising by the estimate first."""
+        found = legal_knobs(self.task.shape, self.config, residual=True)
+        if not found:
+            raise ToolchainError(
+                f"no way to cut convolution {self.task.shape} fits configuration {self.config.bitstream}",
+                "end the region before it with --stop-pack",
+            )
+        return found
+
+    def legal(self, point: Knobs) -> bool:
+        """Whether a cut fits the configuration."""
+        return not Tiling(self.task.shape, point, self.config, residual=True).problem()
+
+    def decisions(self, point: Knobs) -> Decisions:
+        """Return the knobs by name."""
+        return point.decisions()
+
+    def features(self, point: Knobs) -> Sequence[float]:
+        """Return the knobs, the shape, and what the cut needs of the chip and of the memory's bus."""
+        return _features(self.task.shape, point, self.config)
+
+    def foreign_features(self, entry: Entry, definition: str) -> Sequence[float]:
+        """Return the features of a point of another task."""
+        return _features(shape_of(definition), read_knobs(entry.payload), self.config)
+
+    def adapted(self, entry: Entry, definition: str) -> Knobs | None:
+        """Return the point most like that of another task."""
+        del definition
+        return self.nearest(read_knobs(entry.payload).decisions())
+
+    def rule(self, point: Knobs) -> str:
+        """Return what computes it."""
+        del point
+        return "vta"
+
+    def entry(self, point: Knobs) -> Entry:
+        """Return the knobs as text."""
+        text = str(point)
+        return Entry(KINDS[0], text, hashlib.sha256(f"{KINDS[0]} {text}".encode()).hexdigest())
+
+    def read(self, entry: Entry, definition: str) -> Knobs:
+        """Return the knobs of a record.
+
+        Raises
+        ------
+        ToolchainError
+            They are none, or none for this task.
+        """
+        del definition
+        return read_knobs(entry.payload)
+
+    def candidate(self, point: Knobs) -> Candidate:
+        """Return the cut, which is judged as it is."""
+        shape = self.task.shape
+        parameters = (
+            Parameter((1, shape.ic, shape.h, shape.w), "int8"),
+            Parameter((1, shape.oc, shape.oh, shape.ow), "int8"),
+        )
+        return Candidate(self.entry(point), Cut(shape, point), parameters, 1)
+
+
+def _features(shape: ConvShape, knobs: Knobs, config: VtaConfig) -> list[float]:
+    cut = Tiling(shape, knobs, config, residual=True)
+    numbers = [*knobs.decisions().values(), shape.oh, shape.ow, cut.ic_blocks, cut.oc_blocks, shape.taps]
+    needs = [cut.inp_elements, cut.wgt_elements, cut.vectors, cut.micro_ops, cut.chunks]
+    return [log2(1 + each) for each in (*numbers, *needs, estimated_cycles(cut))]

@@ -1,0 +1,82 @@
+"""A convolution that a VTA computes, as something to tune."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from toolchain.tasks.parameter import Array, Parameter
+from toolchain.tasks.task import Task
+from toolchain.vta.layers import ConvShape, read_shape
+from toolchain.vta.reference import expected
+from toolchain.vta.region import Region
+from toolchain.vta.seeded import seeded_layer
+
+_PREFIX = "vta convolution "
+
+
+@dataclass(frozen=True)
+class VtaTask(Task):
+    """One shape of a region's convolutions: what a program makes of it does not depend on its numbers."""
+
+    shape: ConvShape
+
+    @property
+    def definition(self) -> str:
+        """The shape, in words that `shape_of` reads."""
+        return f"{_PREFIX}{self.shape}"
+
+
+def shape_of(definition: str) -> ConvShape:
+    """Return the shape of a task's definition.
+
+    Raises
+    ------
+    UsageError
+        It is none.
+    """
+    return read_shape(definition.removeprefix(_PREFIX))
+
+
+def tasks_of(regions: Iterable[Region]) -> list[VtaTask]:
+    """Return the distinct convolutions, the heaviest (weight x flops) first; as they come where equal."""
+    counted = Counter(each.layer.shape for region in regions for each in region.layers)
+    tasks = [_task(shape, count) for shape, count in counted.items()]
+    return sorted(tasks, key=lambda task: -task.weight * task.flops)
+
+
+def _task(shape: ConvShape, count: int) -> VtaTask:
+    workload = hashlib.sha256(f"{_PREFIX}{shape}".encode()).hexdigest()
+    return VtaTask(
+        workload=workload,
+        name=f"conv2d_{shape.h}x{shape.w}_{shape.ic}_{shape.oc}_{shape.kh}x{shape.kw}_s{shape.sh}",
+        weight=count,
+        flops=2 * shape.macs,
+        shapes=(
+            (1, shape.ic, shape.h, shape.w),
+            (shape.oc, shape.ic, shape.kh, shape.kw),
+            (1, shape.oc, shape.oh, shape.ow),
+        ),
+        shape=shape,
+    )
+
+
+@dataclass(frozen=True)
+class VtaReference:
+    """A task by numpy's integers, with weights from a seed; see `tasks.reference.Reference`."""
+
+    shape: ConvShape
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The image and the result."""
+        shape = self.shape
+        image, result = (1, shape.ic, shape.h, shape.w), (1, shape.oc, shape.oh, shape.ow)
+        return Parameter(image, "int8"), Parameter(result, "int8")
+
+    def outputs(self, draws: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        """Return the results for several images."""
+        layer = seeded_layer(self.shape, 0)
+        return [[expected(layer, image[0])[None]] for (image,) in draws]
