@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -13,35 +13,43 @@ from toolchain.errors import UsageError
 from toolchain.models.options import QUANTIZERS
 from toolchain.tasks.options import DTYPES, LAYOUTS, WINOGRADS, CodeOptions
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _named(name: str, *parts: str, **settings: Any) -> tuple[str, Decorator]:
+    """Return an option with its name."""
+    return name, click.option(name, *parts, **settings)
+
+
 model_argument = click.argument("model", shell_complete=complete.models)
 _MODEL_OPTIONS = (
-    click.option(
+    _named(
         "--layout",
         type=click.Choice(LAYOUTS),
         default="auto",
         show_default=True,
         help="Layout of convolutions; auto: packed.",
     ),
-    click.option(
+    _named(
         "--winograd",
         type=click.Choice(WINOGRADS),
         default="auto",
         show_default=True,
         help="Whether convolutions may use Winograd's algorithm.",
     ),
-    click.option(
+    _named(
         "--dtype",
         type=click.Choice(DTYPES),
         default="float32",
         show_default=True,
         help="Arithmetic of the compiled network.",
     ),
-    click.option(
+    _named(
         "--quantizer",
         type=click.Choice(QUANTIZERS),
         help="With --dtype int8: by what is lost (the default), or one scale for all as TVM's tutorials did.",
     ),
-    click.option(
+    _named(
         "--calibrate",
         "calibration",
         metavar="NAME=FILE.npy",
@@ -49,40 +57,40 @@ _MODEL_OPTIONS = (
         help="With --dtype int8: images for an input, counted by the first dimension; may be repeated. "
         "Else seeded ones.",
     ),
-    click.option(
+    _named(
         "--start-pack",
         default="",
         metavar="OPERATOR",
         help="With --device vta: its regions begin behind it; default: max_pool2d, if there is one.",
     ),
-    click.option(
+    _named(
         "--stop-pack",
         default="",
         metavar="OPERATOR",
         help="With --device vta: its regions end before it; default: mean, a global average pool.",
     ),
-    click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Size of the first dimension."),
-    click.option(
+    _named("--batch", type=click.IntRange(min=1), metavar="N", help="Size of the first dimension."),
+    _named(
         "--shape",
         "shapes",
         metavar="NAME=D,D,…",
         multiple=True,
         help="Shape of an input whose file leaves it open; may be repeated.",
     ),
-    click.option(
+    _named(
         "--input-value",
         "input_values",
         metavar="NAME=V",
         multiple=True,
         help="Make an input a constant: a number, several between commas, or a .npy file; may be repeated.",
     ),
-    click.option(
+    _named(
         "--outputs",
         metavar="NAME,…",
         multiple=True,
         help="Cut the network at these tensors, which become its outputs; may be repeated.",
     ),
-    click.option(
+    _named(
         "--weights-seed",
         type=click.IntRange(min=0),
         default=0,
@@ -96,7 +104,15 @@ _CODE = ("device", "layout", "winograd", "dtype", "start_pack", "stop_pack")
 
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that shape a network, passed as `options: ModelOptions` and `code: CodeOptions`."""
+    return _with_options(function, {})
 
+
+def vta_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the same options to a command of a VTA: what computes, and in what, is said by that."""
+    return _with_options(function, {"device": "vta", "layout": "auto", "winograd": "auto", "dtype": "int8"})
+
+
+def _with_options(function: Callable[..., Any], fixed: Mapping[str, str]) -> Callable[..., Any]:
     @wraps(function)
     def gathered(
         *args: Any,
@@ -108,7 +124,7 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         from toolchain.models.options import ModelOptions, parse_calibration, parse_input_values, parse_shapes
 
-        code = CodeOptions(**{name: kwargs.pop(name) for name in _CODE if name in kwargs})
+        code = CodeOptions(**{name: kwargs.pop(name) for name in _CODE if name in kwargs}, **fixed)
         integers = code.dtype == "int8"
         for option, value in (("--quantizer", quantizer), ("--calibrate", calibration)):
             if value and not integers:
@@ -124,8 +140,10 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, options=options, code=code, **kwargs)
 
     decorated: Callable[..., Any] = gathered
-    for option in reversed(_MODEL_OPTIONS):
-        decorated = option(decorated)
+    fixing = {f"--{name}" for name in fixed}
+    for name, option in reversed(_MODEL_OPTIONS):
+        if name not in fixing:
+            decorated = option(decorated)
     return decorated
 
 

@@ -28,6 +28,7 @@ MOST_COMMON = 15
 """Left shift that all channels of a residual share: what the ALU's immediate has room for."""
 
 _MOST = 1 << 16
+_PREFIX = "vta convolution "
 _EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
 
 
@@ -115,6 +116,22 @@ def read_shape(text: str) -> ConvShape:
             f"{len(FIELDS)} whole numbers: {','.join(FIELDS).upper()}, such as {_EXAMPLE}",
         )
     return ConvShape(*(int(word) for word in words))
+
+
+def definition_of(shape: ConvShape) -> str:
+    """Return what records call a convolution of this shape."""
+    return f"{_PREFIX}{shape}"
+
+
+def shape_of(definition: str) -> ConvShape:
+    """Return the shape that `definition_of` wrote.
+
+    Raises
+    ------
+    UsageError
+        The text is none of its.
+    """
+    return read_shape(definition.removeprefix(_PREFIX))
 
 
 def _is_number(word: str) -> bool:

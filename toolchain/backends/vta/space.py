@@ -9,7 +9,7 @@ from functools import cached_property
 from math import log2
 
 from toolchain.backends.vta.kinds import KINDS
-from toolchain.backends.vta.task import VtaTask, shape_of
+from toolchain.backends.vta.task import VtaTask
 from toolchain.errors import ToolchainError
 from toolchain.records.store import Usable, anything
 from toolchain.tasks.candidate import Candidate, Entry
@@ -18,7 +18,7 @@ from toolchain.tasks.parameter import Parameter
 from toolchain.vta.config import VtaConfig
 from toolchain.vta.estimate import estimated_cycles, legal_knobs
 from toolchain.vta.knobs import Knobs, read_knobs
-from toolchain.vta.layers import ConvShape
+from toolchain.vta.layers import ConvShape, shape_of
 from toolchain.vta.tiling import Tiling
 
 

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 from toolchain.tasks.parameter import Array, Parameter
 from toolchain.tasks.task import Task
-from toolchain.vta.layers import ConvShape, read_shape
+from toolchain.vta.layers import ConvShape, definition_of
 from toolchain.vta.reference import expected
 from toolchain.vta.region import Region
 from toolchain.vta.seeded import seeded_layer
-
-_PREFIX = "vta convolution "
 
 
 @dataclass(frozen=True)
@@ -25,19 +23,8 @@ class VtaTask(Task):
 
     @property
     def definition(self) -> str:
-        """The shape, in words that `shape_of` reads."""
-        return f"{_PREFIX}{self.shape}"
-
-
-def shape_of(definition: str) -> ConvShape:
-    """Return the shape of a task's definition.
-
-    Raises
-    ------
-    UsageError
-        It is none.
-    """
-    return read_shape(definition.removeprefix(_PREFIX))
+        """The shape, in words that `vta.layers.shape_of` reads."""
+        return definition_of(self.shape)
 
 
 def tasks_of(regions: Iterable[Region]) -> list[VtaTask]:
@@ -48,7 +35,7 @@ def tasks_of(regions: Iterable[Region]) -> list[VtaTask]:
 
 
 def _task(shape: ConvShape, count: int) -> VtaTask:
-    workload = hashlib.sha256(f"{_PREFIX}{shape}".encode()).hexdigest()
+    workload = hashlib.sha256(definition_of(shape).encode()).hexdigest()
     return VtaTask(
         workload=workload,
         name=f"conv2d_{shape.h}x{shape.w}_{shape.ic}_{shape.oc}_{shape.kh}x{shape.kw}_s{shape.sh}",

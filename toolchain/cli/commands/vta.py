@@ -9,6 +9,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.commands.vta_compile import compile_
+from toolchain.cli.commands.vta_tasks import tasks_
 from toolchain.cli.output import emit, note, output_options, table, wants_json
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def command() -> None:
 
 
 command.add_command(compile_)
+command.add_command(tasks_)
 
 
 @command.command()
