@@ -37,12 +37,15 @@ class Offer:
         Returns it for a board class and options; raises UsageError where the options do not fit.
     builds
         Its sorts of builds, with the records that they take.
+    on_boards
+        Whether boards measure its candidates where no runner is named.
     """
 
     devices: tuple[str, ...]
     layouts: tuple[str, ...]
     make: Callable[[Profile, CodeOptions], Backend]
     builds: tuple[Build, ...]
+    on_boards: bool = True
 
 
 def _packed(profile: Profile, options: CodeOptions) -> Backend:
@@ -73,7 +76,7 @@ BACKENDS = [
     Offer(("cpu",), ("NCHW", "NHWC"), _tensorir, (Build(tensorir.KINDS, anything, "--layout NCHW|NHWC"),)),
     # Its records are taken as those of the row before. In NCHW no vector would lie along the channels.
     Offer(("opencl",), ("NHWC",), _tensorir, ()),
-    Offer(("vta",), ("packed",), _vta, (Build(vta.KINDS, anything, "--device vta"),)),
+    Offer(("vta",), ("packed",), _vta, (Build(vta.KINDS, anything, "--device vta"),), on_boards=False),
 ]
 """`--layout auto` takes the first that a device has."""
 
@@ -100,6 +103,11 @@ def metaschedule() -> Exchange:
     from toolchain.backends.tensorir.database import read_database, write_database  # imports TVM
 
     return Exchange(write_database, read_database)
+
+
+def measured_on_boards(device_kind: str) -> bool:
+    """Return whether boards measure a device's candidates where no runner is named."""
+    return all(offer.on_boards for offer in BACKENDS if device_kind in offer.devices)
 
 
 def backend_for(profile: Profile, options: CodeOptions) -> Backend:

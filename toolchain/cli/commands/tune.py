@@ -149,9 +149,11 @@ def command(
     Every trial is kept at once: stop with Ctrl-C when you like, the next run goes on from there. What is
     being measured comes to its end; a second Ctrl-C does not wait. `toolchain build` applies what was found.
     """
+    from toolchain.backends.table import backend_for, measured_on_boards
     from toolchain.boards.inventory.lookup import find_measured
 
-    on_boards = search["runner"] in (None, "boards")
+    runner = search["runner"]
+    on_boards = runner == "boards" or (runner is None and measured_on_boards(code.device_kind))
     boards = find_measured(board_name(board), on_boards=on_boards)
     engine = engine if on_boards else engine or "host"  # a model or a simulator has a container of its own
     profile = boards[0].profile
@@ -167,7 +169,6 @@ def command(
         with join(boards, threads=search["threads"] or cores.cores, cluster=cores.cpu) as lab:
             return container.run(lab)
 
-    from toolchain.backends.table import backend_for
     from toolchain.models.load import load_model
     from toolchain.records.store import user_store
     from toolchain.tuning.options import TuneOptions
