@@ -19,7 +19,7 @@ CLASSES = 6
 
 @dataclass(frozen=True)
 class Block:
-    """Two convolutions and what is added to the second: `identity`, `projection` or nothing."""
+    """Two convolutions and what is added to the second: `identity`, `projection` or nothing; then a pool."""
 
     width: int
     kernel: int = 3
@@ -27,6 +27,7 @@ class Block:
     shortcut: str = ""
     activation: str = "Relu"
     scale: float = 1.0
+    pool: bool = False
 
 
 def blocks() -> st.SearchStrategy[tuple[Block, ...]]:
@@ -87,6 +88,11 @@ def network(blocks: Sequence[Block], seed: int = 0, batch: int = 1) -> onnx.Mode
             nodes.append(helper.make_node("Add", [y, other], [f"{name}.sum"], f"{name}.sum"))
             y = f"{name}.sum"
         x, width = activated(f"{name}.act2", y, block.activation), wide
+        if block.pool:
+            nodes.append(
+                helper.make_node("MaxPool", [x], [f"{name}.pool"], kernel_shape=[3, 3], pads=[1] * 4)
+            )
+            x = f"{name}.pool"
     weights["fc.w"] = random.standard_normal((CLASSES, width)).astype(np.float32)
     nodes += [
         helper.make_node("GlobalAveragePool", [x], ["pool"], "pool"),

@@ -1,0 +1,75 @@
+"""The knobs of a convolution as a space, and candidates by the cycle model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from toolchain.backends.vta.model_runner import model_bench
+from toolchain.backends.vta.space import VtaSpace
+from toolchain.backends.vta.task import VtaReference, VtaTask
+from toolchain.errors import ToolchainError
+from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.vta.config import SAMPLES
+from toolchain.vta.knobs import Knobs
+from toolchain.vta.layers import definition_of, read_shape
+
+CONFIG = SAMPLES["pynq"]
+SHAPE = read_shape("1,14,14,32,48,3,3,1,1,1,1")
+
+
+def task(shape: str = str(SHAPE)) -> VtaTask:
+    return VtaTask("0" * 64, "conv2d", 1, 1, (), read_shape(shape))
+
+
+def test_points_are_told_apart_and_read_back() -> None:
+    space = VtaSpace(task(), CONFIG)
+    assert space.size > 50 and space.default() == space.points[0]
+    entries = [space.entry(point) for point in space.points]
+    assert len({entry.digest for entry in entries}) == space.size
+    assert [space.read(entry, definition_of(SHAPE)) for entry in entries] == space.points
+    assert {len(space.features(point)) for point in space.points} == {18}
+
+
+def test_neighbours_and_points_of_other_tasks_are_legal() -> None:
+    space, other = VtaSpace(task(), CONFIG), VtaSpace(task("1,7,7,512,512,3,3,1,1,1,1"), CONFIG)
+    random = Random(1)
+    point = space.sample(random)
+    assert space.neighbours(point, random) and all(map(space.legal, space.neighbours(point, random)))
+    foreign = other.entry(other.default())
+    adapted = space.adapted(foreign, definition_of(other.task.shape))
+    assert adapted is not None and space.legal(adapted)
+    assert len(space.foreign_features(foreign, definition_of(other.task.shape))) == 18
+
+
+@pytest.mark.parametrize("text", ["", "tile_h=5", "tile_h=0,tile_w=1,tile_ci=1,tile_co=1"])
+def test_a_record_that_says_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ToolchainError, match="knobs"):
+        VtaSpace(task(), CONFIG).read(Entry("vta", text, ""), definition_of(SHAPE))
+
+
+def test_knobs_of_another_shape_are_refused() -> None:
+    with pytest.raises(ToolchainError, match="no way to compute"):
+        VtaSpace(task(), CONFIG).check(Knobs(5, 14, 1, 1))
+
+
+@pytest.mark.slow  # starts edge-rt
+def test_the_model_counts_and_finalists_are_computed() -> None:
+    space = VtaSpace(task(), CONFIG)
+    built_of = [space.candidate(point) for point in (space.default(), space.points[-1])]
+    with model_bench(CONFIG) as bench:
+        built = bench.builder.build(built_of)
+        fast, slow = bench.runner.run(space.task, built)
+        assert fast.modelled and 0 < fast.mean_ms < slow.mean_ms
+        assert bench.runner.check(space.task, built) == [fast, slow]
+        wrong = replace(built[0].candidate, code=replace(built[0].candidate.code, knobs=Knobs(5, 14, 1, 1)))
+        (failed,) = bench.runner.run(space.task, bench.builder.build([wrong]))
+    assert failed.failure == "build" and "tile_h=5 does not divide" in failed.message
+    assert isinstance(wrong, Candidate)
+
+
+def test_the_definition_is_numpys() -> None:
+    (parameter,) = VtaReference(SHAPE).parameters
+    assert parameter.shape == (1, 32, 14, 14)
