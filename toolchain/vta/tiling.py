@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from toolchain.vta.config import Memory, VtaConfig
+from toolchain.vta.config import HAZARD_STEPS, Memory, VtaConfig
 from toolchain.vta.knobs import Knobs
 from toolchain.vta.layers import ConvShape
 from toolchain.vta.packing import blocks_of
-
-HAZARD = 4
-"""Steps until an accumulator may be used again: no implementation says how many its pipeline needs."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ class Tiling:
         accumulator is used again with the next tap.
         """
         steps = self.knobs.tile_h * self.knobs.tile_co
-        return steps >= HAZARD or self.shape.taps == 1
+        return steps >= HAZARD_STEPS or self.shape.taps == 1
 
     @cached_property
     def gemms(self) -> int:
@@ -167,10 +164,10 @@ class Tiling:
         if (
             self.knobs.tile_ci > 1
             and not (self.whole_kernel and self.shape.taps > 1)
-            and self.vectors < HAZARD
+            and self.vectors < HAZARD_STEPS
         ):
             return (
-                f"{self.vectors} accumulators, where {HAZARD} steps lie between two uses of one: "
+                f"{self.vectors} accumulators, where {HAZARD_STEPS} steps lie between two uses of one: "
                 "make tile_h, tile_w or tile_co larger, or tile_ci 1"
             )
         return ""
