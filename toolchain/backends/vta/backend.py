@@ -26,8 +26,11 @@ from toolchain.tasks.task import Task
 from toolchain.vta.assemble import assemble
 from toolchain.vta.blob import blob_of
 from toolchain.vta.config import VtaConfig
+from toolchain.vta.knobs import Knobs
+from toolchain.vta.layers import ConvShape
 from toolchain.vta.reading import find_config
-from toolchain.vta.region import Region
+from toolchain.vta.region import Region, RegionLayer
+from toolchain.vta.tiling import Tiling
 
 
 class Vta:
@@ -127,8 +130,16 @@ class VtaNetwork:
 
     def _cut(self, region: Region, points: Mapping[str, Point]) -> Region:
         knobs = {task.shape: points[task.workload] for task in self.tasks if task.workload in points}
-        layers = [replace(each, knobs=knobs.get(each.layer.shape)) for each in region.layers]
+        layers = [replace(each, knobs=self._fitting(each, knobs)) for each in region.layers]
         return replace(region, layers=layers)
+
+    def _fitting(self, layer: RegionLayer, knobs: Mapping[ConvShape, Knobs]) -> Knobs | None:
+        """Return how a layer is cut; None, its default, where a residual needs the room."""
+        shape = layer.layer.shape
+        found = knobs.get(shape)
+        if found is None or Tiling(shape, found, self.config, layer.residual is not None).problem():
+            return None
+        return found
 
     def _own(self, task: Task) -> VtaTask:
         return next(each for each in self.tasks if each.workload == task.workload)

@@ -43,7 +43,7 @@ class Cut:
 
 
 class VtaSpace(FiniteSpace[Knobs]):
-    """The knobs of one task; see `tasks.space.Space`. What fits fits with a residual, too."""
+    """The knobs of one task; see `tasks.space.Space`. What fits fits with a residual, too, if anything does."""
 
     kinds: tuple[str, ...] = KINDS
     excluded = ""
@@ -56,7 +56,7 @@ class VtaSpace(FiniteSpace[Knobs]):
     @cached_property
     def points(self) -> list[Knobs]:
         """All ways, the most promising by the estimate first."""
-        found = legal_knobs(self.task.shape, self.config, residual=True)
+        found = legal_knobs(self.task.shape, self.config, residual=self.residual)
         if not found:
             raise ToolchainError(
                 f"no way to cut convolution {self.task.shape} fits configuration {self.config.bitstream}",
@@ -64,9 +64,14 @@ class VtaSpace(FiniteSpace[Knobs]):
             )
         return found
 
+    @cached_property
+    def residual(self) -> bool:
+        """Whether cuts leave room for a residual, so that one record serves layers with one and without."""
+        return bool(legal_knobs(self.task.shape, self.config, residual=True))
+
     def legal(self, point: Knobs) -> bool:
         """Whether a cut fits the configuration."""
-        return not Tiling(self.task.shape, point, self.config, residual=True).problem()
+        return not Tiling(self.task.shape, point, self.config, self.residual).problem()
 
     def decisions(self, point: Knobs) -> Decisions:
         """Return the knobs by name."""
