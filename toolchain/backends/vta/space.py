@@ -43,7 +43,7 @@ class Cut:
 
 
 class VtaSpace(FiniteSpace[Knobs]):
-    """The knobs of one task; see `tasks.space.Space`. What fits fits with a residual, too, if anything does."""
+    """The knobs of one task; see `tasks.space.Space`. Cuts leave room for a residual if some can."""
 
     kinds: tuple[str, ...] = KINDS
     excluded = ""

@@ -1,0 +1,94 @@
+"""Networks in integers on a VTA, from the first command to the last: the machine in software computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.cli.running import Toolchain
+from tests.models.quantising.networks import Block, network
+from toolchain.boards.board import Board
+from toolchain.boards.inventory.lookup import find_target
+from toolchain.building.build import BuildOptions, build
+from toolchain.bundles.read import read_bundle
+from toolchain.measuring.verify import verify_bundle
+from toolchain.models.load import load_model
+from toolchain.models.options import ModelOptions
+from toolchain.tasks.options import CodeOptions
+
+pytestmark = pytest.mark.slow
+
+BLOCKS = (Block(20, stride=2, shortcut="projection"), Block(20, shortcut="identity"))
+COMMON = ("net.onnx", "--board", "local", "--device", "vta:sim", "--dtype", "int8")
+EXACT = 1e-5
+"""Of the largest output: one integer that is another moves it by hundreds of times as much."""
+
+
+@pytest.fixture
+def file(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(tmp_path / "data"))  # other tests have records, too
+    onnx.save(network(BLOCKS), folder / "net.onnx")
+
+
+@pytest.mark.usefixtures("state", "file")
+def test_a_network_is_tuned_built_verified_and_timed(invoke: Toolchain, folder: Path) -> None:
+    tuned = invoke("tune", *COMMON, "--tuner", "random", "--trials", "6", "--json")
+    assert tuned.code == 0 and tuned.document["failed"] == 0, tuned.err
+    built = invoke("build", *COMMON, "-o", "out", "--json")
+    assert built.code == 0, built.err
+    tasks = built.document["tasks"]
+    assert tasks["tuned"] == tasks["total"] == 4 and set(built.document["rules"].values()) == {"vta"}
+    assert all(record["modelled"] for record in built.document["records"])
+    bundle = built.document["bundle"]
+    manifest = read_bundle(Path(bundle)).manifest
+    assert (manifest.device, manifest.runtime.devices) == ("vta:sim", ("vta",))
+    assert manifest.runtime.functions == ("edge.vta.run",)
+
+    verified = invoke("verify", bundle, "--board", "local", "--json")
+    assert verified.code == 0 and verified.document["passed"], verified.err
+    assert verified.document["outputs"][0]["max_abs_error"] < EXACT
+    np.save(folder / "x.npy", np.full((1, 3, 9, 9), np.float32(0.5)))
+    ran = invoke("run", bundle, "--board", "local", "--input", "data=x.npy", "-o", "y.npz")
+    assert ran.code == 0 and np.isfinite(np.load(folder / "y.npz")["logits"]).all(), ran.err
+    timed = invoke("bench", bundle, "--board", "local", "--repeat", "3", "--json")
+    assert timed.code == 0 and timed.document["modelled"]["cycles"] > 0, timed.err
+
+
+@pytest.mark.usefixtures("state", "file")
+def test_a_simulation_is_asked_for_by_name(invoke: Toolchain) -> None:
+    plain = ["vta" if each == "vta:sim" else each for each in COMMON]
+    bundle = invoke("build", *plain, "-o", "out", "--json").document["bundle"]
+    refused = invoke("verify", bundle, "--board", "local")
+    assert refused.code != 0 and "vta:sim" in refused.err
+    assert invoke("verify", bundle, "--board", "local", "--device", "vta:sim").code == 0
+
+
+@pytest.mark.usefixtures("state", "file")
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["--board", "local", "--device", "vta"], ["computes in 8-bit integers", "--dtype int8"]),
+        (["--board", "rk3399", "--device", "vta", "--dtype", "int8"], ["rk3399 has no such device"]),
+        (
+            ["--board", "pynq", "--device", "vta", "--dtype", "int8", "--start-pack", "gelu"],
+            ["--start-pack gelu: the network has no such operator", "it has:"],
+        ),
+        (["--board", "pynq", "--start-pack", "relu"], ["only a VTA has regions", "--device vta"]),
+    ],
+)
+def test_what_cannot_be(invoke: Toolchain, typed: list[str], said: list[str]) -> None:
+    ran = invoke("tasks", "net.onnx", *typed)
+    assert ran.code == 2 and ran.says(*said), ran.err
+
+
+@pytest.mark.usefixtures("state")
+def test_resnet_18_on_an_emulated_pynq(pynq: Board, tmp_path: Path) -> None:
+    model = load_model("zoo:resnet-18", ModelOptions(quantizer="mse"))
+    how = BuildOptions(code=CodeOptions(device="vta:sim", dtype="int8"))
+    built = build(model, find_target("pynq"), None, tmp_path, how)
+    verified = verify_bundle(read_bundle(built.bundle), pynq)
+    (output,) = verified.comparison.outputs
+    assert verified.passed and output.max_abs_error < EXACT, verified
