@@ -151,8 +151,8 @@ def test_a_program_chooses_the_device(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     *opened, beyond, unknown, wrong = done.stdout.splitlines()
     assert opened == ["opened"] * 3
-    assert beyond == "device: there is no device cpu:1 here: the last of that kind is cpu:0; here are: cpu"
-    assert unknown.startswith("device: there is no device npu here") and unknown.endswith("here are: cpu")
+    assert beyond == "device: there is no device cpu:1 here: the last of that kind is cpu:0; here are: cpu, vta:sim"
+    assert unknown.startswith("device: there is no device npu here") and unknown.endswith("here are: cpu, vta:sim")
     assert wrong.startswith("usage: ") and "cpu:one" in wrong
 
 

@@ -36,7 +36,8 @@ typedef struct edge_options {
   int spin_us;            /* how long a thread without work stays awake; 0: 50; not at all if
                            * negative, or with more threads than CPUs */
   const char* device;     /* what computes: "cpu" or, as `edge-rt info` lists them, a kind such as "opencl",
-                           * or a kind and a number, "opencl:1"; NULL: the CPU. Of the second version */
+                           * a kind and a number, "opencl:1", or a kind and a name, "vta:sim"; NULL: the CPU.
+                           * A simulation is taken by its name alone. Of the second version */
   const char* device_folder; /* where a device's driver keeps what it compiles for the next process: a
                            * folder that only this user may write to, made if it is missing; NULL or "": it
                            * compiles each time. The last edge_open's. Of the third version */

@@ -6,17 +6,18 @@ values. Instructions stand in the image as they are for memory at address 0: who
 the index of each LOAD and STORE that moves something, the memory's physical address divided by an element's
 bytes.
 
-| bytes | header |
+| numbers of 32 bits | header |
 |---|---|
-| 0-3 | `EVTA` |
-| 4-7 | version of this form |
-| 8-11 | `isa_rev` of the configuration |
-| 12-43 | sha256 of the configuration's bitstream name: designs of one name compute the same |
-| 44-47 | bytes of the memory, at most 32 MiB |
-| 48-51, 52-55 | where the image begins, in the memory and in this run of bytes |
-| 56-59, 60-63 | where the instructions begin in the memory, and how many there are |
-| 64-67, 68-71 | how many inputs and outputs there are |
-| 72-75 | crc32 of all that comes after the header |
+| 0 | `EVTA` |
+| 1 | version of this form |
+| 2 | crc32 of all that comes behind it |
+| 3-9 | configuration: `isa_rev`; logarithms of batch, block, and bytes of UOP, INP, WGT, ACC |
+| 10-18 | cycle model: its version; cycles to fetch an instruction, of each instruction, of a DMA's row; bytes that DMA moves in a cycle; cycles of each GEMM and of its steps, of each ALU and of its steps |
+| 19 | MHz of the design, for the model's milliseconds |
+| 20 | bytes of the memory, at most 32 MiB |
+| 21, 22 | where the image begins, in the memory and in this run of bytes |
+| 23, 24 | where the instructions begin in the memory, and how many there are |
+| 25, 26 | how many inputs and outputs there are |
 
 A description has eight numbers: offset in the memory, bytes, and the dimensions
 [batch, blocks, h, w, rows, lanes].
@@ -26,16 +27,16 @@ from __future__ import annotations
 
 import struct
 import zlib
-from hashlib import sha256
 
 from toolchain.vta.arena import aligned
 from toolchain.vta.config import PAGE_BYTES, VtaConfig
 from toolchain.vta.program import Program
 
 MAGIC = b"EVTA"
-VERSION = 1
-HEADER = struct.Struct("<4sII32sIIIIIIII")
+VERSION = 2
+HEADER = struct.Struct("<4s26I")
 DESCRIPTION = struct.Struct("<8I")
+_CHECKED = 12  # bytes up to the checksum, it included
 
 
 def blob_of(program: Program) -> bytes:
@@ -47,21 +48,30 @@ def blob_of(program: Program) -> bytes:
     body = descriptions + bytes(begin - HEADER.size - len(descriptions)) + program.memory()[image_at:]
     header = HEADER.pack(
         MAGIC,
-        VERSION,
-        program.config.isa_rev,
-        config_hash(program.config),
+        *(VERSION, 0),
+        *_machine(program.config),
         program.memory_bytes,
-        image_at,
-        begin,
+        *(image_at, begin),
         program.sections["instructions"].offset,
         len(program.instructions),
         len(program.inputs),
         len(program.outputs),
-        zlib.crc32(body),
     )
-    return header + body
+    return checked(header + body)
 
 
-def config_hash(config: VtaConfig) -> bytes:
-    """Return what stands for a configuration in a program."""
-    return sha256(config.bitstream.encode()).digest()
+def checked(blob: bytes) -> bytes:
+    """Return a program's bytes with the checksum that they need."""
+    return blob[: _CHECKED - 4] + struct.pack("<I", zlib.crc32(blob[_CHECKED:])) + blob[_CHECKED:]
+
+
+def _machine(config: VtaConfig) -> tuple[int, ...]:
+    """Return what a design is, and how its cycles are counted, as `edge-rt vta` has them too."""
+    sizes = (config.log_uop_buff_size, config.log_inp_buff_size, config.log_wgt_buff_size)
+    model = config.cycles
+    return (
+        *(config.isa_rev, config.log_batch, config.log_block, *sizes, config.log_acc_buff_size),
+        *(model.version, model.fetch, model.overhead, model.dma_row, model.bus_bytes),
+        *(model.pipeline, model.gemm_step, model.pipeline, model.alu_step),
+        model.mhz,
+    )

@@ -38,11 +38,17 @@ constexpr int kPooled = 2;
 constexpr int kMostRuns = 1 << 30;
 
 struct edge_library {
-  edge_library(tvm::Device device, Module executable, Module machine, Function main,
+  edge_library(edge::Found found, Module executable, Module machine, Function main,
                edge::Placement placement)
-      : device(device), executable(executable), machine(machine), main(main), placement(placement) {}
+      : device(found.device),
+        computes_on(found.name),
+        executable(executable),
+        machine(machine),
+        main(main),
+        placement(placement) {}
 
   tvm::Device device;
+  std::string computes_on;
   Module executable;
   Module machine;
   Function main;
@@ -119,6 +125,7 @@ static Any Call(const edge_library& library, const Function& function) {
     arguments.push_back(library.inputs[i].value());
   }
   Any result;
+  const Computing computing(library.computes_on);
   try {
     function.CallPacked(arguments.data(), static_cast<int>(arguments.size()), &result);
   } catch (const tvm::ffi::Error& error) {
@@ -175,7 +182,7 @@ static edge_library* Open(const char* path, const edge_options& options) {
   if (options.requires_ != nullptr) CheckFeatures(options.requires_);
   const std::string folder = options.device_folder == nullptr ? "" : options.device_folder;
   SetDeviceFolder(folder, !folder.empty());
-  const tvm::Device device = FindDevice(options.device == nullptr ? "" : options.device);
+  const Found found = FindDevice(options.device == nullptr ? "" : options.device);
   CheckLibrary(resolved);
   const Placement placement = Place(options.threads, options.cluster ? options.cluster : "");
   Apply(placement, options.spin_us == 0 ? kSpinUs : std::max(0, options.spin_us));
@@ -183,12 +190,12 @@ static edge_library* Open(const char* path, const edge_options& options) {
   if (!executable->GetFunction("vm_load_executable").has_value()) {
     throw Failure(EDGE_FAILED, "load", std::string(path) + " holds no network (no Relax executable)");
   }
-  const Module machine = NewMachine(executable, device);
+  const Module machine = NewMachine(executable, found.device);
   const auto main = machine->GetFunction("main");
   if (!main.has_value()) {
     throw Failure(EDGE_FAILED, "load", std::string(path) + " has no function main");
   }
-  auto library = std::make_unique<edge_library>(device, executable, machine, main.value(), placement);
+  auto library = std::make_unique<edge_library>(found, executable, machine, main.value(), placement);
   const int count = machine->GetFunction("get_function_arity").value()("main").cast<int>();
   const Function name = machine->GetFunction("get_function_param_name").value();
   for (int i = 0; i < count; ++i) library->names.push_back(name("main", i).cast<std::string>());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "cpu.h"
 #include "edge_rt.h"
@@ -19,7 +20,7 @@ Presence ProbeCpu() {
   }
   std::string name;
   for (const std::string& core : cores) name += (name.empty() ? "" : ", ") + core;
-  return {{name}, ""};
+  return {{name}, "", {}};
 }
 
 // Made when it is first asked for: files register in any order.
@@ -38,15 +39,20 @@ Folder& TheFolder() {
   return *folder;
 }
 
+// How the i-th device of a kind is asked for.
+std::string NameOf(const DeviceKind& kind, const Presence& presence, size_t i) {
+  if (i + presence.simulated >= presence.names.size()) return kind.name + (":" + presence.names[i]);
+  return i == 0 ? kind.name : kind.name + (":" + std::to_string(i));
+}
+
 // What may be given in the place of a device that is not here. Drivers of other kinds than that are left
 // alone: a broken one would keep a network from its own device.
 std::vector<std::string> Here(const std::string& word) {
   std::vector<std::string> names;
   for (const DeviceKind& kind : Kinds()) {
-    const size_t count = kind.driver && kind.name != word ? 0 : kind.probe().names.size();
-    for (size_t i = 0; i < count; ++i) {
-      names.push_back(i == 0 ? kind.name : kind.name + (":" + std::to_string(i)));
-    }
+    if (kind.driver && kind.name != word) continue;
+    const Presence presence = kind.probe();
+    for (size_t i = 0; i < presence.names.size(); ++i) names.push_back(NameOf(kind, presence, i));
   }
   return names;
 }
@@ -60,36 +66,60 @@ Failure Missing(const std::string& name, const std::string& why) {
                  ", \"missing\": " + JsonArray({name}) + ", \"devices\": " + JsonArray(here));
 }
 
-// The number behind a kind's name; 0 for none.
-size_t Number(const std::string& name, size_t colon) {
-  if (colon == name.npos) return 0;
-  const std::string digits = name.substr(colon + 1);
-  if (digits.empty() || digits.size() > 4 || digits.find_first_not_of("0123456789") != digits.npos) {
-    throw Usage("the device " + Quote(name) + ": give a kind, or a kind and a number as in opencl:0");
-  }
-  return std::strtoul(digits.c_str(), nullptr, 10);
+Failure NoName(const std::string& name) {
+  return Usage("the device " + Quote(name) +
+               ": give a kind, or a kind and a number as in opencl:0, or a kind and a name as in vta:sim");
 }
+
+// A device's number, by what stands behind its kind: nothing, a number or a name.
+size_t Number(const std::string& name, const DeviceKind& kind, const Presence& presence) {
+  const size_t colon = name.find(':'), count = presence.names.size();
+  const std::string which = colon == name.npos ? "" : name.substr(colon + 1);
+  const auto named = std::find(presence.names.begin(), presence.names.end(), which);
+  if (named != presence.names.end() && !which.empty()) return named - presence.names.begin();
+  if (count == 0) throw Missing(name, presence.problem);
+  const bool digits = !which.empty() && which.size() <= 4 && which.find_first_not_of("0123456789") == which.npos;
+  if (colon != name.npos && !digits) {
+    if (presence.simulated != 0 && !which.empty()) {
+      throw Missing(name, "of that kind there are others" + (presence.problem.empty() ? "" : ": " + presence.problem));
+    }
+    throw NoName(name);
+  }
+  const size_t number = std::strtoul(which.c_str(), nullptr, 10), real = count - presence.simulated;
+  if (number < real) return number;
+  if (real == 0) {
+    throw Missing(name, presence.problem + "; a simulation is taken where its name is given: " + kind.name + ":" +
+                            presence.names.back());
+  }
+  throw Missing(name, std::string("the last of that kind is ") + kind.name + ":" + std::to_string(real - 1));
+}
+
+thread_local std::string computes_on;
 
 }  // namespace
 
 RegisterDevice::RegisterDevice(const DeviceKind& kind) { Kinds().push_back(kind); }
 
-DLDevice FindDevice(const std::string& name) {
-  if (name.empty()) return {kDLCPU, 0};
-  const size_t colon = name.find(':'), number = Number(name, colon);
-  const std::string word = name.substr(0, colon);
+Found FindDevice(const std::string& name) {
+  if (name.empty()) return {{kDLCPU, 0}, "cpu"};
+  const std::string word = name.substr(0, name.find(':'));
+  if (word.empty()) throw NoName(name);
   for (const DeviceKind& kind : Kinds()) {
     if (kind.name != word) continue;
     const Presence presence = kind.probe();
-    if (presence.names.empty()) throw Missing(name, presence.problem);
-    if (number >= presence.names.size()) {
-      throw Missing(name, "the last of that kind is " + word + ":" +
-                              std::to_string(presence.names.size() - 1));
-    }
-    return {kind.type, kind.type == kDLCPU ? 0 : static_cast<int32_t>(number)};
+    const size_t number = Number(name, kind, presence);
+    if (kind.type != kDLCPU) return {{kind.type, static_cast<int32_t>(number)}, name};
+    // Kinds whose devices all compute in the host's memory are told apart by their names.
+    return {{kDLCPU, 0}, presence.simulated == 0 ? word : word + ":" + presence.names[number]};
   }
   throw Missing(name, "this edge-rt knows no such kind");
 }
+
+Computing::Computing(const std::string& name) : before_(std::exchange(computes_on, name)) {}
+
+Computing::~Computing() { computes_on = std::move(before_); }
+
+const std::string& ComputesOn() { return computes_on; }
 
 const std::vector<DeviceKind>& DeviceKinds() { return Kinds(); }
 
@@ -97,7 +127,7 @@ std::string JsonKind(const char* name, const Presence& presence) {
   std::string details;
   for (const std::string& each : presence.details) details += (details.empty() ? "" : ", ") + each;
   return "{\"kind\": " + Quote(name) + ", \"names\": " + JsonArray(presence.names) + ", \"problem\": " +
-         (presence.names.empty() ? Quote(presence.problem) : "null") +
+         (presence.names.size() == presence.simulated ? Quote(presence.problem) : "null") +
          (details.empty() ? "" : ", \"details\": [" + details + "]") + "}";
 }
 

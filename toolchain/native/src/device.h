@@ -14,6 +14,9 @@ struct Presence {
   std::vector<std::string> names;    // in the order of their numbers, as their driver calls them
   std::string problem;               // where there are none: why
   std::vector<std::string> details;  // a JSON object for each name; or none, where there is no more to say
+  // So many, the last of them, only compute what a device would: they are taken by their names alone. Where
+  // there are no others, `problem` says why.
+  size_t simulated = 0;
 };
 
 struct DeviceKind {
@@ -33,14 +36,38 @@ class RegisterDevice {
   explicit RegisterDevice(const DeviceKind& kind);
 };
 
-// The device of a name: "" or "cpu"; a kind; or a kind and a number, as in "opencl:1". Throws EDGE_USAGE
-// for another form, and EDGE_REQUIRES for one that is not here, with those that are.
-DLDevice FindDevice(const std::string& name);
+// A device that is here: where its tensors lie, and its word for results: as it was asked for or, of a kind that has
+// simulations, with its name, as in "vta:sim".
+struct Found {
+  DLDevice device;
+  std::string name;
+};
+
+// The device of a name: "" or "cpu"; a kind; a kind and a number, as in "opencl:1"; or a kind and a name. Throws
+// EDGE_USAGE for another form, and EDGE_REQUIRES for one that is not here, with those that are.
+Found FindDevice(const std::string& name);
+
+// Until the end of the block, the calling thread's network computes on a device that FindDevice named: packed functions
+// ask for it.
+class Computing {
+ public:
+  explicit Computing(const std::string& name);
+  ~Computing();
+  Computing(const Computing&) = delete;
+  Computing& operator=(const Computing&) = delete;
+
+ private:
+  std::string before_;
+};
+
+// "" where no network said it.
+const std::string& ComputesOn();
 
 // All kinds, the CPU first.
 const std::vector<DeviceKind>& DeviceKinds();
 
-// Kinds as JSON, the CPU first: the names and, where there are none, the problem. Without `drivers` those
+// Kinds as JSON, the CPU first: the names and, where there are none but simulations, the problem. Without
+// `drivers` those
 // alone that need none.
 std::string JsonDevices(bool drivers);
 std::string JsonKind(const char* name, const Presence& presence);

@@ -21,6 +21,7 @@
 #include "edge_rt.h"
 #include "failure.h"
 #include "module_internal.h"
+#include "vta/run/run.h"
 
 using tvm::ffi::Any;
 using tvm::ffi::Module;
@@ -140,7 +141,8 @@ Tensor NextTensor(Mapped* in) {
   }
   const uint64_t bytes = bits / 8 + (bits % 8 != 0);
   if (Next<uint64_t>(in) != bytes || bytes > in->left()) throw Damaged();
-  Tensor tensor = Tensor::Empty(tvm::ffi::Shape(shape), dtype, {kDLCPU, 0});
+  Tensor tensor = vta::MayBeProgram(dtype, shape) ? vta::NewProgram(shape[0])
+                                                  : Tensor::Empty(tvm::ffi::Shape(shape), dtype, {kDLCPU, 0});
   if (in->Read(tensor->data, bytes) != bytes) throw Damaged();
   return tensor;
 }

@@ -15,6 +15,7 @@
 #include "npy.h"
 #include "pool.h"
 #include "text.h"
+#include "vta/run/run.h"
 
 namespace edge {
 namespace {
@@ -47,11 +48,13 @@ struct Session {
   }
 
   // What is refused needs no lock to be refused.
-  static std::string Checked(const Options& options) {
+  std::string Device() const { return "\"device\": " + Quote(computes_on); }
+
+  std::string Checked(const Options& options) {
     CheckFeatures(options.Text("requires", ""));
     const std::string device = options.Text("device", "");
     if (!device.empty()) SetDeviceFolder(DeviceCode(options), true);
-    FindDevice(device);
+    computes_on = FindDevice(device).name;
     CheckFunctions(options.Text("functions", ""));
     CheckLibrary(options.Only("library"));
     return options.Only("library");
@@ -93,6 +96,7 @@ struct Session {
            ", \"spin_us\": " + std::to_string(PoolSpinUs());
   }
 
+  std::string computes_on;  // before `path`: what checks the options sets it
   std::string path;
   std::vector<Array> arrays;
   int spin_us;
@@ -142,6 +146,17 @@ std::string Copies(edge_library* library) {
   return "{\"to_device\": " + JsonNumber(to_ms) + ", \"from_device\": " + JsonNumber(from_ms) + "}";
 }
 
+// Of one inference, by the cycle model of a simulation; "null" where none computed. It is no time of a board's.
+std::string ModelledTime(edge_library* library) {
+  vta::TakeModelled();
+  Check(edge_run(library));
+  const auto modelled = vta::TakeModelled();
+  if (!modelled) return "null";
+  return "{\"ms\": " + JsonNumber(modelled->ms) + ", \"cycles\": " + std::to_string(modelled->cycles) +
+         ", \"mhz\": " + std::to_string(modelled->mhz) + ", \"version\": " + std::to_string(modelled->version) +
+         ", \"programs\": " + std::to_string(modelled->programs) + "}";
+}
+
 }  // namespace
 
 int RunCommand(const Options& options) {
@@ -167,8 +182,8 @@ int RunCommand(const Options& options) {
     arrays.push_back({names[i], tensor.dtype, shape, tensor.data, tensor.bytes});
   }
   WriteNpz(output, arrays);
-  std::printf("{\"outputs\": [%s], %s, \"ms\": %s}\n", list.c_str(), session.Threads().c_str(),
-              JsonNumber(took.count()).c_str());
+  std::printf("{\"outputs\": [%s], %s, %s, \"ms\": %s}\n", list.c_str(), session.Device().c_str(),
+              session.Threads().c_str(), JsonNumber(took.count()).c_str());
   return EDGE_OK;
 }
 
@@ -190,10 +205,13 @@ int BenchCommand(const Options& options) {
   } while (++taken < repeat &&
            std::chrono::duration<double>(Clock::now() - begin).count() < budget);
   const std::string copies = Copies(session.library.get());
+  const bool simulated = session.computes_on == "vta:sim";
+  const std::string modelled = simulated ? ModelledTime(session.library.get()) : "null";
   const std::string peak = JsonNumber(PeakRssMib());
   std::string document =
       "{\"times_ms\": [" + times + "], \"number\": " + std::to_string(runs) +
-      ", \"runs\": " + std::to_string(taken) + ", " + session.Threads() + ", \"cluster\": " +
+      ", \"runs\": " + std::to_string(taken) + ", " + session.Device() + ", \"modelled\": " + modelled +
+      ", " + session.Threads() + ", \"cluster\": " +
       (options.Has("cluster") ? Quote(options.Text("cluster", "")) : "null") +
       ", \"copies_ms\": " + copies + ", \"peak_rss_mib\": " + peak + ", \"governor\": " + Governor() +
       ", \"temperature_c\": " + TemperatureC();

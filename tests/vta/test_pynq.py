@@ -1,0 +1,185 @@
+"""The driver of the Pynq, against FAKE registers and FAKE memory: nothing of it has run on silicon."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.fuzz.sanitized import FLAGS, OPTIONS, compiler
+from tests.vta.regions import case
+from toolchain.runtime.fingerprint import NATIVE, package_folder
+from toolchain.vta.blob import HEADER
+
+pytestmark = pytest.mark.slow  # it is compiled
+
+DRAM, MIB = 0x3000_0000, 2**20
+_OWN = Path(__file__).with_name("board_vta.cc")
+_LEFT_OUT = {"command.cc", "drivers.cc", "run.cc"}  # they need the rest of edge-rt
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile the drivers with sanitizers."""
+    built, source = tmp_path_factory.mktemp("board") / "board", NATIVE / "src"
+    found = [*source.glob("vta/*.cc"), *source.glob("vta/run/*.cc")]
+    sources = [*(path for path in sorted(found) if path.name not in _LEFT_OUT), source / "text.cc"]
+    flags = ["-std=c++20", "-O1", "-g1", "-Wall", "-Wextra", "-fno-sanitize-recover=all", *FLAGS.split(";")]
+    dlpack = package_folder("tvm_ffi", "apache-tvm-ffi") / "3rdparty" / "dlpack" / "include"
+    includes = [f"-I{source}", f"-I{NATIVE}", f"-I{dlpack}"]
+    command = [compiler(), *flags, *includes, _OWN, *sources, "-o", built, "-ldl"]
+    subprocess.run(command, check=True, timeout=600)
+    return built
+
+
+class Board:
+    """Fake files of a Zynq with a design."""
+
+    def __init__(self, folder: Path, program: Path) -> None:
+        self.folder, self.program = folder, program
+        (folder / "compatible").write_bytes(b"digilent,zynq-pynqz1\0xlnx,zynq-7000\0")
+        self.design("1x16_i8w8a32_15_15_18_17", 2)
+        with (folder / "mem").open("wb") as file:  # sparse
+            file.truncate(0x43C0_4000)
+        (folder / "dev").mkdir()
+        self.dram = folder / "dev" / "udmabuf0"
+        self.dram.write_bytes(b"\xa5" * MIB)
+        about = folder / "class" / "u-dma-buf" / "udmabuf0"
+        about.mkdir(parents=True)
+        (about / "phys_addr").write_text(f"{DRAM:#010x}\n")
+        (about / "size").write_text(f"{MIB}\n")
+
+    def design(self, bitstream: str, isa_rev: int) -> None:
+        (self.folder / "vta-design").write_text(f"bitstream={bitstream}\nisa_rev={isa_rev}\n")
+
+    def without_udma(self) -> None:
+        (self.folder / "class" / "u-dma-buf" / "udmabuf0" / "size").unlink()
+
+    def __call__(self, verb: str, *words: object, data: bytes = b"", code: int = 0) -> list[str]:
+        done = subprocess.run(
+            [self.program, verb, *map(str, words)],
+            input=data,
+            capture_output=True,
+            timeout=120,
+            env=OPTIONS | {"FAKE_DRAM": str(self.dram)},
+        )
+        assert done.returncode == code, (done.stdout, done.stderr)
+        return done.stdout.decode().splitlines()
+
+    def run(self, verb: str, blob: bytes, x: np.ndarray, runs: int = 1, code: int = 0) -> tuple[list[str], bytes]:
+        (self.folder / "program").write_bytes(blob)
+        (self.folder / "in").write_bytes(x.tobytes())
+        out = self.folder / "out"
+        out.write_bytes(b"")
+        lines = self(verb, self.folder, self.folder / "program", self.folder / "in", out, runs, code=code)
+        return lines, out.read_bytes()
+
+
+@pytest.fixture
+def board(tmp_path: Path, program: Path) -> Board:
+    return Board(tmp_path, program)
+
+
+def test_a_run_is_the_sequence_of_the_public_driver(board: Board) -> None:
+    wanted = case()
+    lines, out = board.run("run", wanted.blob, wanted.x)
+    numbers = HEADER.unpack_from(wanted.blob)
+    at, count = numbers[23], numbers[24]
+    assert lines == [
+        "take",
+        f"write 43c00010 {count:x}",
+        f"write 43c00018 {DRAM + at:x}",
+        "write 43c01010 0",
+        "write 43c01018 0",
+        "write 43c02020 0",
+        "write 43c02028 0",
+        "write 43c03010 0",
+        "write 43c00000 1",
+        "write 43c01000 81",
+        "write 43c02000 81",
+        "write 43c03000 81",
+        *["read 43c02018"] * 3,
+        "release",
+    ]
+    assert out == wanted.y.tobytes()
+
+
+@pytest.mark.parametrize("isa_rev", [1, 2])
+def test_it_is_moved_once_and_runs_again(board: Board, isa_rev: int) -> None:
+    board.design("1x16_i8w8a32_15_15_18_17", isa_rev)
+    wanted = case(3, isa_rev)
+    lines, out = board.run("run", wanted.blob, wanted.x, runs=3)
+    assert (lines.count("take"), out) == (3, wanted.y.tobytes())
+
+
+def test_the_vendors_library_gives_memory_too(board: Board) -> None:
+    board.without_udma()
+    fake = Path(__file__).with_name("fake_cma.c")
+    subprocess.run([compiler(), "-x", "c", "-shared", "-fPIC", fake, "-o", board.folder / "libcma.so"], check=True)
+    assert board("problem", board.folder) == [""]
+    wanted = case()
+    assert board.run("run", wanted.blob, wanted.x)[1] == wanted.y.tobytes()
+
+
+def test_an_accelerator_that_never_finishes_is_an_error(board: Board) -> None:
+    wanted = case()
+    lines, _ = board.run("hang", wanted.blob, wanted.x, runs=2)
+    first, second = (line for line in lines if line.startswith("refused"))
+    assert "did not finish within" in first and "toolchain board provision BOARD --bitstream FILE" in first
+    assert "has not finished an earlier program" in second
+    assert lines[lines.index(first) - 5 : lines.index(first)] == [
+        *(f"write 43c0{block}000 0" for block in range(4)),
+        "release",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bitstream", "isa_rev"), [("1x16_i8w8a32_15_15_18_17", 1), ("1x16_i8w8a32_15_15_17_17", 2)]
+)
+def test_a_program_for_another_design_is_refused(board: Board, bitstream: str, isa_rev: int) -> None:
+    board.design(bitstream, isa_rev)
+    wanted = case()
+    lines, _ = board.run("run", wanted.blob, wanted.x, code=3)
+    (line,) = lines
+    assert line.startswith("design: the program is for the design 1x16_i8w8a32_15_15_18_17 with instructions of")
+    assert f"loaded is {bitstream} with revision {isa_rev}" in line
+
+
+def test_memory_is_exhausted_and_given_back(board: Board) -> None:
+    wanted = case()
+    (board.folder / "program").write_bytes(wanted.blob)
+    count, words, again = board("exhaust", board.folder, board.folder / "program")
+    needs = HEADER.unpack_from(wanted.blob)[20]
+    assert int(count) == MIB // needs and again == "again"
+    assert f"contiguous memory is exhausted: the program needs {needs} bytes" in words
+    assert "modprobe u-dma-buf udmabuf0=" in words
+
+
+def test_what_is_missing_is_said(board: Board) -> None:
+    def problem() -> str:
+        return board("problem", board.folder)[0]
+
+    assert problem() == ""
+    board.without_udma()
+    assert "no device of u-dma-buf" in problem() and "no libcma.so" in problem()
+    (board.folder / "mem").unlink()
+    assert "run edge-rt as root" in problem()
+    (board.folder / "vta-design").write_text("bitstream=\n")
+    assert "does not say which design" in problem()
+    (board.folder / "vta-design").unlink()
+    assert "no design of a VTA is loaded" in problem() and "--bitstream FILE" in problem()
+    (board.folder / "compatible").write_bytes(b"rockchip,rk3399\0")
+    assert "no Zynq-7000" in problem()
+
+
+def test_registers_lie_where_the_design_has_them(board: Board) -> None:
+    with (board.folder / "mem").open("r+b") as file:
+        file.seek(0x43C0_3010)
+        file.write(struct.pack("<I", 0xABCD))
+    assert board("registers", board.folder) == ["abcd"]
+    with (board.folder / "mem").open("rb") as file:
+        file.seek(0x43C0_2018)
+        assert file.read(4) == struct.pack("<I", 0x12345678)

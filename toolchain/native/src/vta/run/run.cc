@@ -1,0 +1,222 @@
+#include "vta/run/run.h"
+
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/reflection/registry.h>
+#include <tvm/runtime/device_api.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device.h"
+#include "failure.h"
+#include "vta/run/driver.h"
+
+using tvm::ffi::Any;
+using tvm::ffi::PackedArgs;
+using tvm::runtime::DeviceAPI;
+using tvm::runtime::Tensor;
+
+namespace edge::vta {
+namespace {
+
+// What was made of one program, for each driver that was asked to run it. One run at a time: its memory holds
+// one run's values.
+struct Made {
+  std::mutex mutex;
+  ProgramHeader header;
+  std::vector<Value> inputs, outputs;
+  std::map<std::string, std::unique_ptr<Loaded>> loaded;
+};
+
+// By the first byte of constants of libraries that are open. An entry ends with its tensor (Constant below), so
+// no other tensor is ever taken for it.
+struct Kept {
+  std::mutex mutex;
+  std::map<const void*, std::shared_ptr<Made>> made;
+};
+
+Kept& TheKept() {
+  static auto* kept = new Kept;
+  return *kept;
+}
+
+struct Constant {
+  void AllocData(DLTensor* tensor) {
+    tensor->data =
+        DeviceAPI::Get(tensor->device)->AllocDataSpace(tensor->device, tensor->ndim, tensor->shape, tensor->dtype);
+    const std::lock_guard lock(TheKept().mutex);
+    TheKept().made[tensor->data] = std::make_shared<Made>();
+  }
+  void FreeData(DLTensor* tensor) {
+    std::shared_ptr<Made> made;
+    {
+      const std::lock_guard lock(TheKept().mutex);
+      made = std::move(TheKept().made[tensor->data]);
+      TheKept().made.erase(tensor->data);
+    }
+    made.reset();  // gives an accelerator's memory back
+    DeviceAPI::Get(tensor->device)->FreeDataSpace(tensor->device, tensor->data);
+  }
+};
+
+std::shared_ptr<Made> MadeOf(const void* program) {
+  const std::lock_guard lock(TheKept().mutex);
+  const auto found = TheKept().made.find(program);
+  return found == TheKept().made.end() ? std::make_shared<Made>() : found->second;
+}
+
+thread_local Modelled modelled;
+
+std::mutex wish_mutex;
+std::string wish;  // edge.vta.use: of this process, where no network was opened for a VTA
+
+// A simulation is taken where it was asked for by name, and nowhere else.
+std::string DriverName() {
+  const std::string& device = ComputesOn();
+  if (device.starts_with("vta:")) return device.substr(4);
+  {
+    const std::lock_guard lock(wish_mutex);
+    if (!wish.empty()) return wish;
+  }
+  return FindDevice("vta").name.substr(4);
+}
+
+void Use(const std::string& name) {
+  const std::string found = FindDevice("vta:" + name).name.substr(4);
+  const std::lock_guard lock(wish_mutex);
+  wish = found;
+}
+
+uint8_t* Bytes(const DLTensor& tensor) { return static_cast<uint8_t*>(tensor.data) + tensor.byte_offset; }
+
+bool IsOf(const DLTensor& tensor, uint8_t code) {
+  return tensor.dtype.code == code && tensor.dtype.bits == 8 && tensor.dtype.lanes == 1;
+}
+
+// The same but for extents of 1.
+bool SameShape(const DLTensor& tensor, const Value& value) {
+  std::vector<int64_t> has, wants;
+  for (int i = 0; i < tensor.ndim; ++i) {
+    if (tensor.shape[i] != 1) has.push_back(tensor.shape[i]);
+  }
+  for (const uint32_t extent : value.shape) {
+    if (extent != 1) wants.push_back(extent);
+  }
+  return has == wants;
+}
+
+void CheckValue(const DLTensor& tensor, const Value& value, const std::string& what) {
+  std::string shape;
+  for (int i = 0; i < tensor.ndim; ++i) shape += (shape.empty() ? "" : ", ") + std::to_string(tensor.shape[i]);
+  if (!IsOf(tensor, kDLInt) || tensor.device.device_type != kDLCPU || !SameShape(tensor, value) ||
+      !tvm::ffi::IsContiguous(tensor)) {
+    throw Refusal("program", what + " is " + tvm::ffi::DLDataTypeToString(tensor.dtype) + "[" + shape +
+                                 "] where the program has int8" + value.Shape() + " in the host's memory");
+  }
+}
+
+// Where the program stands among the arguments: the only one of bytes without a sign.
+size_t FindProgram(const std::vector<DLTensor*>& tensors) {
+  size_t at = tensors.size();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!IsOf(*tensors[i], kDLUInt)) continue;
+    if (at != tensors.size()) throw Refusal("program", "two arguments are uint8: one alone is the program");
+    at = i;
+  }
+  if (at == tensors.size()) throw Refusal("program", "no argument is uint8: the program is missing");
+  const DLTensor& program = *tensors[at];
+  if (program.ndim != 1 || program.device.device_type != kDLCPU || !tvm::ffi::IsContiguous(program)) {
+    throw Refusal("program", "the program is no row of bytes in the host's memory");
+  }
+  return at;
+}
+
+Loaded& LoadedBy(const std::string& driver, const DLTensor& bytes, Made* made) {
+  std::unique_ptr<Loaded>& loaded = made->loaded[driver];
+  if (loaded != nullptr) return *loaded;
+  const Program program = ReadProgram(Bytes(bytes), static_cast<size_t>(bytes.shape[0]));
+  loaded = FindDriver(driver).Load(program);
+  made->header = program.header;
+  made->inputs = program.inputs;
+  made->outputs = program.outputs;
+  return *loaded;
+}
+
+void Run(const std::vector<DLTensor*>& tensors) {
+  const size_t at = FindProgram(tensors);
+  const std::string driver = DriverName();
+  const std::shared_ptr<Made> made = MadeOf(Bytes(*tensors[at]));
+  const std::lock_guard lock(made->mutex);
+  Loaded& loaded = LoadedBy(driver, *tensors[at], made.get());
+  const size_t outputs = tensors.size() - at - 1;
+  if (at != made->inputs.size() || outputs != made->outputs.size()) {
+    throw Refusal("program", "it was called with " + std::to_string(at) + " inputs and " + std::to_string(outputs) +
+                                 " outputs, and has " + std::to_string(made->inputs.size()) + " and " +
+                                 std::to_string(made->outputs.size()));
+  }
+  for (size_t i = 0; i < at; ++i) CheckValue(*tensors[i], made->inputs[i], "input " + std::to_string(i));
+  for (size_t i = 0; i < outputs; ++i) {
+    CheckValue(*tensors[at + 1 + i], made->outputs[i], "output " + std::to_string(i));
+  }
+  for (size_t i = 0; i < at; ++i) {
+    std::memcpy(loaded.memory() + made->inputs[i].offset, Bytes(*tensors[i]), made->inputs[i].bytes);
+  }
+  const uint64_t cycles = loaded.Run();
+  for (size_t i = 0; i < outputs; ++i) {
+    std::memcpy(Bytes(*tensors[at + 1 + i]), loaded.memory() + made->outputs[i].offset, made->outputs[i].bytes);
+  }
+  if (cycles == 0) return;
+  modelled.cycles += cycles;
+  modelled.ms += static_cast<double>(cycles) / made->header.mhz / 1000;
+  ++modelled.programs;
+  modelled.mhz = made->header.mhz;
+  modelled.version = made->header.model.version;
+}
+
+void RunPacked(PackedArgs arguments, Any*) {
+  try {
+    std::vector<DLTensor*> tensors;
+    for (int i = 0; i < arguments.size(); ++i) {
+      const auto tensor = arguments[i].try_cast<DLTensor*>();
+      if (!tensor.has_value()) throw Refusal("program", "argument " + std::to_string(i) + " is no tensor");
+      tensors.push_back(*tensor);
+    }
+    Run(tensors);
+  } catch (const Refusal& refusal) {
+    if (refusal.rule == "driver") TVM_FFI_THROW(RuntimeError) << "edge.vta.run: " << refusal.what();
+    TVM_FFI_THROW(RuntimeError) << "edge.vta.run: the program is refused: " << refusal.what()
+                                << (refusal.rule == "design" ? "" : "; make the library anew: toolchain build");
+  }
+}
+
+}  // namespace
+
+bool MayBeProgram(DLDataType dtype, const std::vector<int64_t>& shape) {
+  return dtype.code == kDLUInt && dtype.bits == 8 && dtype.lanes == 1 && shape.size() == 1 &&
+         shape[0] >= static_cast<int64_t>(sizeof(ProgramHeader));
+}
+
+Tensor NewProgram(int64_t bytes) {
+  return tvm::ffi::Tensor::FromNDAlloc(Constant(), tvm::ffi::Shape({bytes}), DLDataType{kDLUInt, 8, 1},
+                                       DLDevice{kDLCPU, 0});
+}
+
+std::optional<Modelled> TakeModelled() {
+  const Modelled taken = std::exchange(modelled, {});
+  if (taken.programs == 0) return std::nullopt;
+  return taken;
+}
+
+}  // namespace edge::vta
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  namespace refl = tvm::ffi::reflection;
+  refl::GlobalDef()
+      .def_packed("edge.vta.run", edge::vta::RunPacked)
+      .def("edge.vta.use", edge::vta::Use);
+}
