@@ -117,7 +117,8 @@ def test_a_device_that_is_absent_is_refused_with_what_is_here(lazy: Lazy) -> Non
     ):
         code, answer, _ = lazy("bench", *lazy.arguments, "--device", name, names=names)
         assert (code, answer["error"]["kind"]) == (REQUIRES, "device")
-        assert answer["error"]["message"].startswith(f"there is no device {name} here: {words}; here are: cpu")
+        message = answer["error"]["message"]
+        assert message.startswith(f"there is no device {name} here: {words}; here are: cpu")
         there = [f"lazy:{i}" if i else "lazy" for i in range(len(names.split(",")) if names else 0)]
         assert set(answer["error"]["devices"]) == {"cpu", "vta:sim", *there}
 

@@ -151,8 +151,9 @@ def test_a_program_chooses_the_device(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     *opened, beyond, unknown, wrong = done.stdout.splitlines()
     assert opened == ["opened"] * 3
-    assert beyond == "device: there is no device cpu:1 here: the last of that kind is cpu:0; here are: cpu, vta:sim"
-    assert unknown.startswith("device: there is no device npu here") and unknown.endswith("here are: cpu, vta:sim")
+    here = "here are: cpu, vta:sim"
+    assert beyond == f"device: there is no device cpu:1 here: the last of that kind is cpu:0; {here}"
+    assert unknown.startswith("device: there is no device npu here") and unknown.endswith(here)
     assert wrong.startswith("usage: ") and "cpu:one" in wrong
 
 

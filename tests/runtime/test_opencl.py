@@ -198,7 +198,8 @@ def test_without_a_driver_the_device_is_missing(device: Device, tmp_path: Path) 
     assert "libmali.so is not here" in problem
     code, answer = device("bench", *device.arguments(tmp_path / "state"), OCL_ICD_VENDORS=tmp_path)
     assert (code, answer["error"]["kind"], answer["error"]["missing"]) == (REQUIRES, "device", ["opencl"])
-    assert answer["error"]["message"].endswith("; here are: cpu, vta:sim") and problem in answer["error"]["message"]
+    message = answer["error"]["message"]
+    assert message.endswith("; here are: cpu, vta:sim") and problem in message
 
 
 def test_without_any_library_of_opencl_each_name_is_told(tmp_path: Path) -> None:

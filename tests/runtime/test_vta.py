@@ -139,8 +139,9 @@ def test_values_of_another_shape_are_refused(native: Edge, tmp_path: Path) -> No
     arguments = (tmp_path / "net.so", "--input", tmp_path / "x.npy", "--state", tmp_path)
     code, answer = native("run", *arguments, *SIM, "--output", tmp_path / "o.npz")
     assert code == 1
-    assert "input 0 is int8[1, 2, 8, 16, 8] where the program has int8[1, 2, 8, 8, 1, 16]" in (
-        answer["error"]["message"]
+    assert (
+        "input 0 is int8[1, 2, 8, 16, 8] where the program has int8[1, 2, 8, 8, 1, 16]"
+        in (answer["error"]["message"])
     )
 
 
@@ -208,7 +209,8 @@ def child(folder: Path, text: str) -> int:
     (folder / "x").write_bytes(wanted.x.tobytes())
     (folder / "y").write_bytes(wanted.y.tobytes())
     words = [runtime.ensure_runtime("x86_64").library, *(folder / name for name in ("net.so", "x", "y"))]
-    done = subprocess.run([sys.executable, "-c", CHILD + text, *words], capture_output=True, timeout=300, text=True)
+    command = [sys.executable, "-c", CHILD + text, *words]
+    done = subprocess.run(command, capture_output=True, timeout=300, text=True)
     assert done.returncode == 0, done.stderr
     return int(json.loads(done.stdout))
 

@@ -42,5 +42,5 @@ def case(seed: int = 0, isa_rev: int | None = None, config: VtaConfig = SAMPLES[
     program = assemble(region, config)
     inputs = seeded_inputs(region, seed)
     _, values = memory_after(program, region, inputs, 0x1000)
-    packed = [pack_activation(values[name], config.block).reshape(-1, SIZE, SIZE, config.block) for name in "xy"]
-    return Case(blob_of(program), *packed)
+    packed = [pack_activation(values[name], config.block) for name in "xy"]
+    return Case(blob_of(program), *(each.reshape(-1, SIZE, SIZE, config.block) for each in packed))

@@ -133,6 +133,7 @@ def output_path(metavar: str, help_text: str) -> Callable[[Function], Function]:
 class Execution(TypedDict):
     """How a bundle is executed: what `execution_options` passes on."""
 
+    device: str | None
     threads: int | None
     cluster: str | None
     spin_us: int | None
@@ -141,9 +142,15 @@ class Execution(TypedDict):
 
 
 def execution_options(function: Function) -> Function:
-    """Add what says how a bundle is executed: threads, cluster, waiting, deadlines."""
+    """Add what says how a bundle is executed: device, threads, cluster, waiting, deadlines."""
     for option in reversed(
         (
+            click.option(
+                "--device",
+                metavar="KIND:NAME",
+                help="Which device of the bundle's kind computes, as `edge-rt info` names them; vta:sim "
+                "simulates a VTA. Default: the one it was built for, else the first that is no simulation.",
+            ),
             click.option(
                 "--threads", type=click.IntRange(min=1), metavar="N", help="Default: the cluster's cores."
             ),

@@ -45,6 +45,16 @@ class Copies(Answer):
     from_device: float = Field(ge=0, le=_LONGEST_MS)
 
 
+class Modelled(Answer):
+    """What a cycle model says of an inference's programs, at the design's clock."""
+
+    ms: float = Field(gt=0, le=_LONGEST_MS)
+    cycles: int = Field(ge=1, le=2**53)
+    mhz: int = Field(ge=1, le=2**20)
+    version: int = Field(ge=1, le=2**31)
+    programs: int = Field(ge=1, le=2**20)
+
+
 class Timed(Answer):
     """The answer of `edge-rt bench`.
 
@@ -54,6 +64,8 @@ class Timed(Answer):
         Every sample, the mean of `number` inferences.
     copies_ms
         No part of the samples; None where the network computes in the host's memory.
+    modelled
+        None unless an accelerator was simulated.
     operators
         The slowest first; only of a profile.
     """
@@ -67,6 +79,7 @@ class Timed(Answer):
     governor: Word | None
     temperature_c: Celsius | None
     copies_ms: Copies | None = None
+    modelled: Modelled | None = None
     operators: Several[Operator] = Field((), max_length=100_000)
 
     @property

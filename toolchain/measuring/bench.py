@@ -14,6 +14,7 @@ from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
 from toolchain.measuring.answers import Timed
 from toolchain.measuring.deadlines import Deadline, deadline
+from toolchain.measuring.device import SIMULATION
 from toolchain.measuring.execute import answer_of, check_threads, invoke
 from toolchain.measuring.place import Placed, place
 
@@ -44,8 +45,11 @@ class BenchResult:
         At least 10 runs and at most 10 % noise.
     spin_us
         Microseconds that a thread without work stayed awake: 0 with more threads than CPUs.
-    device
-        What the bundle was compiled for.
+    device, ran_on
+        What the bundle was compiled for, and what computed.
+    modelled
+        Of an inference whose VTA was simulated: `ms`, `cycles`, `mhz`, the `version` of the cycle model
+        and how many `programs` it ran. They are the model's, of the accelerator alone: no time of a board's.
     copies_ms
         `to_device` and `from_device`, of all inputs and outputs: the times leave copies out. None where
         the network computes in the host's memory.
@@ -76,10 +80,12 @@ class BenchResult:
     machine: str
     cluster: str
     device: str
+    ran_on: str
     shared_cpu: bool
     emulated: bool
     warnings: list[str]
     copies_ms: dict[str, float] | None = None
+    modelled: dict[str, Any] | None = None
     operators: list[dict[str, Any]] | None = None
     times_ms: tuple[float, ...] = ()
 
@@ -106,6 +112,7 @@ def bench_bundle(
     timeout: float | None = None,
     wait: float | None = None,
     spin_us: int | None = None,
+    device: str | None = None,
 ) -> BenchResult:
     """Time the bundle's network on the board with its sample input.
 
@@ -120,7 +127,7 @@ def bench_bundle(
         Inferences before; default 3, on an emulated board 1.
     profile
         Also time each operator.
-    threads, cluster, timeout, wait, spin_us
+    threads, cluster, timeout, wait, spin_us, device
         As in `run_bundle`.
 
     Raises
@@ -138,7 +145,7 @@ def bench_bundle(
     ):
         if value is not None and not value >= least:
             raise UsageError(f"{option} {value:g}: too small", f"give {least} or more")
-    placed = place(bundle, board, threads, cluster, spin_us)
+    placed = place(bundle, board, threads, cluster, spin_us, device)
     budget = BUDGET_S if time_s is None and repeat is None else time_s
     samples = _MOST_RUNS if repeat is None else repeat
     warmup = (1 if board.emulated else 3) if warmup is None else warmup
@@ -176,6 +183,8 @@ def _check(
         problem = f"times_ms are {total:g} s in all, and it ended within {limit.seconds:g} s"
     elif answer.number < number:
         problem = f"number is {answer.number} where at least {number} were asked for"
+    elif answer.modelled and placed.device != SIMULATION:
+        problem = f"modelled is there, and {placed.device} computed"
     elif profile and not answer.profiled:
         problem = "operators is missing"
     if problem:
@@ -206,6 +215,7 @@ def summary(placed: Placed, answer: Timed) -> BenchResult:
         confident=times.size >= _LEAST_FOR_CONFIDENCE and noise <= _STEADY,
         warnings=[*placed.warnings, *_warnings(placed, answer, noise, times)],
         copies_ms=answer.copies_ms.model_dump() if answer.copies_ms else None,
+        modelled=answer.modelled.model_dump() if answer.modelled else None,
         operators=[each.model_dump() for each in answer.operators] if answer.profiled else None,
         times_ms=answer.times_ms,
         **placed.describe(),

@@ -21,6 +21,7 @@ from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import last_line
 from toolchain.measuring.answers import Failed, Problem, Ran
 from toolchain.measuring.deadlines import Deadline
+from toolchain.measuring.device import SIMULATION, simulates
 from toolchain.measuring.fit import lacks_device, lacks_features, lacks_functions
 from toolchain.measuring.npz import npz_size, read_npz
 from toolchain.measuring.place import Placed
@@ -89,7 +90,7 @@ def invoke(
         if placed.manifest.requires:
             arguments += ["--requires", ",".join(placed.manifest.requires)]
         if placed.manifest.runtime.devices:
-            arguments += ["--device", placed.manifest.runtime.device]
+            arguments += ["--device", placed.device]
         if placed.manifest.runtime.functions:
             arguments += ["--functions", ",".join(placed.manifest.runtime.functions)]
         if wait is not None:
@@ -233,6 +234,8 @@ def _lacks(placed: Placed, problem: Problem, told: str) -> ToolchainError:
         return lacks_features(manifest, board, missing)
     if missing and set(missing) <= set(manifest.runtime.functions):
         return lacks_functions(manifest, board, missing)
-    if manifest.runtime.devices and missing == [manifest.runtime.device]:
-        return lacks_device(manifest, board, missing[0], problem.message)
+    if manifest.runtime.devices and missing == [placed.device]:
+        kind = manifest.runtime.device
+        instead = f"--device {SIMULATION} simulates it" if simulates(placed.runtime.facts, kind) else None
+        return lacks_device(manifest, board, missing[0], problem.message, instead)
     return lie(board.name, told, f"error.missing is {shown(', '.join(missing))}, none of which it needs")

@@ -91,12 +91,14 @@ def lacks_features(manifest: Manifest, board: Board, missing: list[str]) -> Usag
     )
 
 
-def lacks_device(manifest: Manifest, board: Board, kind: str, problem: str) -> UsageError:
-    """Say that the board has no device of the kind that the bundle runs on, and why."""
+def lacks_device(
+    manifest: Manifest, board: Board, kind: str, problem: str, instead: str | None = None
+) -> UsageError:
+    """Say that the board has no device of the kind that the bundle runs on, why, and what to type."""
     return UsageError(
         f"bundle for another board: built for {manifest.device}, it needs a device of kind {kind}, "
         f"and board {board.name} has none: {problem}",
-        _build_for(manifest, board),
+        instead or _build_for(manifest, board),
     )
 
 

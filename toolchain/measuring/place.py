@@ -12,6 +12,7 @@ from toolchain.boards.edge_rt.stock import stock
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
+from toolchain.measuring.device import chosen_device, simulation_warnings
 from toolchain.measuring.fit import check_facts, check_machine, device_warnings
 from toolchain.measuring.library import library_for
 from toolchain.profiles import CPU, Profile
@@ -23,7 +24,8 @@ _KEEP_LIBRARIES = 8
 class Placed:
     """A bundle's library on a board, with `edge-rt` to run it.
 
-    `threads` and `cluster` are those in force; `warnings` what the user should know about them.
+    `threads` and `cluster` are those in force; `warnings` what the user should know about them. `device` is
+    what edge-rt is told to compute on.
     `spin_us` None leaves edge-rt its default. `code` is what lies at `library`.
     """
 
@@ -33,6 +35,7 @@ class Placed:
     library: str
     threads: int
     cluster: str
+    device: str = CPU
     spin_us: int | None = None
     warnings: list[str] = field(default_factory=list)
     code: bytes = field(default=b"", repr=False)
@@ -46,6 +49,7 @@ class Placed:
             "shared_cpu": self.board.shared_cpu,
             "cluster": self.cluster,
             "device": self.manifest.device,
+            "ran_on": self.device,
         }
 
 
@@ -55,6 +59,7 @@ def place(
     threads: int | None = None,
     cluster: str | None = None,
     spin_us: int | None = None,
+    device: str | None = None,
 ) -> Placed:
     """Check that the bundle fits the board, and bring runtime and library there.
 
@@ -68,11 +73,13 @@ def place(
         A cpu of the board's clusters; default the one that the bundle was built for.
     spin_us
         Microseconds that a thread without work stays awake; default edge-rt's own.
+    device
+        A kind and a name, such as `vta:sim`; default as `measuring.device.chosen_device` says.
 
     Raises
     ------
     UsageError
-        The bundle is for another board, or `threads` or `cluster` is not possible.
+        The bundle is for another board, or `threads`, `cluster` or `device` is not possible.
     ToolchainError
         The board cannot be reached or does not work.
     """
@@ -85,11 +92,15 @@ def place(
     # A driver is opened for networks that need it, and for no others.
     runtime = install(board, drivers=bool(set(manifest.runtime.devices) - {CPU}))
     check_facts(manifest, board, runtime.facts)
+    computes = chosen_device(manifest, board, runtime.facts, device)
     warnings += device_warnings(manifest, board, runtime.facts)
+    warnings += simulation_warnings(computes)
     library = library_for(bundle, board.profile)
     remote = f"lib/{hashlib.sha256(library).hexdigest()[:16]}.so"
     stock(board.transport, remote, library, keep=_KEEP_LIBRARIES)
-    return Placed(board, manifest, runtime, remote, threads or cores, used, spin_us, warnings, library)
+    return Placed(
+        board, manifest, runtime, remote, threads or cores, used, computes, spin_us, warnings, library
+    )
 
 
 def _cluster(manifest: Manifest, profile: Profile, wanted: str | None) -> tuple[str, list[str]]:

@@ -29,6 +29,7 @@ def run_bundle(
     timeout: float | None = None,
     wait: float | None = None,
     spin_us: int | None = None,
+    device: str | None = None,
 ) -> dict[str, np.ndarray]:
     """Run one inference on the board and return the outputs by name, in the network's order.
 
@@ -38,7 +39,7 @@ def run_bundle(
         What to run, and where.
     inputs
         All inputs by name, of the bundle's shapes and dtypes.
-    threads, cluster, spin_us
+    threads, cluster, spin_us, device
         As in `measuring.place.place`.
     timeout
         Seconds; default from the network's FLOPs and the board.
@@ -53,7 +54,7 @@ def run_bundle(
         The board is busy, lost or too slow, or the library crashes.
     """
     check_inputs(input_specs(bundle.manifest), inputs)
-    placed = place(bundle, board, threads, cluster, spin_us)
+    placed = place(bundle, board, threads, cluster, spin_us, device)
     limit = deadline(
         bundle.manifest.model.flops,
         board.profile,

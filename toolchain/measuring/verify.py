@@ -73,13 +73,14 @@ def verify_bundle(
     timeout: float | None = None,
     wait: float | None = None,
     spin_us: int | None = None,
+    device: str | None = None,
 ) -> VerifyResult:
     """Run the bundle's sample input on the board and compare with its expected output.
 
     Parameters and errors are those of `run_bundle`; wrong numbers are a result, not an error.
     """
     manifest = bundle.manifest
-    placed = place(bundle, board, threads, cluster, spin_us)
+    placed = place(bundle, board, threads, cluster, spin_us, device)
     limit = deadline(
         manifest.model.flops,
         board.profile,

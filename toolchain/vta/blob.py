@@ -12,7 +12,8 @@ bytes.
 | 1 | version of this form |
 | 2 | crc32 of all that comes behind it |
 | 3-9 | configuration: `isa_rev`; logarithms of batch, block, and bytes of UOP, INP, WGT, ACC |
-| 10-18 | cycle model: its version; cycles to fetch an instruction, of each instruction, of a DMA's row; bytes that DMA moves in a cycle; cycles of each GEMM and of its steps, of each ALU and of its steps |
+| 10-13 | cycle model: its version; cycles to fetch an instruction, of each one, of a DMA's row |
+| 14-18 | bytes that DMA moves in a cycle; cycles of each GEMM, its steps, each ALU, its steps |
 | 19 | MHz of the design, for the model's milliseconds |
 | 20 | bytes of the memory, at most 32 MiB |
 | 21, 22 | where the image begins, in the memory and in this run of bytes |

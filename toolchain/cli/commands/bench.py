@@ -94,6 +94,12 @@ def show(result: BenchResult) -> None:
         to, back = result.copies_ms["to_device"], result.copies_ms["from_device"]
         kind = result.device.partition(":")[0]  # which of them computed, warnings say
         click.echo(f"time on {kind}; beside it, inputs there {to:.3f} ms, outputs back {back:.3f} ms")
+    if result.modelled:
+        said = result.modelled
+        click.echo(
+            f"cycle model {said['version']}: {said['ms']:.3f} ms on the accelerator, {said['cycles']} cycles "
+            f"at {said['mhz']} MHz; a model's time, which no board has shown"
+        )
     if result.governor or result.temperature_c:
         click.echo(f"governor {result.governor or '-'}, {result.temperature_c or '-'} °C")
     if result.operators:
