@@ -40,7 +40,7 @@ def test_a_network_is_tuned_built_verified_and_timed(invoke: Toolchain, folder: 
     built = invoke("build", *COMMON, "-o", "out", "--json")
     assert built.code == 0, built.err
     tasks = built.document["tasks"]
-    assert tasks["tuned"] == tasks["total"] == 4 and set(built.document["rules"].values()) == {"vta"}
+    assert tasks["tuned"] == tasks["total"] == 3 and set(built.document["rules"].values()) == {"vta"}
     assert all(record["modelled"] for record in built.document["records"])
     bundle = built.document["bundle"]
     manifest = read_bundle(Path(bundle)).manifest
