@@ -72,6 +72,7 @@ FOREIGN: dict[str, list[str]] = {
     "vta lint": ["{file}"],
     "vta simulate": ["{file}"],
     "vta compile": ["--conv", EVIL, "--dump", "{file}"],
+    "vta tasks": ["{model}"],
     "cache list": [],
     "cache prune": ["--dry-run", "--all"],
     "init": [],

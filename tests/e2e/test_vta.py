@@ -11,12 +11,12 @@ import pytest
 from tests.cli.running import Toolchain
 from tests.models.quantising.networks import Block, network
 from toolchain.boards.board import Board
-from toolchain.boards.inventory.lookup import find_target
+from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import read_bundle
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
-from toolchain.models.options import ModelOptions
+from toolchain.models.options import QUANTIZERS, ModelOptions
 from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow
@@ -86,9 +86,22 @@ def test_what_cannot_be(invoke: Toolchain, typed: list[str], said: list[str]) ->
 
 @pytest.mark.usefixtures("state")
 def test_resnet_18_on_an_emulated_pynq(pynq: Board, tmp_path: Path) -> None:
-    model = load_model("zoo:resnet-18", ModelOptions(quantizer="mse"))
+    verified("zoo:resnet-18", "mse", pynq, tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize("quantizer", QUANTIZERS)
+@pytest.mark.parametrize("name", ["resnet-18", "resnet-34", "resnet-50"])
+def test_deep_networks_on_this_host(name: str, quantizer: str, tmp_path: Path) -> None:
+    verified(f"zoo:{name}", quantizer, find_board("local"), tmp_path)
+
+
+def verified(source: str, quantizer: str, board: Board, folder: Path) -> None:
+    """Build a network as one region, and verify that its integers are onnxruntime's."""
+    model = load_model(source, ModelOptions(quantizer=quantizer))
     how = BuildOptions(code=CodeOptions(device="vta:sim", dtype="int8"))
-    built = build(model, find_target("pynq"), None, tmp_path, how)
-    verified = verify_bundle(read_bundle(built.bundle), pynq)
-    (output,) = verified.comparison.outputs
-    assert verified.passed and output.max_abs_error < EXACT, verified
+    built = build(model, find_target(board.profile.name), None, folder, how)
+    result = verify_bundle(read_bundle(built.bundle), board)
+    (output,) = result.comparison.outputs
+    assert result.passed and output.max_abs_error < EXACT, result

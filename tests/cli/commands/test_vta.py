@@ -6,9 +6,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
 
 from tests.cli.running import Toolchain
+from tests.models.quantising.networks import Block, network
 from tests.vta.programs import CONFIG, good
 from toolchain.vta.isa import encode_program
 from toolchain.vta.layout import write_dump
@@ -94,9 +96,39 @@ def test_what_is_no_dump_is_named(invoke: Toolchain, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_no_network_is_built_for_it_yet(invoke: Toolchain) -> None:
+def test_floats_are_for_other_devices(invoke: Toolchain) -> None:
     wrong = invoke("tasks", "good.onnx", "--board", "pynq", "--device", "vta")
-    assert wrong.code == 2 and wrong.says("--device vta: nothing here makes code for it", "cpu, opencl")
+    assert wrong.code == 2 and wrong.says("computes in 8-bit integers, not in float32", "--dtype int8")
+
+
+def test_the_tasks_of_a_network_are_upstreams_tuples(invoke: Toolchain, folder: Path) -> None:
+    onnx.save(network((Block(20, stride=2, shortcut="projection"), Block(20))), folder / "net.onnx")
+    listed = invoke("vta", "tasks", "net.onnx", "--json")
+    assert listed.code == 0, listed.err
+    assert listed.document == [
+        {"shape": [1, 9, 9, 5, 20, 1, 1, 0, 0, 2, 2], "count": 1},
+        {"shape": [1, 9, 9, 5, 20, 3, 3, 1, 1, 2, 2], "count": 1},
+        {"shape": [1, 5, 5, 20, 20, 3, 3, 1, 1, 1, 1], "count": 3},
+    ]
+    assert "1,5,5,20,20,3,3,1,1,1,1  3" in invoke("vta", "tasks", "net.onnx").out
+
+
+@pytest.mark.slow  # a whole network
+def test_resnet_18_is_the_tutorials_ten(invoke: Toolchain) -> None:
+    listed = invoke("vta", "tasks", "zoo:resnet-18", "--json").document
+    assert [each["count"] for each in listed] == [4, 1, 1, 3, 1, 1, 3, 1, 1, 3]
+    assert [",".join(map(str, each["shape"])) for each in listed] == [
+        "1,56,56,64,64,3,3,1,1,1,1",
+        "1,56,56,64,128,1,1,0,0,2,2",
+        "1,56,56,64,128,3,3,1,1,2,2",
+        "1,28,28,128,128,3,3,1,1,1,1",
+        "1,28,28,128,256,1,1,0,0,2,2",
+        "1,28,28,128,256,3,3,1,1,2,2",
+        "1,14,14,256,256,3,3,1,1,1,1",
+        "1,14,14,256,512,1,1,0,0,2,2",
+        "1,14,14,256,512,3,3,1,1,2,2",
+        "1,7,7,512,512,3,3,1,1,1,1",
+    ]
 
 
 def test_a_board_class_shows_its_bitstream(invoke: Toolchain) -> None:
