@@ -84,7 +84,7 @@ class Pynq final : public Driver {
   static double Checked(const Program& program) {
     const ProgramHeader& header = program.header;
     const uint8_t* code = program.image + (header.instructions_at - header.image_at);
-    const Arena arena{nullptr, header.memory_bytes, 0};
+    const Arena arena{nullptr, header.memory_bytes, 4096};  // some page: no data is looked at
     Machine machine(header.config);
     return static_cast<double>(
         machine.Run(code, header.instructions, arena, header.model, kLimits, {true, false}).cycles);

@@ -1,0 +1,103 @@
+"""A bundle whose network runs on a VTA, on this host, which can simulate one."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.running import Toolchain
+from tests.runtime import vta_network
+from tests.vta.regions import case
+from toolchain.boards.board import Board
+from toolchain.bundles.manifest import RuntimeNeeds, Tensor
+from toolchain.bundles.read import Bundle
+from toolchain.errors import UsageError
+from toolchain.measuring.bench import bench_bundle
+from toolchain.measuring.run import run_bundle
+from toolchain.measuring.verify import verify_bundle
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def for_vta(for_local: Bundle) -> Bundle:
+    """Return a network that is one program, as a bundle."""
+    wanted = case()
+    x, y = (each.reshape(vta_network.VALUE) for each in (wanted.x, wanted.y))
+    tensors = [(Tensor(name=name, shape=vta_network.VALUE, dtype="int8"),) for name in "xy"]
+    manifest = for_local.manifest.model_copy(
+        update={
+            "model": for_local.manifest.model.model_copy(update={"softmax_outputs": (), "flops": 1024}),
+            "device": "vta:1x16_i8w8a32_15_15_18_17",
+            "runtime": RuntimeNeeds(devices=("vta",), functions=(vta_network.FUNCTION,)),
+            "inputs": tensors[0],
+            "outputs": tensors[1],
+        }
+    )
+    library = vta_network.library((wanted.blob,))
+    return dataclasses.replace(
+        for_local, manifest=manifest, library=library, sample={"x": x}, expected={"y": y}
+    )
+
+
+def test_a_simulation_that_is_asked_for_computes_the_numbers(for_vta: Bundle, local: Board) -> None:
+    found = verify_bundle(for_vta, local, device="vta:sim")
+    assert found.passed and found.to_json()["ran_on"] == "vta:sim"
+    assert any("a simulation" in warning for warning in found.warnings)
+    outputs = run_bundle(for_vta, local, for_vta.sample, device="vta:sim")
+    np.testing.assert_array_equal(outputs["y"], for_vta.expected["y"])
+
+
+def test_the_models_time_stands_beside_the_clocks(for_vta: Bundle, local: Board) -> None:
+    found = bench_bundle(for_vta, local, repeat=3, device="vta:sim")
+    assert found.modelled is not None and found.modelled["version"] == 1
+    assert found.modelled["ms"] == pytest.approx(found.modelled["cycles"] / 1e5)
+    assert found.to_json()["modelled"] == found.modelled
+    assert found.mean_ms > 0 and len(found.times_ms) == 3
+    assert any("say nothing about an accelerator's" in warning for warning in found.warnings)
+
+
+def test_without_the_name_the_accelerator_is_meant(for_vta: Bundle, local: Board) -> None:
+    with pytest.raises(UsageError) as error:
+        verify_bundle(for_vta, local)
+    assert "no Zynq-7000" in error.value.message
+    assert error.value.hint == "--device vta:sim simulates it"
+
+
+def test_a_bundle_that_was_built_for_the_simulation_runs_there(for_vta: Bundle, local: Board) -> None:
+    manifest = for_vta.manifest.model_copy(update={"device": "vta:sim"})
+    found = verify_bundle(dataclasses.replace(for_vta, manifest=manifest), local)
+    assert found.passed and found.place["ran_on"] == "vta:sim"
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        ("vta:pynq", "board local has no such device"),
+        ("opencl:0", "was built for vta:"),
+        ("cpu", "was built for vta:"),
+    ],
+)
+def test_a_device_that_cannot_be_is_refused(for_vta: Bundle, local: Board, device: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        verify_bundle(for_vta, local, device=device)
+
+
+def test_other_bundles_have_no_device_to_choose(for_local: Bundle, local: Board) -> None:
+    with pytest.raises(UsageError, match="was built for cpu"):
+        bench_bundle(for_local, local, repeat=1, device="vta:sim")
+    assert bench_bundle(for_local, local, repeat=1, device="cpu").modelled is None
+
+
+@pytest.mark.usefixtures("local")
+def test_bench_prints_that_it_is_a_model(invoke: Toolchain, for_vta: Bundle, tmp_path: Path) -> None:
+    from toolchain.bundles.write import write_bundle
+
+    path = tmp_path / "vta.bundle"
+    write_bundle(path, for_vta.manifest, for_vta.library, for_vta.sample, for_vta.expected)
+    done = invoke("bench", path, "--board", "local", "--repeat", "2", "--device", "vta:sim")
+    assert done.code == 0, done.err
+    assert "cycle model 1:" in done.out and "a model's time, which no board has shown" in done.out
