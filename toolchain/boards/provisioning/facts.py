@@ -48,6 +48,7 @@ class _Said(Answer):
     sudo: Sudo
     clock: int = Field(ge=0, le=10**12)
     account: Word | None = None
+    fpga: str | None = Field(None, pattern=r"^(manager|xdevcfg)\|[ -~]{0,4096}$")
 
 
 class Record(BaseModel):
@@ -103,6 +104,9 @@ class Facts:
         Everything of ours in the folder, by name.
     account
         The line in passwd of the account that was asked about; None if there is none.
+    fpga
+        What loads designs into its programmable logic, `|`, and the note of the one of ours that is loaded;
+        None where there is no such logic.
     """
 
     machine: str
@@ -121,6 +125,7 @@ class Facts:
     entries: tuple[str, ...] = ()
     record: Record = field(default_factory=Record)
     account: str | None = None
+    fpga: str | None = None
 
 
 def read_facts(
@@ -193,6 +198,7 @@ def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
             entries=tuple(many["entry"]),
             record=_record(board, said.root, one["record"]),
             account=said.account or None,
+            fpga=said.fpga,
         )
     except ValueError as error:
         raise lie(board, _WHAT, str(error), of_system=True) from error
@@ -219,7 +225,7 @@ def _lines(board: str, text: str) -> tuple[dict[str, str], dict[str, list[str]]]
                 raise _unclear(board, line)
             if key in _REPEATED:
                 many[key].append(value)
-            elif (key in _NEEDED or key == "account") and key not in one:
+            elif (key in _NEEDED or key in ("account", "fpga")) and key not in one:
                 one[key] = value
             else:
                 raise _unclear(board, line)

@@ -36,6 +36,7 @@ main() {
     say policy "$policy|$(cat "$policy/scaling_governor")|$(cat "$policy/scaling_available_governors" 2>/dev/null)"
   done
   gpus
+  fpga
   if [ -n "$mode" ]; then installed; else say record ''; fi
   if [ -n "$2" ]; then
     say account "$(getent passwd "$2" 2>/dev/null || grep "^$2:" /etc/passwd)"
@@ -55,6 +56,14 @@ gpus() {
   done
 }
 
+# What loads a design into programmable logic, and which of ours is loaded.
+fpga() {
+  if [ -e /sys/class/fpga_manager/fpga0/firmware ]; then way=manager
+  elif [ -e /dev/xdevcfg ]; then way=xdevcfg
+  else return 0; fi
+  say fpga "$way|$(head -c 4096 /run/edge-rt/vta-design 2>/dev/null | tr '\n' ';')"
+}
+
 installed() {
   for file in bin/* sdk/*/*; do
     if [ -f "$file" ] && [ ! -L "$file" ]; then say file "$(stat -c '%s %Y' "$file") $file"; fi
@@ -62,7 +71,7 @@ installed() {
   for link in edge-rt sdk/current; do
     if [ -L "$link" ]; then say link "$link $(readlink "$link")"; fi
   done
-  for entry in bin lib run state sdk edge-rt provisioned.json .edge-rt.* .provisioned.json.*; do
+  for entry in bin lib run state sdk fpga edge-rt provisioned.json .edge-rt.* .provisioned.json.*; do
     if [ -e "$entry" ] || [ -L "$entry" ]; then say entry "$entry"; fi
   done
   say record "$(head -c 65536 provisioned.json 2>/dev/null | tr -d '\n')"

@@ -20,6 +20,7 @@ from toolchain.boards.provisioning.checks import (
     check_root_wishes,
     check_wish,
 )
+from toolchain.boards.provisioning.design import Design, check_design, design_removal, design_steps
 from toolchain.boards.provisioning.facts import Facts, read_facts
 from toolchain.boards.provisioning.parcels import parcels_for
 from toolchain.boards.provisioning.steps import (
@@ -113,8 +114,15 @@ class Provisioned:
         }
 
 
-def provision(board: Board, wish: Wish = NOTHING_MORE, how: How = AT_ONCE) -> Provisioned:
+def provision(
+    board: Board, wish: Wish = NOTHING_MORE, how: How = AT_ONCE, design: Design | None = None
+) -> Provisioned:
     """Make a board ready: only what is missing is done, and `edge-rt` has answered at the end.
+
+    Parameters
+    ----------
+    design
+        What is loaded into its programmable logic; None leaves that alone. Not together with an account.
 
     Raises
     ------
@@ -129,6 +137,7 @@ def provision(board: Board, wish: Wish = NOTHING_MORE, how: How = AT_ONCE) -> Pr
         facts = read_facts(board, home, wish.account)
         check_machine(board.name, board.profile, facts)
         check_root_wishes(board.name, facts, wish)
+        check_design(board.name, facts, design)
         warnings = check_clock(board.name, facts, ignore=wish.ignore_clock)
         skipped = []
         rootable = can_become_root(facts, how.ask_sudo)
@@ -144,6 +153,7 @@ def provision(board: Board, wish: Wish = NOTHING_MORE, how: How = AT_ONCE) -> Pr
         else:
             check_folder(board.name, facts, parcels, rootable=rootable)
             steps = [*folder_steps(facts), *system, *install_steps(facts, parcels)]
+            steps += design_steps(facts, design)
         root = _root(board, home, facts, steps, how)
         if not how.dry_run:
             apply_steps(board, home, steps, root, how.progress)
@@ -192,7 +202,7 @@ def unprovision(board: Board, account: str | None = None, how: How = AT_ONCE) ->
                 f"--account {account}: that is the account this host logs in with",
                 "log in with another that may use sudo: `user` of the board in toolchain.toml",
             )
-        steps = removal_steps(facts, account)
+        steps = [*design_removal(facts), *removal_steps(facts, account)]
         root = _root(board, home, facts, steps, how)
         if not how.dry_run:
             apply_steps(board, home, steps, root, how.progress)

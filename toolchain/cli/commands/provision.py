@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ from toolchain.cli.output import emit, note, output_options
 if TYPE_CHECKING:
     from toolchain.boards.board import Board
     from toolchain.boards.provisioning import Provisioned
+    from toolchain.boards.provisioning.design import Design
 
 
 @click.command()
@@ -25,6 +27,13 @@ if TYPE_CHECKING:
     help="Make this account for the toolchain, and log in with it from now on; needs root.",
 )
 @click.option("--sdk", is_flag=True, help="Also send libedge.so and edge_rt.h, for programs of your own.")
+@click.option(
+    "--bitstream",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Load this design of the class's VTA into the programmable logic; needs root. "
+    "It is gone when the board restarts.",
+)
 @click.option(
     "--ask-sudo", is_flag=True, help="Ask for sudo's password, where a step needs root and sudo wants one."
 )
@@ -40,6 +49,7 @@ def provision(
     gpu_governor: str | None,
     account: str | None,
     sdk: bool,
+    bitstream: Path | None,
     ask_sudo: bool,
     ignore_clock: bool,
     remove: bool,
@@ -49,10 +59,13 @@ def provision(
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.errors import UsageError
 
-    if remove and (governor or gpu_governor or sdk or ignore_clock):
+    if remove and (governor or gpu_governor or sdk or ignore_clock or bitstream):
         raise UsageError(
-            "--remove undoes everything", "leave out --governor, --gpu-governor, --sdk and --ignore-clock"
+            "--remove undoes everything",
+            "leave out --governor, --gpu-governor, --sdk, --bitstream and --ignore-clock",
         )
+    if bitstream and account:
+        raise UsageError("--account and --bitstream: one after the other", "leave out --bitstream at first")
     found = find_board(board)
 
     def ask() -> str:
@@ -63,9 +76,27 @@ def provision(
         result = provisioning.unprovision(found, account, how)
     else:
         wish = provisioning.Wish(governor, account, sdk, ignore_clock, gpu_governor)
-        result = provisioning.provision(found, wish, how)
+        design = _design(found, bitstream) if bitstream else None
+        result = provisioning.provision(found, wish, how, design)
         _log_in_from_now_on(found, result)
     emit(result.to_json(), lambda: _show(result, remove=remove))
+
+
+def _design(board: Board, file: Path) -> Design:
+    """Return the design in a file, for the VTA of the board's class."""
+    from toolchain.boards.provisioning.design import read_design
+    from toolchain.errors import UsageError
+    from toolchain.profiles import VTA
+    from toolchain.vta.reading import find_config
+
+    device = next((each for each in board.profile.devices if each.kind == VTA), None)
+    if device is None or device.config is None:
+        raise UsageError(
+            f"--bitstream: board class {board.profile.name} has no device of kind {VTA}",
+            "add one to its board.toml: docs/howto/add-a-board.md",
+        )
+    config = find_config(device.config)
+    return read_design(file, config.bitstream, config.hw_ver, config.isa_rev)
 
 
 def _log_in_from_now_on(board: Board, result: Provisioned) -> None:
