@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.boards.provisioning.test_design import NAME, bit, written
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import emulated
 from toolchain.boards.provisioning import How, Wish, provision, unprovision
 from toolchain.boards.provisioning import facts as facts_module
+from toolchain.boards.provisioning.design import read_design
 from toolchain.boards.provisioning.facts import Home, read_facts
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.configuration.settings import configuration
@@ -84,6 +86,25 @@ def test_a_started_board_is_provisioned(board: Board) -> None:
     found = install(board)
     assert found.facts.machine == "aarch64"
     assert board.transport.run(["readlink", "edge-rt"]).stdout.decode().strip() == found.program
+
+
+def test_a_design_is_loaded_and_forgotten(board: Board, tmp_path: Path) -> None:
+    """/dev/xdevcfg is a FAKE: a file, in a container that has no logic."""
+    design = read_design(written(tmp_path, bit()), NAME, "0.0.2", 2)
+    with pytest.raises(UsageError, match="no logic that could be loaded"):
+        provision(board, design=design)
+    as_root(board, "touch /dev/xdevcfg; chmod 0600 /dev/xdevcfg")
+    try:
+        assert provision(board, design=design).changed
+        assert not provision(board, design=design).changed
+        assert board.transport.run(["cat", "/run/edge-rt/vta-design"]).stdout.decode() == design.note
+        as_root(board, f'[ "$(sha256sum < /dev/xdevcfg | cut -c1-64)" = {design.sha256} ]')
+        as_root(board, "rm -r /run/edge-rt")  # as a restart does
+        assert provision(board, design=design).changed
+        assert unprovision(board).changed
+        as_root(board, "[ ! -e /run/edge-rt ]")
+    finally:
+        as_root(board, "rm -f /dev/xdevcfg")
 
 
 def test_removal_ends_what_runs_and_provisioning_brings_it_back(board: Board) -> None:

@@ -38,6 +38,7 @@ else
 fi
 mkdir -p "$1/run/edge-rt"
 printf '%s' "$4" > "$1/run/edge-rt/vta-design"
+chmod a+rX "$1/run/edge-rt" "$1/run/edge-rt/vta-design"
 """
 UNLOAD = """rm -f -- "$1/run/edge-rt/vta-design" "$1/lib/firmware/$2"
 rmdir -- "$1/run/edge-rt" 2>/dev/null || true
