@@ -186,9 +186,9 @@ def test_a_bundle_for_a_device_that_is_not_there_is_refused_by_name(for_local: B
 
 
 def test_a_bundle_whose_functions_are_not_there_is_refused_by_name(for_local: Bundle, local: Board) -> None:
-    needs = RuntimeNeeds(functions=("edge.vta.run",))
-    with pytest.raises(UsageError, match=r"its library calls edge\.vta\.run, which edge-rt on board local"):
-        bench_bundle(with_facts(for_local, device="vta:1x16x16", runtime=needs), local)
+    needs = RuntimeNeeds(functions=("edge.npu.run",))
+    with pytest.raises(UsageError, match=r"its library calls edge\.npu\.run, which edge-rt on board local"):
+        bench_bundle(with_facts(for_local, device="npu:1x16x16", runtime=needs), local)
 
 
 def test_a_bundle_for_an_unknown_device_that_asks_for_nothing_runs(for_local: Bundle, local: Board) -> None:
