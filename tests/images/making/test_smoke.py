@@ -84,7 +84,7 @@ def test_a_daemon_elsewhere_is_refused(engine: Engine) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # where nothing is cached, images are made and edge-rt is compiled
-@pytest.mark.parametrize("name", ["base", "aarch64", "armhf", "board-arm64", "board-armhf"])
+@pytest.mark.parametrize("name", ["base", "aarch64", "armhf", "vta-sim", "board-arm64", "board-armhf"])
 def test_the_images_do_their_jobs(engine: Engine, name: str) -> None:
     build_images(engine, [name], progress=print)
     out = io.BytesIO()
