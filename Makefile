@@ -48,7 +48,7 @@ provision-%: venv ## make board % ready to run networks, such as provision-rk339
 build-%: venv ## compile MODEL into a bundle for board or class %, such as build-rk3399
 	@$(BIN)/toolchain build $(MODEL) --board $* -o $(OUT)
 
-tutorial-%: venv ## type the commands of docs/tutorials/%.md: tutorial-cpu, tutorial-mali
+tutorial-%: venv ## type the commands of docs/tutorials/%.md: tutorial-cpu, tutorial-mali, tutorial-vta
 	@$(BIN)/python docs/walk.py docs/tutorials/$*.md $(if $(BUDGET),--budget $(BUDGET))
 
 test: venv servers ## what CI runs: linters, types, layers and the tests

@@ -84,6 +84,14 @@ def test_what_cannot_be(invoke: Toolchain, typed: list[str], said: list[str]) ->
     assert ran.code == 2 and ran.says(*said), ran.err
 
 
+@pytest.mark.usefixtures("state", "file")
+def test_no_board_measures_candidates_yet(invoke: Toolchain) -> None:
+    ran = invoke("tune", *COMMON, "--runner", "boards", "--trials", "1")
+    assert ran.code == 2 and ran.says("no board measures candidates for vta yet", "leave --runner out"), (
+        ran.err
+    )
+
+
 @pytest.mark.usefixtures("state")
 def test_resnet_18_on_an_emulated_pynq(pynq: Board, tmp_path: Path) -> None:
     verified("zoo:resnet-18", "mse", pynq, tmp_path)
