@@ -69,6 +69,8 @@ class _Emitter:
         if at.diagonal is not None:
             blocks = cut.oc_blocks
             self.stream.load(Load(Memory.WGT, cut.diagonal_base, at.diagonal, 1, blocks, blocks), blocks)
+        # Its inputs wait until the layer before has stored them; its weights need not.
+        self._weights(0, 0, 0)
 
     def end(self) -> Array:
         """Return the micro-ops."""
@@ -97,10 +99,8 @@ class _Emitter:
             loads = input_loads(cut, chunk, piece.y, piece.x, inp_base, self.at.source)
             for load, elements in loads:
                 self.stream.load(load, elements, self.at.stores)
-        wgt, fresh = self.weights.take(piece.context, (chunk, piece.co))
+        wgt = self._weights(piece.context, piece.co, chunk)
         wgt_base = wgt * cut.wgt_elements
-        if fresh:
-            self.stream.load(*weight_load(cut, piece.co, chunk, wgt_base, self.at.weight))
         if chunk == 0 and self.at.residual is None:
             self._reset(piece)
         first, last = self.lists.kernel(piece.context, inp, wgt)
@@ -126,6 +126,14 @@ class _Emitter:
                     Range(Memory.WGT, wgt_base, cut.wgt_elements),
                 ),
             )
+
+    def _weights(self, context: int, co: int, chunk: int) -> int:
+        """Return the place of a tile of weights, which is loaded unless it is there."""
+        place, fresh = self.weights.take(context, (chunk, co))
+        if fresh:
+            base = place * self.cut.wgt_elements
+            self.stream.load(*weight_load(self.cut, co, chunk, base, self.at.weight))
+        return place
 
     def _begin_with_residual(self, piece: Piece, residual: int) -> None:
         """Before the convolution: what is shifted left must not have its sums in it."""
