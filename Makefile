@@ -19,7 +19,7 @@ export PYTHON DEPS
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help deps venv demo images test test-all check fuzz sanitize lock docs bench bench-cpu bench-networks bench-arm bench-opencl clean
+.PHONY: help deps venv demo images test test-all check fuzz sanitize lock docs bench bench-cpu bench-networks bench-arm bench-opencl bench-vta clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -105,6 +105,9 @@ bench-arm: venv ## the instructions that Arm cores execute, ours beside onnxrunt
 
 bench-opencl: venv ## networks on OpenCL devices in numbers: BENCH=launches, start, size, counts, model, against, candidates
 	@$(BIN)/python benchmarks/opencl.py $(BENCH)
+
+bench-vta: venv ## networks on a VTA in numbers, by the model and on this host: BENCH=region, simulation, generation, trials, quantisers
+	@$(BIN)/python benchmarks/vta.py $(BENCH)
 
 clean: ## remove what make made here: .venv, build folders, tools' caches
 	rm -rf .venv .venv-bench build dist demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Numbers of networks on a VTA; `benchmarks/vta.py` is their command line."""
