@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.vta.generated import BASE, PYNQ, alone, layer, lint, run
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.vta.assemble import assemble
-from toolchain.vta.blob import DESCRIPTION, HEADER, blob_of
+from toolchain.vta.blob import DESCRIPTION, HEADER, VERSION, blob_of
 from toolchain.vta.estimate import legal_knobs
 from toolchain.vta.isa import Load, Store, is_nop
 from toolchain.vta.layers import ConvShape
@@ -115,11 +115,11 @@ def test_other_memory_moves_every_address() -> None:
 def test_a_program_as_one_run_of_bytes() -> None:
     program = assemble(alone(layer(shape(8, 20, 40, 3), residual=True)), PYNQ)
     blob = blob_of(program)
-    magic, version, isa_rev, _, memory, image_at, begin, code_at, count, inputs, outputs, crc = (
+    magic, version, crc, isa_rev, *_, memory, image_at, begin, code_at, count, inputs, outputs = (
         HEADER.unpack_from(blob)
     )
-    assert (magic, version, isa_rev, inputs, outputs) == (b"EVTA", 1, 2, 2, 1)
-    assert crc == zlib.crc32(blob[HEADER.size :])
+    assert (magic, version, isa_rev, inputs, outputs) == (b"EVTA", VERSION, 2, 2, 1)
+    assert crc == zlib.crc32(blob[12:])
     assert begin % 4096 == 0 and len(blob) - begin == memory - image_at
     whole = bytes(image_at) + blob[begin:]
     assert whole[code_at : code_at + 16 * count] == program.code() and whole == bytes(program.memory())

@@ -19,6 +19,7 @@ from toolchain.lowering.pipeline import compile_fused, fuse
 from toolchain.vta.assemble import assemble
 from toolchain.vta.blob import blob_of
 from toolchain.vta.config import SAMPLES
+from toolchain.vta.layout import PHYSICAL_BASE
 from toolchain.vta.program import Program
 from toolchain.vta.requests import Program as Asked
 from toolchain.vta.requests import Wish
@@ -38,11 +39,12 @@ def simulated(programs: dict[bytes, Program]) -> Iterator[list[int]]:
         def run(*arguments: tvm.runtime.Tensor) -> None:
             place = next(i for i, each in enumerate(arguments) if each.dtype == "uint8")
             program = programs[arguments[place].numpy().tobytes()]
-            memory = program.memory()
+            memory = program.memory(PHYSICAL_BASE)
             for name, value in zip(program.inputs, arguments[:place], strict=True):
                 at = program.values[name]
                 memory[at.offset : at.offset + at.bytes] = value.numpy().tobytes()
-            done = simulator.run(Asked(CONFIG, program.code(), bytes(memory), 0), Wish(strict=True))
+            asked = Asked(CONFIG, program.code(PHYSICAL_BASE), bytes(memory), PHYSICAL_BASE)
+            done = simulator.run(asked, Wish(strict=True))
             assert isinstance(done, Simulated), done
             cycles.append(done.model.cycles)
             for name, value in zip(program.outputs, arguments[place + 1 :], strict=True):
