@@ -23,6 +23,7 @@ _GIVE_UP_S = 30.0  # for the daemon to kill and remove a container
 _PROCESSES_PER_CORE = 2048  # threads count too; a worker per core, each with the libraries' threads
 _MEMORY_SHARE = 0.9  # of the machine's: the rest keeps it alive
 _SHOW_CURSOR = b"\x1b[?25h"
+_LATE_S, _PAUSE_S = 2.0, 0.1
 _KILLED, _STOPPED = 128 + signal.SIGKILL, 128 + signal.SIGTERM
 
 _Parts = tuple[bytes | None, bytes | None]  # of standard output, of standard error
@@ -197,11 +198,10 @@ class _Running:
         name = f"the container of {self._step.image_name}"
         with self._engine.asked("wait for a container", gone_is_fine=True):
             code = int(self._engine.api.wait(self._container, timeout=_WAIT_S)["StatusCode"])
-            facts = self._engine.api.inspect_container(self._container)
-            state, memory = facts["State"], facts["HostConfig"]["Memory"] >> 20
-            if state["OOMKilled"] and code == _KILLED:
+            if code == _KILLED and self._ran_out_of_memory():
+                memory = self._engine.api.inspect_container(self._container)["HostConfig"]["Memory"]
                 raise ToolchainError(
-                    f"{name} ran out of memory: it may have {memory} MiB",
+                    f"{name} ran out of memory: it may have {memory >> 20} MiB",
                     "use a smaller --batch or --shape, or set TOOLCHAIN_JOBS=1; with --engine host "
                     "there is no limit",
                 )
@@ -212,6 +212,15 @@ class _Running:
                 )
             return code
         raise ToolchainError(f"{name} was removed by somebody else while it ran", "run it again")
+
+    def _ran_out_of_memory(self) -> bool:
+        """Return whether a killed container took too much; the engine may hear of that after its end."""
+        until = time.monotonic() + (0 if self._signalled.is_set() else _LATE_S)
+        while not self._engine.api.inspect_container(self._container)["State"]["OOMKilled"]:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_PAUSE_S)
+        return True
 
 
 def create(engine: Engine, step: Step, *, interactive: bool = False) -> str:
