@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +19,10 @@ from toolchain.tasks.options import CodeOptions
 
 if TYPE_CHECKING:
     from toolchain.boards.inventory.lookup import BuildFor  # knows SSH
+    from toolchain.models.load import Model
     from toolchain.records.function import Function
     from toolchain.records.record import Record
+    from toolchain.vta.region import Region
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,19 @@ def metaschedule() -> Exchange:
     from toolchain.backends.tensorir.database import read_database, write_database  # imports TVM
 
     return Exchange(write_database, read_database)
+
+
+def vta_regions(model: Model, options: CodeOptions) -> Sequence[Region]:
+    """Return what of a network a VTA computes: each region becomes one program.
+
+    Raises
+    ------
+    UsageError
+        Nothing of it does, or it has no such operator as the options name.
+    """
+    from toolchain.backends.vta.offload import Offload  # imports TVM
+
+    return Offload(model.module, options.start_pack, options.stop_pack).regions
 
 
 def measured_on_boards(device_kind: str) -> bool:

@@ -14,7 +14,7 @@ from toolchain.vta.knobs import Knobs
 from toolchain.vta.layers import Array, ConvShape
 from toolchain.vta.program import Program, Value
 from toolchain.vta.region import Region
-from toolchain.vta.seeded import seeded_layer, seeded_region
+from toolchain.vta.seeded import seeded_inputs, seeded_layer, seeded_region
 from toolchain.vta.tiling import Tiling
 
 if TYPE_CHECKING:
@@ -59,6 +59,17 @@ def compile_convolution(
     chosen = program.knobs[0]
     cut = Tiling(shape, chosen, config, residual)
     return Compiled(dump_of(program, region, inputs), chosen, estimated_cycles(cut))
+
+
+def compile_region(region: Region, config: VtaConfig, seed: int) -> Dump:
+    """Compile a region of a network, with inputs from a seed.
+
+    Raises
+    ------
+    ToolchainError
+        A layer does not fit, or all of it needs more memory than a driver gives.
+    """
+    return dump_of(assemble(region, config), region, seeded_inputs(region, seed))
 
 
 def dump_of(program: Program, region: Region, inputs: Mapping[str, Array]) -> Dump:

@@ -210,3 +210,37 @@ def test_a_dump_needs_a_folder(invoke: Toolchain, folder: Path) -> None:
     (folder / "file").write_text("")
     assert invoke("vta", "compile", *CONV, "--dump", "file").code == 2
     assert (folder / "file").read_text() == ""
+
+
+def test_a_networks_regions_are_compiled(invoke: Toolchain, folder: Path) -> None:
+    blocks = (Block(20, stride=2, shortcut="projection", pool=True), Block(20))
+    onnx.save(network(blocks), folder / "net.onnx")
+    one = invoke("vta", "compile", "--model", "net.onnx", "--dump", "one", "--json")
+    assert one.code == 0, one.err
+    assert [each["layers"] for each in one.document] == [2], "behind the pool"
+    assert invoke("vta", "lint", "one").code == 0
+    assert invoke("vta", "simulate", "one", "--strict").code == 0
+    typed = ("vta", "compile", "--model", "net.onnx", "--start-pack", "relu", "--dump", "two")
+    two = invoke(*typed, "--json")
+    assert [Path(each["folder"]).name for each in two.document] == ["region-0", "region-1"]
+    for each in two.document:
+        assert invoke("vta", "simulate", each["folder"], "--strict").code == 0
+    assert (
+        "region-1"
+        in invoke(*["vta", "compile", "--model", "net.onnx", "--start-pack", "relu", "--dump", "two"]).out
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ([], "one of --conv"),
+        (["--conv", "1,8,8,16,16,3,3,1,1,1,1", "--model", "net.onnx"], "one of --conv"),
+        (["--model", "net.onnx", "--residual"], "--residual: of one convolution"),
+        (["--model", "net.onnx", "--knobs", "tile_h=1"], "--knobs: of one convolution"),
+        (["--model", "none.onnx"], "none.onnx"),
+    ],
+)
+def test_what_cannot_be_compiled(invoke: Toolchain, typed: list[str], said: str) -> None:
+    wrong = invoke("vta", "compile", "--dump", "here", *typed)
+    assert wrong.code == 2 and said in wrong.err

@@ -1,29 +1,43 @@
-"""`toolchain vta compile`: a convolution as a program, with the memory that it works in."""
+"""`toolchain vta compile`: a convolution or a network's regions as programs, with the memory they work in."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.output import emit, output_options
+from toolchain.cli.model_options import vta_options
+from toolchain.cli.output import emit, output_options, table
+from toolchain.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from toolchain.models.options import ModelOptions
+    from toolchain.tasks.options import CodeOptions
     from toolchain.vta.compiling import Compiled
+    from toolchain.vta.config import VtaConfig
+
+_EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
 
 
 @click.command("compile")
-@click.option("--conv", metavar="N,H,W,IC,OC,KH,KW,PH,PW,SH,SW", required=True, help="Its shape.")
+@click.option("--conv", metavar="N,H,W,IC,OC,KH,KW,PH,PW,SH,SW", help="A convolution's shape.")
+@click.option(
+    "--model", metavar="MODEL", shell_complete=complete.models, help="Or a network: each region is a program."
+)
 @click.option(
     "--knobs",
     metavar="K=V,…",
-    help="How it is cut: tile_h, tile_w, tile_ci and tile_co (in blocks of channels), oc_nthread, h_nthread; "
-    "default: what an estimate likes best.",
+    help="With --conv, how it is cut: tile_h, tile_w, tile_ci and tile_co (in blocks of channels), "
+    "oc_nthread, h_nthread; default: what an estimate likes best.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of weights and inputs.")
-@click.option("--residual", is_flag=True, help="Add a second input to the sums.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of inputs, and of --conv's weights."
+)
+@click.option("--residual", is_flag=True, help="With --conv: add a second input to the sums.")
 @click.option(
     "--config",
     metavar="NAME|FILE",
@@ -39,20 +53,43 @@ if TYPE_CHECKING:
     required=True,
     help="Where to write insn.bin, dram.bin, expected.bin and layout.json.",
 )
+@vta_options
 @output_options
-def compile_(conv: str, knobs: str | None, seed: int, residual: bool, config: str, folder: Path) -> None:
-    """Compile a convolution, with values from a seed, and write what any VTA can run.
+def compile_(
+    conv: str | None,
+    model: str | None,
+    knobs: str | None,
+    seed: int,
+    residual: bool,
+    config: str,
+    folder: Path,
+    options: ModelOptions,
+    code: CodeOptions,
+) -> None:
+    """Compile a convolution, with values from a seed, or a network's regions, and write what any VTA can run.
 
-    expected.bin is the memory after a run by whole numbers in numpy, not by a simulator.
+    expected.bin is the memory after a run by whole numbers in numpy, not by a simulator. Of a network with
+    several regions each has a folder in DIR.
     """
+    from toolchain.vta.reading import find_config
+
+    if (conv is None) == (model is None):
+        raise UsageError("what is to be compiled?", f"one of --conv {_EXAMPLE} and --model zoo:resnet-18")
+    design = find_config(config)
+    if model is not None:
+        if knobs or residual:
+            raise UsageError(
+                f"--{'knobs' if knobs else 'residual'}: of one convolution", "use it with --conv"
+            )
+        _compile_model(model, options, code, design, seed, folder)
+        return
     from toolchain.vta.compiling import compile_convolution
     from toolchain.vta.knobs import read_knobs
     from toolchain.vta.layers import read_shape
     from toolchain.vta.layout import layout_of, write_dump
-    from toolchain.vta.reading import find_config
 
     cut = read_knobs(knobs) if knobs is not None else None
-    compiled = compile_convolution(read_shape(conv), find_config(config), cut, seed, residual)
+    compiled = compile_convolution(read_shape(conv or ""), design, cut, seed, residual)
     write_dump(folder, compiled.dump)
     document = {
         **layout_of(compiled.dump),
@@ -61,6 +98,31 @@ def compile_(conv: str, knobs: str | None, seed: int, residual: bool, config: st
         "estimated_cycles": compiled.estimated_cycles,
     }
     emit(document, lambda: _tell_compiled(compiled, folder, document["insn_count"]))
+
+
+def _compile_model(
+    source: str, options: ModelOptions, code: CodeOptions, design: VtaConfig, seed: int, folder: Path
+) -> None:
+    from toolchain.backends.table import vta_regions
+    from toolchain.models.load import load_model
+    from toolchain.vta.compiling import compile_region
+    from toolchain.vta.layout import layout_of, write_dump
+
+    regions = vta_regions(load_model(source, options), code)
+    written = []
+    for number, region in enumerate(regions):
+        into = folder / f"region-{number}" if len(regions) > 1 else folder
+        dump = compile_region(region, design, seed)
+        write_dump(into, dump)
+        written.append({**layout_of(dump), "folder": str(into.absolute()), "layers": len(region.layers)})
+    emit(
+        written, lambda: table(["INSTRUCTIONS", "MIB", "LAYERS", "FOLDER"], [_row(each) for each in written])
+    )
+
+
+def _row(written: Mapping[str, Any]) -> tuple[object, ...]:
+    memory = f"{written['arena_bytes'] / 2**20:.1f}"
+    return written["insn_count"], memory, written["layers"], written["folder"]
 
 
 def _tell_compiled(compiled: Compiled, folder: Path, instructions: int) -> None:
