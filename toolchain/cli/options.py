@@ -32,8 +32,8 @@ device_option = click.option(
     default="cpu",
     show_default=True,
     help="What computes on the board: cpu, opencl or vta; `toolchain board show --devices` lists what it "
-    "has. NAME: of opencl the driver's, for records of another device than the board class names; of vta what "
-    "runs its programs, pynq (the hardware) or sim.",
+    "has. NAME: of opencl the driver's, for records of another device than the board class names; of vta "
+    "what runs its programs, pynq (the hardware) or sim.",
 )
 engine_option = click.option(
     "--engine",
