@@ -113,7 +113,7 @@ class Device(_Strict):
             raise ValueError(f"a CPU has clusters, and none of: {', '.join(sorted(given))}")
         if self.kind == CPU:
             return self
-        needs = _NEEDS[self.kind]
+        needs = _NEEDS.get(self.kind, set())
         if odd := sorted(given - needs - {"name"}):
             raise ValueError(f"a device of kind {self.kind} has none of: {', '.join(odd)}")
         if missing := sorted(needs - given):

@@ -26,8 +26,9 @@ def test_every_sort_of_build_has_its_own(store: RecordStore) -> None:
     put(store, 4.0, kind="cpu", payload=DIRECT)
     trace = put(store, 9.0)
     put(store, 2.0, kind="cpu", payload="", run_ms=(), failure="timeout")
+    cut = put(store, 5.0, kind="vta", payload="tile_h=1")
     chosen = [record for _number, record in taken(store.ranked(), BUILDS)]
-    assert set(chosen) == {winograd, direct, trace}
+    assert set(chosen) == {winograd, direct, trace, cut}
     # The same as builds ask for, one after the other.
     assert set(chosen) == {store.best(KEY, build.kinds, build.usable) for build in BUILDS}
 

@@ -16,16 +16,17 @@ from toolchain.tuning.events import Event, LeftOut, Notice
 
 @pytest.mark.parametrize(
     ("allowed", "begun"),
-    [(None, 3), (Allowance(time.monotonic() + 600, firm=True), 3), (Allowance(0.0, firm=True), 1)],
+    [(None, 3), (600.0, 3), (0.0, 1)],
 )
 def test_tasks_that_no_time_is_left_for_are_left_out_but_for_the_first(
-    store: RecordStore, allowed: Allowance | None, begun: int, monkeypatch: pytest.MonkeyPatch
+    store: RecordStore, allowed: float | None, begun: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[Event] = []
     monkeypatch.setattr(defaults, "TaskRun", lambda task, *_others: task)
     with toy_run(store, Told({})) as run:
         object.__setattr__(run.context, "listener", events.append)
-        made = measured_defaults([TASK] * 3, [run.space] * 3, [run.tuner] * 3, run.context, allowed)
+        until = None if allowed is None else Allowance(time.monotonic() + allowed, firm=True)
+        made = measured_defaults([TASK] * 3, [run.space] * 3, [run.tuner] * 3, run.context, until)
     assert len(made) == begun
     if begun == 3:
         assert events == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from toolchain.answers import formed
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import Provenance, State, text_of
+from toolchain.boards.edge_rt.answers import DevicesThere, Provenance, State, text_of
 from toolchain.boards.edge_rt.gpu import OPENCL, SCRIPT, gpu_hints
 from toolchain.boards.edge_rt.install import command
 from toolchain.boards.transport import Transport
@@ -134,7 +134,7 @@ def status(board: Board) -> Status:
         said = _said(board, patience)
     except ToolchainError as error:
         return Status(board.name, board.profile.name, error.message, error.hint, devices=devices)
-    drivers = [] if said.info is None else _drivers(said.info)
+    drivers = [] if said.info is None else _drivers(said.info, board)
     gpu = OPENCL in devices and board.transport.has_system
     return Status(
         board.name,
@@ -184,9 +184,18 @@ def _version(info: str) -> str:
         return f"broken: {printable(info.strip()[:100])}"
 
 
-def _drivers(info: str) -> list[dict[str, Any]]:
+def _drivers(info: str, board: Board) -> list[dict[str, Any]]:
     try:
         kinds = Provenance.model_validate_json(info).devices
     except ValidationError:
         return []
-    return [kind.model_dump(mode="json") for kind in kinds if kind.kind != CPU]
+    return drivers_of(kinds, board)
+
+
+def drivers_of(kinds: Iterable[DevicesThere], board: Board) -> list[dict[str, Any]]:
+    """Return what was said of the kinds that the board's class has, the CPU apart.
+
+    Every edge-rt simulates a VTA: that is no matter where there is none.
+    """
+    known = {device.kind for device in board.profile.devices} - {CPU}
+    return [kind.model_dump(mode="json") for kind in kinds if kind.kind in known]

@@ -173,10 +173,9 @@ def _device(device: Device) -> dict[str, Any]:
 def _drivers(board: Board) -> dict[str, Any]:
     """Return what a board's drivers say of its devices, as `board status` has it."""
     from toolchain.boards.edge_rt.install import install
-    from toolchain.profiles import CPU
+    from toolchain.boards.edge_rt.status import drivers_of
 
-    there = install(board, note, drivers=True).facts.devices
-    return {"drivers": [kind.model_dump(mode="json") for kind in there if kind.kind != CPU]}
+    return {"drivers": drivers_of(install(board, note, drivers=True).facts.devices, board)}
 
 
 def _reach(name: str | None) -> dict[str, Any]:
