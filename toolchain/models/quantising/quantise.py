@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,19 @@ class Quantised:
         The convolutions in integers, in the graph's order.
     left
         By name: why other convolutions and products are none.
-    cost
-        What it lost.
+    judge
+        Computes what it lost; see `cost`.
     """
 
     graph: onnx.ModelProto
     layers: tuple[Layer, ...]
     left: Mapping[str, str]
-    cost: Cost
+    judge: Callable[[], Cost] = field(repr=False, compare=False)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What it lost: both graphs are computed when that is asked for, which building alone does."""
+        return self.judge()
 
     def to_json(self) -> dict[str, Any]:
         """Return what `--json` shows."""
@@ -90,7 +96,8 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
     graph = infer_shapes(written.model, origin)
     integers = {name: (whole, exponents[name]) for name, whole in written.integers.items()}
     judging = calibrating if images else seeded(specs, JUDGING)
-    return Quantised(graph, layers, sites.left, cost_of(plain, graph, layers, integers, judging, origin))
+    judge = partial(cost_of, plain, graph, layers, integers, judging, origin)
+    return Quantised(graph, layers, sites.left, judge)
 
 
 def _exponents(
