@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, TypeVar
 
 from toolchain.imports import module_search
+from toolchain.processes.deadline import killed_after
 from toolchain.processes.interrupts import let_signals_end_waits
 
 Result = TypeVar("Result")
@@ -51,7 +51,7 @@ class Worker:
         if connection is None or process is None:
             connection, process = self._start()
         try:
-            with _killed_after(deadline_s, process) as late:
+            with killed_after(deadline_s, process) as late:
                 connection.send((function, arguments))
                 failed, value = connection.recv()
         except (EOFError, OSError) as error:
@@ -112,27 +112,6 @@ class Worker:
             self.close()
             raise WorkerDiedError("it was ended")
         return ours, process
-
-
-@contextmanager
-def _killed_after(seconds: float, process: subprocess.Popen[bytes]) -> Iterator[threading.Event]:
-    """Kill a process unless the block ends in time; yield an event that is set if it was killed.
-
-    Killing it also ends a `send` or `recv` in the middle of a message, where a `poll` would not help.
-    """
-    late = threading.Event()
-
-    def kill() -> None:
-        late.set()
-        process.kill()
-
-    clock = threading.Timer(seconds, kill)
-    clock.start()
-    try:
-        yield late
-    finally:
-        clock.cancel()
-        clock.join()
 
 
 def serve(descriptor: int) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import platform
 import subprocess
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from toolchain.answers import understood
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.foreign import last_line
+from toolchain.processes.deadline import killed_after
 from toolchain.processes.interrupts import let_signals_end_waits, uninterrupted
 from toolchain.runtime import ensure_runtime
 from toolchain.vta.requests import (
@@ -122,7 +122,7 @@ class Simulator:
         let_signals_end_waits()
         child = self._child or self._start()
         try:
-            with _killed_after(deadline_s, child) as late:
+            with killed_after(deadline_s, child) as late:
                 said, parts = self._exchange(child, program, wish, request)
         except (EOFError, OSError) as error:
             reason = self._last_words()
@@ -220,21 +220,3 @@ def _exactly(child: subprocess.Popen[bytes], size: int) -> bytes:
     if len(data) != size:
         raise EOFError
     return data
-
-
-@contextmanager
-def _killed_after(seconds: float, child: subprocess.Popen[bytes]) -> Iterator[threading.Event]:
-    """Kill a process unless the block ends in time; yield an event that is set if it was killed."""
-    late = threading.Event()
-
-    def kill() -> None:
-        late.set()
-        child.kill()
-
-    clock = threading.Timer(seconds, kill)
-    clock.start()
-    try:
-        yield late
-    finally:
-        clock.cancel()
-        clock.join()
