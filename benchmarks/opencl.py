@@ -14,14 +14,13 @@ What PoCL measures is this machine's CPU: ratios of one run are meant, and nothi
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.document import print_measured  # noqa: E402
 from benchmarks.words import counts  # noqa: E402
 
 
@@ -108,13 +107,5 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main() -> None:
-    """Print one JSON document: what was asked for, and how busy the machine was."""
-    given = _parser().parse_args()
-    before = os.getloadavg()[0]
-    result = given.measure(given)
-    print(json.dumps({**result, "load": [round(before, 2), round(os.getloadavg()[0], 2)]}, indent=2))
-
-
 if __name__ == "__main__":
-    main()
+    print_measured(_parser())
