@@ -94,16 +94,21 @@ def test_while_one_batch_is_measured_the_next_is_proposed_and_built() -> None:
 def test_no_more_is_under_way_than_keeps_boards_and_builders_busy() -> None:
     @dataclass
     class Counting(Stub):
-        under_way: int = 0
+        begun: int = 0
+        recorded: int = 0
         most: int = 0
 
         def propose(self, count: int) -> list[int]:
-            self.under_way += 1
-            self.most = max(self.most, self.under_way)
+            self.begun += 1
+            self.most = max(self.most, self.begun - self.recorded)
             return super().propose(count)
 
+        def measure(self, proposals: list[int], _over: Callable[[], bool]) -> list[int]:
+            until(lambda: self.begun >= 3, seconds=TIMEOUT_S)  # the first is measured until the third has begun
+            return proposals
+
         def record(self, proposals: list[int], measured: list[int]) -> None:
-            self.under_way -= 1
+            self.recorded += 1
             super().record(proposals, measured)
 
     run = Counting()
