@@ -104,7 +104,7 @@ def test_no_more_is_under_way_than_keeps_boards_and_builders_busy() -> None:
             return super().propose(count)
 
         def measure(self, proposals: list[int], _over: Callable[[], bool]) -> list[int]:
-            until(lambda: self.begun >= 3, seconds=TIMEOUT_S)  # the first is measured until the third has begun
+            until(lambda: self.begun >= 3, seconds=TIMEOUT_S)  # the first lasts until the third begins
             return proposals
 
         def record(self, proposals: list[int], measured: list[int]) -> None:
