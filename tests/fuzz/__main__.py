@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.fuzz.loop import run
+from toolchain.errors import MissingError
 
 NAMES = sorted(path.stem.removeprefix("test_") for path in Path(__file__).parent.glob("test_*.py"))
 
@@ -31,7 +32,7 @@ def main() -> int:
                 cases = run(name, harness, options.seed, seconds=options.seconds)
             else:
                 cases = run(name, harness, options.seed, cases=1, first=options.case)
-        except AssertionError as error:
+        except (AssertionError, MissingError) as error:  # the latter: a harness that is compiled
             print(error, file=sys.stderr)
             return 1
         print(f"{name}: {cases} cases of seed {options.seed}, nothing found", flush=True)

@@ -145,12 +145,47 @@ int Answer() {
   return 0;
 }
 
+// Programs from the standard input, each after the address of its memory and its length. Of each: 1, and its memory
+// as it is before a run; or 0, and why it is refused. Run it is as well, unless that takes long.
+int Place() {
+  uint32_t head[2];
+  while (std::fread(head, sizeof head, 1, stdin) == 1) {
+    std::vector<uint8_t> bytes(head[1]), answer;
+    if (head[1] != 0 && std::fread(bytes.data(), 1, head[1], stdin) != head[1]) return 1;
+    uint32_t said[2] = {0, 0};
+    try {
+      const Program program = ReadProgram(bytes.data(), bytes.size());
+      const ProgramHeader& header = program.header;
+      std::vector<uint8_t> memory(header.memory_bytes, 0xA5);
+      PlaceProgram(program, head[0], memory.data());
+      answer = memory;
+      said[0] = 1;
+      try {
+        const Arena arena{memory.data(), header.memory_bytes, head[0]};
+        const Limits limits{kLimits.hazard, kLimits.queue, kLimits.tokens, 1u << 14};
+        Machine(header.config)
+            .Run(memory.data() + header.instructions_at, header.instructions, arena, header.model, limits, {});
+      } catch (const Refusal&) {  // of the run: no matter here
+      }
+    } catch (const Refusal& refusal) {
+      const std::string text = refusal.rule + ": " + refusal.what();
+      answer.assign(text.begin(), text.end());
+    }
+    said[1] = static_cast<uint32_t>(answer.size());
+    std::fwrite(said, sizeof said, 1, stdout);
+    std::fwrite(answer.data(), 1, answer.size(), stdout);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 int Main(int count, char** words) {
   const std::string verb = words[1];
   if (verb == "run" && count == 7) return OnFake(words + 2, true);
   if (verb == "hang" && count == 7) return OnFake(words + 2, false);
   if (verb == "exhaust") return Exhaust(words + 2);
   if (verb == "answer") return Answer();
+  if (verb == "place") return Place();
   if (verb == "problem") return std::puts(PynqProblem(Places(words[2])).c_str()) < 0;
   if (verb == "registers") {
     const auto registers = MapRegisters(words[2] + std::string("/mem"), 0x43C00000, 0x4000);

@@ -9,30 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.fuzz.sanitized import FLAGS, OPTIONS, compiler
+from tests.fuzz.sanitized import OPTIONS, compiler
+from tests.vta.compiled import drivers
 from tests.vta.regions import case
-from toolchain.runtime.fingerprint import NATIVE, package_folder
 from toolchain.vta.blob import HEADER
 
 pytestmark = pytest.mark.slow  # it is compiled
 
 DRAM, MIB = 0x3000_0000, 2**20
-_OWN = Path(__file__).with_name("board_vta.cc")
-_LEFT_OUT = {"command.cc", "drivers.cc", "run.cc"}  # they need the rest of edge-rt
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile the drivers with sanitizers."""
-    built, source = tmp_path_factory.mktemp("board") / "board", NATIVE / "src"
-    found = [*source.glob("vta/*.cc"), *source.glob("vta/run/*.cc")]
-    sources = [*(path for path in sorted(found) if path.name not in _LEFT_OUT), source / "text.cc"]
-    flags = ["-std=c++20", "-O1", "-g1", "-Wall", "-Wextra", "-fno-sanitize-recover=all", *FLAGS.split(";")]
-    dlpack = package_folder("tvm_ffi", "apache-tvm-ffi") / "3rdparty" / "dlpack" / "include"
-    includes = [f"-I{source}", f"-I{NATIVE}", f"-I{dlpack}"]
-    command = [compiler(), *flags, *includes, _OWN, *sources, "-o", built, "-ldl"]
-    subprocess.run(command, check=True, timeout=600)
-    return built
+def program() -> Path:
+    """Return the drivers with sanitizers."""
+    return drivers()
 
 
 class Board:

@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests.fuzz.sanitized import FLAGS, OPTIONS, compiler
+from tests.fuzz.sanitized import OPTIONS
+from tests.vta.compiled import verb
 from tests.vta.convolutions import Conv, chain
-from toolchain.runtime.fingerprint import NATIVE
 from toolchain.vta.requests import Program, Wish
 from toolchain.vta.simulator import Simulator
 
 pytestmark = pytest.mark.full
 
 CASES = 500
-SANITIZERS = FLAGS.split(";")
 LAYERS = [Conv(8, 2, 4, 3, 1, 1, 2, 2, 3), Conv(8, 4, 4, 2, 2, 0, 4, 4, 6)]
-_BESIDE = ("text.cc", "options.cc", "folder.cc")
 
 
 @pytest.fixture(scope="module")
-def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
+def sanitized() -> Iterator[Simulator]:
     """Return the machine with sanitizers."""
-    folder, source = tmp_path_factory.mktemp("vta"), NATIVE / "src"
-    sources = [*sorted(source.glob("vta/*.cc")), *(source / name for name in _BESIDE)]
-    includes = [f"-I{source}", f"-I{NATIVE}"]
-    own = Path(__file__).with_name("sanitized.cc")
-    flags = [
-        "-std=c++20",
-        "-O1",
-        "-g1",
-        "-fno-sanitize-recover=all",
-        "-D_GLIBCXX_ASSERTIONS",
-        *FLAGS.split(";"),
-    ]
-    program = folder / "vta"
-    subprocess.run([compiler(), *flags, *includes, own, *sources, "-o", program], check=True, timeout=600)
     options = [f"{name}={value}" for name, value in OPTIONS.items()]
-    with Simulator(["env", *options, str(program)]) as running:
+    with Simulator(["env", *options, str(verb())]) as running:
         yield running
 
 
