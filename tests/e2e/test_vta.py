@@ -22,6 +22,7 @@ from toolchain.tasks.options import CodeOptions
 pytestmark = pytest.mark.slow
 
 BLOCKS = (Block(20, stride=2, shortcut="projection"), Block(20, shortcut="identity"))
+POOLED = (Block(8, pool=True), Block(8, shortcut="identity"))
 COMMON = ("net.onnx", "--board", "local", "--device", "vta:sim", "--dtype", "int8")
 EXACT = 1e-5
 """Of the largest output: one integer that is another moves it by hundreds of times as much."""
@@ -55,6 +56,27 @@ def test_a_network_is_tuned_built_verified_and_timed(invoke: Toolchain, folder: 
     assert ran.code == 0 and np.isfinite(np.load(folder / "y.npz")["logits"]).all(), ran.err
     timed = invoke("bench", bundle, "--board", "local", "--repeat", "3", "--json")
     assert timed.code == 0 and timed.document["modelled"]["cycles"] > 0, timed.err
+
+
+@pytest.mark.usefixtures("state", "file")
+def test_what_was_tuned_on_the_cpu_alone_serves_beside_a_vta(invoke: Toolchain, folder: Path) -> None:
+    onnx.save(network(POOLED), folder / "net.onnx")
+    beside = invoke("build", *COMMON, "-o", "out", "--json").document["beside"]
+    first = next(row["task"] for row in beside["records"] if "conv2d" in row["name"])
+    assert beside["tasks"]["tuned"] == 0 and beside["rules"][first] != "vta"
+    on_cpu = ("net.onnx", "--board", "local", "--dtype", "int8")
+    tuned = invoke("tune", *on_cpu, "--tasks", first, "--trials", "2", "--json")
+    assert tuned.code == 0, tuned.err
+    built = invoke("build", *COMMON, "-o", "out", "--json").document
+    (row,) = [row for row in built["beside"]["records"] if row["how"]]
+    assert (row["task"], row["how"], row["board"], row["modelled"]) == (first, "exact", "local", False)
+    assert built["beside"]["tasks"]["tuned"] == 1 and built["tasks"]["tuned"] == 0
+    facts = {task.id: task for task in read_bundle(Path(built["bundle"])).manifest.tasks}
+    assert facts[first].tuned and facts[first].rule == built["beside"]["rules"][first]
+    assert len(facts) == built["tasks"]["total"] + built["beside"]["tasks"]["total"]
+    assert invoke("verify", built["bundle"], "--board", "local", "--json").document["passed"]
+    said = invoke("build", *COMMON, "-o", "out")
+    assert f"beside, on the CPU: {built['beside']['tasks']['total']} tasks, 1 tuned" in said.out
 
 
 @pytest.mark.usefixtures("state", "file")

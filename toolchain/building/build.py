@@ -14,7 +14,7 @@ import numpy as np
 
 from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import BuildFor
-from toolchain.building.decide import Decision, decide_task, points
+from toolchain.building.decide import Decision, decide_beside, decide_task, points
 from toolchain.building.manifest import manifest_of
 from toolchain.bundles.write import write_bundle
 from toolchain.errors import ToolchainError, UsageError
@@ -69,7 +69,13 @@ class BuildOptions:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What was built, and what decided how its tasks are computed."""
+    """What was built, and what decided how its tasks are computed.
+
+    Attributes
+    ----------
+    beside
+        What decided for the tasks of the CPU beside a device; empty where the CPU computes all.
+    """
 
     bundle: Path
     bundle_sha256: str
@@ -78,6 +84,7 @@ class BuildResult:
     target: BoardTarget
     decisions: list[Decision]
     quantised: Quantised | None = None
+    beside: list[Decision] = field(default_factory=list)
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain build --json` prints it."""
@@ -89,9 +96,8 @@ class BuildResult:
             "target": self.target.triple,
             "cpu": self.target.cpu,
             "device": self.target.device or CPU,
-            "tasks": count(self.decisions),
-            "records": [decision.to_json() for decision in self.decisions],
-            "rules": {decision.task.id: decision.rule for decision in self.decisions},
+            **_decided(self.decisions),
+            "beside": _decided(self.beside) if self.beside else None,
             "quantising": self.quantised.to_json() if self.quantised else None,
             "warnings": self.warnings,
         }
@@ -99,8 +105,16 @@ class BuildResult:
     @property
     def warnings(self) -> list[str]:
         """What a user had better know."""
-        said = [decision.warning for decision in self.decisions if decision.warning]
+        said = [decision.warning for decision in (*self.decisions, *self.beside) if decision.warning]
         return said + (self.quantised.cost.warnings() if self.quantised else [])
+
+
+def _decided(decisions: list[Decision]) -> dict[str, object]:
+    return {
+        "tasks": count(decisions),
+        "records": [decision.to_json() for decision in decisions],
+        "rules": {decision.task.id: decision.rule for decision in decisions},
+    }
 
 
 def count(decisions: list[Decision]) -> dict[str, int]:
@@ -150,14 +164,15 @@ def build(
     library = out / f"{stem}.{options.format}"
     bundle = out / f"{stem}.bundle"
     with scratch_folder() as folder:
-        objects, decisions = compile_network(
-            model, backend, target, made_for, store, options, folder, progress
-        )
+        compiled = compile_network(model, backend, target, made_for, store, options, folder, progress)
         progress("linking")
         linked = folder / "library.so"
+        objects = compiled.objects
         link_library(objects.files, linked, target.profile, linker)
         progress("writing the bundle")
-        manifest = manifest_of(model, backend, target, made_for, options.format, objects, decisions)
+        manifest = manifest_of(
+            model, backend, target, made_for, options.format, objects, [*compiled.decisions, *compiled.beside]
+        )
         with atomic.replacing(library) as temporary:
             if options.format == "tar":
                 write_object_tar(objects.files, temporary)
@@ -171,9 +186,25 @@ def build(
         library.absolute(),
         hashlib.sha256(library.read_bytes()).hexdigest(),
         made_for,
-        decisions,
+        compiled.decisions,
         model.quantised,
+        compiled.beside,
     )
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The objects of a network, and what decided how they are computed.
+
+    Attributes
+    ----------
+    beside
+        For the tasks of the CPU beside a device.
+    """
+
+    objects: Objects
+    decisions: list[Decision]
+    beside: list[Decision]
 
 
 def compile_network(
@@ -185,8 +216,8 @@ def compile_network(
     options: BuildOptions,
     folder: Path,
     progress: Callable[[str], None],
-) -> tuple[Objects, list[Decision]]:
-    """Write the objects of a network into `folder`; return them, and what decided how they are computed.
+) -> Compiled:
+    """Write the objects of a network into `folder`, computed as records decide.
 
     Raises
     ------
@@ -208,8 +239,13 @@ def compile_network(
             )
         if options.require_tuned:
             _require_tuned(decisions, model, target, options, _others(store, decisions, made_for, target))
-        objects = network.compile(points(decisions), folder, progress)
-    return objects, [each.made_by(objects.rules[each.task.name]) for each in decisions]
+        beside = decide_beside(network, store, target.record_class, options.shipped)
+        objects = network.compile(points([*decisions, *beside]), folder, progress)
+    return Compiled(objects, *(_made(each, objects) for each in (decisions, beside)))
+
+
+def _made(decisions: list[Decision], objects: Objects) -> list[Decision]:
+    return [each.made_by(objects.rules[each.task.name]) for each in decisions]
 
 
 def _others(

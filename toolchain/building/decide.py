@@ -115,6 +115,16 @@ def decide_task(
     return Decision(task, hit, point, improved=point != space.default())
 
 
+def decide_beside(
+    network: Network, store: RecordStore | None, record_class: str, shipped: Path | None = SHIPPED
+) -> list[Decision]:
+    """Return what decides for what the CPU computes beside a network's device: records of the CPU."""
+    beside = network.beside
+    if beside is None:
+        return []
+    return [decide_task(beside, task, store, beside.target, record_class, shipped) for task in beside.tasks]
+
+
 def points(decisions: list[Decision]) -> Mapping[str, Point]:
     """Return how the tasks are computed that a record decided for, by their workloads."""
     return {each.task.workload: each.point for each in decisions if each.tuned}

@@ -42,6 +42,8 @@ class FusedNetwork:
         The network will be compiled: the processes are started now if it is large and was not built before.
     """
 
+    beside: None = None
+
     def __init__(
         self, model: Model, target: BoardTarget, layout: str, options: str, *, compiles: bool
     ) -> None:

@@ -60,10 +60,21 @@ class Network(Protocol):
         Searches of the backend's own, by name; the tuners that know any space come on top.
     tuner
         Name of the one that is taken where none is asked for.
+    target
+        What it is lowered for.
     """
 
     tuners: Mapping[str, MakeTuner]
     tuner: str
+    target: BoardTarget
+
+    @property
+    def beside(self) -> Network | None:
+        """What the CPU computes beside the device, with tasks of its own; None: the tasks are all there is.
+
+        They are the same as those of the network on the CPU alone, as far as that has them: records of it
+        serve here. It ends with this network.
+        """
 
     @property
     def tasks(self) -> Sequence[Task]:
@@ -84,7 +95,7 @@ class Network(Protocol):
         Parameters
         ----------
         points
-            Workload -> how its task is computed; where there is none: by default.
+            Workload -> how its task is computed, those beside included; where there is none: by default.
         progress
             Told how far the work is.
 

@@ -11,7 +11,7 @@ from statistics import median
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.building.build import SAMPLE_SEED
-from toolchain.building.decide import Decision, decide_task, points
+from toolchain.building.decide import Decision, decide_beside, decide_task, points
 from toolchain.building.manifest import manifest_of
 from toolchain.bundles.read import Bundle
 from toolchain.errors import CheckError
@@ -75,9 +75,8 @@ class BoardNetworkBench:
         self._expected = reference_outputs(model, self._sample)
         tuned = {task.workload for task in tasks}
         others = [task for task in network.tasks if task.workload not in tuned]
-        self._others = points(
-            [decide_task(network, task, store, target, board.record_class) for task in others]
-        )
+        decided = [decide_task(network, task, store, target, board.record_class) for task in others]
+        self._others = points([*decided, *decide_beside(network, store, board.record_class)])
 
     def variant(self, points: Mapping[str, Point], step: Callable[[str], None]) -> Variant:
         """Compile and link the network, and check what came out."""

@@ -75,7 +75,7 @@ def test_it_computes_what_the_module_did(tmp_path: Path, blocks: tuple[Block, ..
     programs = [assemble(region, CONFIG) for region in offload.regions]
     blobs = [blob_of(program) for program in programs]
     target = tvm.target.Target("llvm")
-    made = compile_fused(fuse(offload.with_programs(programs, blobs), target), target)
+    made = compile_fused(fuse(offload.with_programs(blobs, CONFIG.block), target), target)
     sample, wanted = expected(model)
     with simulated(dict(zip(blobs, programs, strict=True))) as cycles:
         machine = relax.VirtualMachine(made, tvm.cpu())

@@ -180,13 +180,13 @@ def _library(loaded: Sequence[tuple[Case, Any]], folder: Path) -> tuple[Path, An
     models = [model for _, model in loaded]
     whole = replace(models[0], module=merged(models))
     backend = backend_for(target.profile, CodeOptions())
-    objects, decisions = compile_network(
+    compiled = compile_network(
         whole, backend, target, backend.target(), None, BuildOptions(), folder, lambda _step: None
     )
     library = folder / "library.so"
-    linker_named("zig").link(objects.files, library, target.profile)
-    check_library(library, target.profile, objects.files)
-    return library, decisions
+    linker_named("zig").link(compiled.objects.files, library, target.profile)
+    check_library(library, target.profile, compiled.objects.files)
+    return library, compiled.decisions
 
 
 def _run(library: Path, inputs: Sequence[Array], folder: Path) -> list[Array]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -77,9 +78,17 @@ class VtaNetwork:
 
     def __init__(self, model: Model, target: BoardTarget, config: VtaConfig, options: CodeOptions) -> None:
         self._model, self.target, self.config = model, target, config
+        self._winograd = options.winograd != "off"
         self._offload = Offload(model.module, options.start_pack, options.stop_pack)
         self.tasks = tasks_of(self._offload.regions)
         self.tuners: Mapping[str, MakeTuner] = {}
+        self._held = ExitStack()
+
+    @cached_property
+    def beside(self) -> PackedNetwork:
+        """The CPU's functions, which do not depend on the programs: these are made when all is decided."""
+        none = [bytes([number]) for number in range(len(self._offload.regions))]
+        return self._held.enter_context(self._rest(none))
 
     def space(self, task: Task) -> VtaSpace:
         """Return the cuts of a task."""
@@ -117,16 +126,21 @@ class VtaNetwork:
             progress(f"left to the CPU: {name}: {reason}")
         progress("making the VTA's programs")
         programs = [assemble(self._cut(region, points), self.config) for region in self._offload.regions]
-        module = self._offload.with_programs(programs, [blob_of(program) for program in programs])
-        rest = replace(self._model, module=module)
-        cores = replace(self.target, device="", recorded_as="")
-        with PackedNetwork(rest, cores, winograd=True, compiles=True) as network:
-            made = network.compile({}, folder, progress)
+        with self._rest([blob_of(program) for program in programs], compiles=True) as rest:
+            made = rest.compile(points, folder, progress)
         return Objects(
             made.files,
-            {task.name: "vta" for task in self.tasks},
+            {**made.rules, **{task.name: "vta" for task in self.tasks}},
+            made.workloads,
             needs=RuntimeNeeds(devices=(VTA,), functions=(RUN,)),
         )
+
+    def _rest(self, blobs: Sequence[bytes], *, compiles: bool = False) -> PackedNetwork:
+        """Return what the CPU computes, with calls of these programs."""
+        module = self._offload.with_programs(blobs, self.config.block)
+        cores = replace(self.target, device="", recorded_as="")
+        rest = replace(self._model, module=module)
+        return PackedNetwork(rest, cores, self._winograd, compiles=compiles)
 
     def _cut(self, region: Region, points: Mapping[str, Point]) -> Region:
         knobs = {task.shape: points[task.workload] for task in self.tasks if task.workload in points}
@@ -148,4 +162,4 @@ class VtaNetwork:
         return self
 
     def __exit__(self, *_ended: object) -> None:
-        """Nothing was started."""
+        self._held.close()

@@ -11,7 +11,6 @@ from tvm import relax
 from toolchain.backends.vta.chains import bindings_of
 from toolchain.backends.vta.regions import place
 from toolchain.vta.packing import blocks_of
-from toolchain.vta.program import Program, Value
 from toolchain.vta.region import Region, RegionLayer
 
 RUN = "edge.vta.run"
@@ -69,13 +68,15 @@ class Offload:
             [self._names[chain.result] for chain in chains if chain.result in read],
         )
 
-    def with_programs(self, programs: Sequence[Program], blobs: Sequence[bytes]) -> tvm.IRModule:
+    def with_programs(self, blobs: Sequence[bytes], block: int) -> tvm.IRModule:
         """Return the module with calls that hand a region's inputs to its program, in blocks of channels.
 
         Parameters
         ----------
-        programs, blobs
-            One for each region; the bytes that edge-rt reads it from.
+        blobs
+            The program of each region, as edge-rt reads it. What the CPU computes does not depend on them.
+        block
+            Channels of a block.
         """
         main, builder = self._main, relax.BlockBuilder()
         with builder.function("main", list(main.params)):
@@ -83,8 +84,8 @@ class Offload:
                 for number, bindings in enumerate(self._placed.order):
                     for binding in bindings:
                         builder.emit_normalized(binding)
-                    if number < len(programs):
-                        _call(builder, programs[number], blobs[number], self._variables)
+                    if number < len(blobs):
+                        _call(builder, self.regions[number], blobs[number], block, self._variables)
                 result = builder.emit_output(main.body.body)
             builder.emit_func_output(result)
         functions = {name: each for name, each in self._module.functions.items() if name.name_hint != "main"}
@@ -94,23 +95,29 @@ class Offload:
 
 
 def _call(
-    builder: relax.BlockBuilder, program: Program, blob: bytes, variables: Mapping[str, relax.Var]
+    builder: relax.BlockBuilder, region: Region, blob: bytes, block: int, variables: Mapping[str, relax.Var]
 ) -> None:
-    block = program.config.block
-    arguments = [builder.emit(_packed(variables[name], block)) for name in program.inputs]
+    arguments = [builder.emit(_packed(variables[name], block)) for name in region.inputs]
     constant = relax.const(np.frombuffer(blob, np.uint8), "uint8")
-    types = [relax.TensorType(program.values[name].shape, "int8") for name in program.outputs]
+    shapes = [_blocks(variables[name], block) for name in region.outputs]
+    types = [relax.TensorType(shape, "int8") for shape in shapes]
     called = builder.emit(
         relax.call_dps_packed(RUN, [*arguments, constant], types if len(types) > 1 else types[0])
     )
-    for number, name in enumerate(program.outputs):
+    for number, name in enumerate(region.outputs):
         blocks = called if len(types) == 1 else builder.emit(relax.TupleGetItem(called, number))
-        plain = builder.normalize(_plain(builder, blocks, program.values[name], variables[name]))
+        plain = builder.normalize(_plain(builder, blocks, shapes[number], variables[name]))
         builder.emit_normalized(relax.VarBinding(variables[name], plain))
 
 
+def _blocks(value: relax.Var, block: int) -> tuple[int, ...]:
+    """Return the shape of NCHW as [batch, blocks, rows, columns, 1, lanes]."""
+    batch, channels, height, width = (int(extent) for extent in value.ty.shape)
+    return batch, blocks_of(channels, block), height, width, 1, block
+
+
 def _packed(value: relax.Var, block: int) -> relax.Expr:
-    """Write NCHW as [batch, blocks, rows, columns, 1, lanes]; lanes beyond the channels are zeros."""
+    """Write NCHW as blocks; lanes beyond the channels are zeros."""
     batch, channels, height, width = (int(extent) for extent in value.ty.shape)
     blocks = blocks_of(channels, block)
     if missing := blocks * block - channels:
@@ -119,9 +126,11 @@ def _packed(value: relax.Var, block: int) -> relax.Expr:
     return relax.op.permute_dims(split, (0, 1, 4, 5, 2, 3))
 
 
-def _plain(builder: relax.BlockBuilder, blocks: relax.Expr, of: Value, as_: relax.Var) -> relax.Expr:
+def _plain(
+    builder: relax.BlockBuilder, blocks: relax.Expr, shape: tuple[int, ...], as_: relax.Var
+) -> relax.Expr:
     """Write blocks of channels as the variable has them."""
-    batch, count, height, width, rows, lanes = of.shape
+    batch, count, height, width, rows, lanes = shape
     channels = int(as_.ty.shape[1])
     moved = builder.emit(relax.op.permute_dims(blocks, (0, 1, 4, 5, 2, 3)))
     joined = builder.emit(relax.op.reshape(moved, (batch * rows, count * lanes, height, width)))

@@ -122,11 +122,12 @@ def show(result: BuildResult) -> None:
     """Print what was built for people."""
     from toolchain.building.build import count
 
-    for decision in result.decisions:
+    everything = [*result.decisions, *result.beside]
+    for decision in everything:
         if decision.warning:
             note(f"warning: task {decision.task.id} ({decision.task.name}): {decision.warning}")
     if is_verbose():
-        _show_decisions(result.decisions)
+        _show_decisions(everything)
     tasks = count(result.decisions)
     hits = Counter(decision.source for decision in result.decisions if decision.tuned)
     how = ", ".join(f"{number} {source}" for source, number in hits.items()) or "none"
@@ -134,6 +135,12 @@ def show(result: BuildResult) -> None:
     click.echo(f"records: {how}; {tasks['total'] - tasks['tuned']} tasks without one")
     rules = Counter(decision.rule for decision in result.decisions)
     click.echo("code: " + ", ".join(f"{number} {rule}" for rule, number in rules.most_common()))
+    if result.beside:
+        beside = count(result.beside)
+        click.echo(
+            f"beside, on the CPU: {beside['total']} tasks, {beside['tuned']} tuned, "
+            f"{beside['improved']} improved"
+        )
     device = f", {result.target.device}" if result.target.device else ""
     if result.quantised:
         show_quantised(result.quantised)

@@ -1,0 +1,69 @@
+"""What the CPU computes beside a VTA: the same tasks as on the CPU alone, decided by the same records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.backends.vta.quantised import loaded
+from tests.building.measured import add
+from tests.models.quantising.networks import Block
+from toolchain.backends.packed.kinds import CPU
+from toolchain.backends.table import backend_for
+from toolchain.boards.inventory.lookup import find_target
+from toolchain.building.build import BuildOptions, Compiled, compile_network
+from toolchain.models.load import Model
+from toolchain.records.store import RecordStore
+from toolchain.tasks.backend import Network
+from toolchain.tasks.options import CodeOptions
+
+pytestmark = pytest.mark.slow  # a network is lowered
+
+ALONE, WITH_VTA = CodeOptions(dtype="int8"), CodeOptions(device="vta:sim", dtype="int8")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Model:
+    """Return a network whose first convolutions lie before a pooling, where regions begin."""
+    return loaded(tmp_path, (Block(8, pool=True), Block(8, shortcut="identity")))
+
+
+def lowered(model: Model, code: CodeOptions) -> Network:
+    backend = backend_for(find_target("local").profile, code)
+    return backend.lower(model, backend.target())
+
+
+def compiled(model: Model, store: RecordStore | None, folder: Path) -> Compiled:
+    target = find_target("local")
+    backend = backend_for(target.profile, WITH_VTA)
+    folder.mkdir()
+    options = BuildOptions(code=WITH_VTA, shipped=None)
+    return compile_network(
+        model, backend, target, backend.target(), store, options, folder, lambda _step: None
+    )
+
+
+def test_they_are_the_tasks_of_the_network_on_the_cpu_alone(model: Model) -> None:
+    with lowered(model, ALONE) as alone, lowered(model, WITH_VTA) as divided:
+        beside = divided.beside
+        assert alone.beside is None and beside is not None
+        others = {task.workload for task in alone.tasks}
+        chosen = [task for task in beside.tasks if beside.space(task).size > 1]
+        assert {"conv2d", "matmul"} <= {word for task in chosen for word in task.name.split("_")}
+        assert {task.workload for task in chosen} <= others
+        assert others.isdisjoint(task.workload for task in divided.tasks)
+
+
+def test_a_record_of_the_cpu_decides_beside_a_vta(model: Model, store: RecordStore, tmp_path: Path) -> None:
+    with lowered(model, ALONE) as alone:
+        task = next(each for each in alone.tasks if "relu" in each.name and "conv2d" in each.name)
+        point = alone.space(task).point(1)
+        add(store, task, find_target("local"), CPU, alone.space(task).entry(point).payload)
+        rule = alone.space(task).rule(point)
+    plain, tuned = compiled(model, None, tmp_path / "plain"), compiled(model, store, tmp_path / "tuned")
+    assert not any(decision.tuned for decision in (*plain.beside, *tuned.decisions))
+    (decided,) = [decision for decision in tuned.beside if decision.tuned]
+    assert decided.task.workload == task.workload and decided.improved and decided.rule == rule
+    codes = [{file.read_bytes() for file in each.objects.files} for each in (plain, tuned)]
+    assert codes[0] != codes[1], "what was decided is what is compiled"
