@@ -32,6 +32,8 @@ EXACT = 1e-5
 def file(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(tmp_path / "data"))  # other tests have records, too
     onnx.save(network(BLOCKS), folder / "net.onnx")
+    np.save(folder / "nan.npy", np.full((1, 3, 9, 9), np.nan, np.float32))
+    np.save(folder / "small.npy", np.zeros((1, 3, 9, 8), np.float32))
 
 
 @pytest.mark.usefixtures("state", "file")
@@ -94,6 +96,25 @@ def test_a_simulation_is_asked_for_by_name(invoke: Toolchain) -> None:
     [
         (["--board", "local", "--device", "vta"], ["computes in 8-bit integers", "--dtype int8"]),
         (["--board", "rk3399", "--device", "vta", "--dtype", "int8"], ["rk3399 has no such device"]),
+        (
+            ["--board", "pynq", "--device", "vta:pink", "--dtype", "int8"],
+            ["--device vta:pink: a VTA has no driver of this name", "vta:pynq, vta:sim"],
+        ),
+        (
+            ["--board", "pynq", "--device", "vta", "--dtype", "int8", "--start-pack", "mean"],
+            ["nothing of the network can go to a VTA: before mean", "--start-pack and --stop-pack"],
+        ),
+        (
+            ["--board", "pynq", "--device", "vta", "--dtype", "int8", "--calibrate", "data=nan.npy"],
+            ["--calibrate data: nan.npy holds NaN or infinity in 243 of 243 places", "numpy.isfinite"],
+        ),
+        (
+            ["--board", "pynq", "--device", "vta", "--dtype", "int8", "--calibrate", "data=small.npy"],
+            [
+                "small.npy is float32[1, 3, 9, 8], the input data [1, 3, 9, 9]",
+                "first dimension counts images",
+            ],
+        ),
         (
             ["--board", "pynq", "--device", "vta", "--dtype", "int8", "--start-pack", "gelu"],
             ["--start-pack gelu: the network has no such operator", "it has:"],

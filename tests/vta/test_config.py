@@ -73,6 +73,8 @@ def test_a_smaller_design_has_other_widths_and_another_name(tmp_path: Path) -> N
     ("changes", "says"),
     [
         ({"LOG_BATCHES": 0}, "LOG_BATCHES: unknown key; the keys are: TARGET, HW_VER, LOG_INP_WIDTH"),
+        ({"ONE": 0, "TWO": 0}, "ONE, TWO: unknown keys; the keys are: TARGET, HW_VER"),
+        ({"parameters": PYNQ}, "keep what stands under `parameters`"),
         ({"LOG_BATCH": None}, "LOG_BATCH: null: it must be a whole number from 0 to 8"),
         ({"LOG_BLOCK": 4.0}, "LOG_BLOCK: 4.0: it must be a whole number"),
         ({"LOG_BLOCK": True}, "LOG_BLOCK: true: it must be a whole number"),

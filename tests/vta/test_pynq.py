@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import subprocess
 from pathlib import Path
@@ -16,6 +17,8 @@ from toolchain.vta.blob import HEADER
 
 pytestmark = pytest.mark.slow  # it is compiled
 
+# Permissions of files hold for root, too.
+AS_A_USER = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
 DRAM, MIB = 0x3000_0000, 2**20
 
 
@@ -48,9 +51,12 @@ class Board:
     def without_udma(self) -> None:
         (self.folder / "class" / "u-dma-buf" / "udmabuf0" / "size").unlink()
 
-    def __call__(self, verb: str, *words: object, data: bytes = b"", code: int = 0) -> list[str]:
+    def __call__(
+        self, verb: str, *words: object, data: bytes = b"", code: int = 0, as_a_user: bool = False
+    ) -> list[str]:
+        bound = AS_A_USER if as_a_user and os.geteuid() == 0 else []
         done = subprocess.run(
-            [self.program, verb, *map(str, words)],
+            [*bound, self.program, verb, *map(str, words)],
             input=data,
             capture_output=True,
             timeout=120,
@@ -114,6 +120,10 @@ def test_the_vendors_library_gives_memory_too(board: Board) -> None:
     assert board("problem", board.folder) == [""]
     wanted = case()
     assert board.run("run", wanted.blob, wanted.x)[1] == wanted.y.tobytes()
+    board.dram.write_bytes(bytes(4096))
+    (refused,), _ = board.run("run", wanted.blob, wanted.x, code=3)
+    assert f"libcma.so has no {HEADER.unpack_from(wanted.blob)[20]} bytes at one place" in refused
+    assert "start Linux with more: cma=128M" in refused
 
 
 def test_an_accelerator_that_never_finishes_is_an_error(board: Board) -> None:
@@ -165,6 +175,21 @@ def test_what_is_missing_is_said(board: Board) -> None:
     assert "no design of a VTA is loaded" in problem() and "--bitstream FILE" in problem()
     (board.folder / "compatible").write_bytes(b"rockchip,rk3399\0")
     assert "no Zynq-7000" in problem()
+
+
+def test_dev_mem_is_not_permitted(board: Board) -> None:
+    (board.folder / "mem").chmod(0)
+    (said,) = board("problem", board.folder, as_a_user=True)
+    assert said.endswith("/mem may not be opened (Permission denied): run edge-rt as root")
+    (refused,) = board("registers", board.folder, code=3, as_a_user=True)
+    assert refused.startswith("driver: ") and "Permission denied; run edge-rt as root" in refused
+
+
+def test_a_kernel_does_not_let_the_registers_be_mapped(board: Board) -> None:
+    (board.folder / "mem").unlink()
+    (board.folder / "mem").symlink_to("/dev/null")  # opens, and cannot be mapped
+    (refused,) = board("registers", board.folder, code=3)
+    assert "registers cannot be mapped" in refused and "iomem=relaxed" in refused
 
 
 def test_registers_lie_where_the_design_has_them(board: Board) -> None:

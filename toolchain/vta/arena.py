@@ -73,7 +73,10 @@ def sections(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
     return begins, at
 
 
-_WAY_OUT = "cut the region: end it earlier with --stop-pack, or begin it later with --start-pack"
+_WAY_OUT = (
+    "cut the region: end it earlier with --stop-pack, or begin it later with --start-pack; "
+    "a convolution that is too large alone is one for a CPU"
+)
 
 
 def _too_large(total: int, sizes: Sequence[tuple[str, int]]) -> str:

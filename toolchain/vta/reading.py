@@ -92,11 +92,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _problems(values: dict[str, Any]) -> list[str]:
     """Return what is wrong: with each key alone, else with their whole."""
-    found = [
-        f"{shortened(key)}: unknown key; the keys are: {', '.join(KEYS)}"
-        for key in values
-        if key not in KEYS and key not in _DERIVED
-    ]
+    if isinstance(values.get("parameters"), dict):
+        return ["it is all that `toolchain vta config --json` prints; keep what stands under `parameters`"]
+    found = []
+    if unknown := [shortened(key) for key in values if key not in KEYS and key not in _DERIVED]:
+        word = "unknown key" if len(unknown) == 1 else "unknown keys"
+        found.append(f"{shortened(', '.join(unknown))}: {word}; the keys are: {', '.join(KEYS)}")
     for key in KEYS:
         if key not in values:
             found.append(f"{key}: is missing; a Pynq's is {json.dumps(SAMPLES['pynq'].parameters()[key])}")

@@ -40,8 +40,9 @@ def written(folder: Path, arrays: dict[str, np.ndarray]) -> dict[str, Path]:
     ],
 )
 def test_what_does_not_fit(changed: dict[str, np.ndarray], said: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=said) as caught:
         given(SPECS, written(tmp_path, GOOD | changed))
+    assert caught.value.hint
 
 
 def test_an_input_without_images(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ from toolchain.vta.reading import find_config
 from toolchain.vta.region import Region, RegionLayer
 from toolchain.vta.tiling import Tiling
 
+_DRIVERS = ("pynq", "sim")  # native/src/vta/run/drivers.cc
+
 
 class Vta:
     """Instruction streams made ahead of time; see `tasks.backend.Backend`."""
@@ -46,6 +48,11 @@ class Vta:
             raise UsageError(
                 f"--device {options.device}: a VTA computes in 8-bit integers, not in {options.dtype}",
                 "add --dtype int8",
+            )
+        if options.device_name not in ("", *_DRIVERS):
+            raise UsageError(
+                f"--device {options.device}: a VTA has no driver of this name",
+                f"use one of: {', '.join(f'{VTA}:{name}' for name in _DRIVERS)}; or {VTA} alone",
             )
         self.profile, self.options, self.dtype = profile, options, options.dtype
         self.config = find_config(profile.device(VTA).config or "")

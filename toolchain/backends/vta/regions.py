@@ -14,6 +14,8 @@ START, STOP = "max_pool2d", "mean"
 """Operators that regions lie between, where a network has them: a first pooling, and a last average, as TVM's
 tutorials cut their networks."""
 
+_WAY_OUT = "choose other ends with --start-pack and --stop-pack, or leave out --device: a CPU computes it all"
+
 
 @dataclass(frozen=True)
 class Placed:
@@ -90,7 +92,7 @@ def place(function: relax.Function, start: str = "", stop: str = "") -> Placed:
         reasons = "; ".join(sorted(set(left.values()))) or "no integers"
         raise UsageError(
             f"nothing of the network can go to a VTA: {reasons}",
-            "quantise it with --dtype int8; see --start-pack and --stop-pack",
+            "add --dtype int8" if not left else _WAY_OUT,
         )
     needed = _needed(function, {chain.result: chain for chains in chosen for chain in chains})
     order = [

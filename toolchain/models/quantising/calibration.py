@@ -67,10 +67,16 @@ def _batches(spec: TensorSpec, file: Path) -> list[Array]:
             "its first dimension counts images; the others and the type are the input's",
         )
     if not len(array) or len(array) % batch:
-        raise UsageError(f"{option}: {file} holds {len(array)} images, which are no batches of {batch}")
+        raise UsageError(
+            f"{option}: {file} holds {len(array)} images, which are no batches of {batch}",
+            f"give a multiple of {batch}, one batch at least",
+        )
     if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
         count = np.count_nonzero(~np.isfinite(array))
-        raise UsageError(f"{option}: {file} holds NaN or infinity in {count} of {array.size} places")
+        raise UsageError(
+            f"{option}: {file} holds NaN or infinity in {count} of {array.size} places",
+            "leave such images out: numpy.isfinite finds them",
+        )
     return [array[start : start + batch] for start in range(0, len(array), batch)]
 
 

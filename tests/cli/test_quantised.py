@@ -1,0 +1,19 @@
+"""What people are told of a network in integers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.models.quantising.networks import Block, network
+from toolchain.cli.quantised import show_quantised
+from toolchain.models.quantising.quantise import quantise
+
+
+def test_values_that_were_clipped_are_a_warning_with_the_layer(capsys: pytest.CaptureFixture[str]) -> None:
+    loud = network((Block(8, scale=1.0), Block(8, scale=40.0)))
+    show_quantised(quantise(loud, "global-scale", {}, "net"))
+    said = capsys.readouterr()
+    assert "warning: b1.conv2: " in said.err and "% of its values are beyond 8 bits" in said.err
+    assert "--calibrate NAME=FILE.npy" in said.err
+    assert "integers: 4 convolutions" in said.out
+    assert "in floats: fc: a product of matrices" in said.out
