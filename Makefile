@@ -2,6 +2,7 @@
 #   PYTHON=…   the Python (3.11 or newer) that .venv is made with
 #   FUZZ_S=60  seconds for each harness of `make fuzz`; FUZZ="session --seed 1 --case 2": its options
 #   BUDGET=…   seconds for each `tune` and `bench` of a tutorial
+#   IMAGE=…    the image, such as vta-sim, in a container of which a tutorial is walked; else on this host
 #   DEPS=skip  leave the system's packages alone
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -49,7 +50,8 @@ build-%: venv ## compile MODEL into a bundle for board or class %, such as build
 	@$(BIN)/toolchain build $(MODEL) --board $* -o $(OUT)
 
 tutorial-%: venv ## type the commands of docs/tutorials/%.md: tutorial-cpu, tutorial-mali, tutorial-vta
-	@$(BIN)/python docs/walk.py docs/tutorials/$*.md $(if $(BUDGET),--budget $(BUDGET))
+	@$(if $(IMAGE),$(BIN)/toolchain image build $(IMAGE))
+	@$(BIN)/python docs/walk.py docs/tutorials/$*.md $(if $(BUDGET),--budget $(BUDGET) )$(if $(IMAGE),--image $(IMAGE))
 
 test: venv servers ## what CI runs: linters, types, layers and the tests
 	@$(MAKE) -j2 lint runtimes

@@ -1,7 +1,7 @@
 """Walks through a tutorial: types its commands, one after the other, in a folder of its own.
 
 `python docs/walk.py docs/tutorials/mali.md` prints them with what they say, and stops at one that fails.
-The tests walk the same way, with small networks.
+With `--image NAME` a container of that image does. The tests walk the same way, with small networks.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ _ID = re.compile(r"^([0-9a-f]{8})  ", re.MULTILINE)
 _SPENDS = ("tune", "bench")
 _TOOLCHAIN = (sys.executable, "-m", "toolchain")
 _STOP_S = 60.0  # for the lab
+_INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
 
 
 @dataclass(frozen=True)
@@ -104,17 +106,62 @@ def _listing(typed: Arguments) -> tuple[str, str]:
 def main() -> int:
     """Walk through the page that is given."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("page", type=Path)
+    parser.add_argument("page", type=_file)
     parser.add_argument(
         "--budget", metavar="S", help="seconds for each `tune` and `bench`; default: the page's"
     )
+    parser.add_argument(
+        "--network",
+        metavar="NAME=FILE",
+        type=_network,
+        action="append",
+        default=[],
+        help="a file for what the page calls a network, such as zoo:resnet-18=small.onnx",
+    )
+    parser.add_argument("--image", metavar="NAME", help="walk in a container of it; default: this host")
     options = parser.parse_args()
     # In order, where the output is a file.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    page = options.page.resolve()
+    page, networks = options.page, dict(options.network)
+    try:
+        if options.image:
+            return _in_image(options.image, page, networks, options.budget)
+        return _here(page, networks, options.budget)
+    except KeyboardInterrupt:
+        print("stopped: interrupted")
+        return _INTERRUPTED
+
+
+def _file(text: str) -> Path:
+    if not Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {text!r}")
+    return Path(text).resolve()
+
+
+def _network(text: str) -> tuple[str, Path]:
+    name, equals, file = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE")
+    return name, _file(file)
+
+
+def _in_image(image: str, page: Path, networks: Mapping[str, Path], budget: str | None) -> int:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from docs.walk_in_image import walk_in_image
+    from toolchain.errors import ToolchainError
+
+    try:
+        return walk_in_image(image, page, networks, budget)
+    except ToolchainError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _here(page: Path, networks: Mapping[str, Path], budget: str | None) -> int:
     with _elsewhere():
         begun = time.monotonic()
-        walk = Walk(_typed, budget={"--time": options.budget} if options.budget else {})
+        taken = {name: str(file) for name, file in networks.items()}
+        walk = Walk(_typed, taken, {"--time": budget} if budget else {})
         model = any(map(needs_model, commands(page))) and _has_model()
         skipped = 0
         for arguments in commands(page):

@@ -13,9 +13,13 @@ def test_make_builds_all_images_or_one_and_walks_through_a_page() -> None:
         ("image-aarch64", ".venv/bin/toolchain image build aarch64"),
         ("tutorial-mali", ".venv/bin/python docs/walk.py docs/tutorials/mali.md"),
         ("tutorial-vta", ".venv/bin/python docs/walk.py docs/tutorials/vta.md"),
+        (
+            "tutorial-vta IMAGE=vta-sim",
+            ".venv/bin/python docs/walk.py docs/tutorials/vta.md --image vta-sim",
+        ),
     ):
         done = subprocess.run(
-            ["make", "-n", goal, "DEPS=skip"],
+            ["make", "-n", *goal.split(), "DEPS=skip"],
             cwd=root,
             capture_output=True,
             text=True,
