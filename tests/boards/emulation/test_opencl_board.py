@@ -53,19 +53,6 @@ def test_a_network_computes_by_opencl_on_an_emulated_arm_board(board: Board, tmp
         emulated.start("rk3399", name="gpu-box")
 
 
-@pytest.mark.parametrize(
-    ("class_name", "kind", "says"),
-    [
-        ("rk3399", "process", "a board that is a process has no drivers"),
-        ("pynq", "auto", "boards of class pynq have no device for it"),
-    ],
-)
-def test_where_there_is_no_opencl_it_is_refused(class_name: str, kind: str, says: str) -> None:
-    with pytest.raises(UsageError, match=says) as raised:
-        emulated.start(class_name, kind, opencl=True)
-    assert raised.value.hint
-
-
 def test_systems_with_a_driver_are_made_for_arm_alone() -> None:
     no_engine = cast(Any, None)  # it is refused before an engine is asked
     with pytest.raises(UsageError, match=r"no system with OpenCL for amd64 boards \(there is one for arm64"):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 import shutil
 import tempfile
@@ -24,13 +23,14 @@ from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import containers
 from toolchain.boards.emulation.containers import ContainerBoard
-from toolchain.boards.emulation.qemu import emulator, is_foreign, user_modes
+from toolchain.boards.emulation.qemu import emulator
+from toolchain.boards.emulation.requirements import check_host, check_kind, check_opencl
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.provisioning import How, provision
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import Transport
 from toolchain.configuration.settings import configuration, state_dir
-from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
 from toolchain.images import engine as docker
@@ -169,15 +169,15 @@ def start(
     arch_of(profile)  # refuses a class whose boards run nothing of ours
     name = _checked_name(name or default_name(class_name))
     told = progress or (lambda _: None)
-    _check_kind(kind)
+    check_kind(kind)
     if opencl:
-        _check_opencl(profile, kind)
+        check_opencl(profile, kind)
     if _resume(name, class_name, opencl=opencl):
         return load(name)
     _check_free(name, class_name)
     if kind == "container" or opencl or (kind == "auto" and docker.answers()):
         return _start_container(profile, name, told, opencl=opencl)
-    _check_host(profile)
+    check_host(profile)
     # May compile for minutes: not under the lock.
     ensure_runtime(arch_of(profile), progress=progress)
     with _new_board(profile, name) as folder:
@@ -329,44 +329,6 @@ def _writing() -> Iterator[None]:
             yield
     except OSError as error:
         raise atomic.cannot_write(folder, error) from error
-
-
-def _check_kind(kind: str) -> None:
-    if kind not in ("auto", "process", "container"):
-        raise UsageError(f"--kind {kind}: unknown", "the kinds are: auto, process, container")
-
-
-def _check_opencl(profile: Profile, kind: str) -> None:
-    if kind == "process":
-        raise UsageError("--opencl: a board that is a process has no drivers", "leave out --kind process")
-    if all(device.kind != "opencl" for device in profile.devices):
-        raise UsageError(
-            f"--opencl: boards of class {profile.name} have no device for it",
-            "leave the option out; a class with one: rk3399",
-        )
-
-
-def _check_host(profile: Profile) -> None:
-    host = platform.machine()
-    if not is_foreign(profile):
-        return
-    modes = user_modes()
-    if profile.arch not in modes:
-        raise UsageError(
-            f"board class {profile.name}: {profile.arch} cannot be emulated as a process on a {host} host",
-            f"use a class for {', '.join(modes)} or {host}",
-        )
-    mode = modes[profile.arch]
-    if shutil.which(mode.program) is None:
-        raise MissingError(
-            f"no {mode.program!r} on this machine: it runs the programs of {profile.name} boards",
-            f"apt-get install qemu-user-static, or set TOOLCHAIN_{mode.program_key.upper()}",
-        )
-    if not mode.loader.exists():
-        raise MissingError(
-            f"no {profile.arch} C library in {mode.sysroot} ({mode.loader} is not there)",
-            f"apt-get install {mode.package}, or set TOOLCHAIN_{mode.sysroot_key.upper()}",
-        )
 
 
 def _checked_name(name: str) -> str:

@@ -1,0 +1,43 @@
+"""Boards that cannot be emulated, here or at all, are refused before anything is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolchain.boards.emulation import emulated
+from toolchain.configuration.settings import configuration
+from toolchain.errors import MissingError, UsageError
+
+
+@pytest.mark.usefixtures("state")
+def test_an_unknown_kind_is_told() -> None:
+    with pytest.raises(UsageError, match="--kind vm: unknown") as raised:
+        emulated.start("rk3399", "vm")
+    assert raised.value.hint == "the kinds are: auto, process, container"
+
+
+@pytest.mark.usefixtures("state")
+def test_what_is_missing_is_told_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLCHAIN_SYSROOT_AARCH64", str(tmp_path))
+    with pytest.raises(MissingError, match=r"no aarch64 C library.*libc6-arm64-cross"):
+        emulated.start("rk3399", "process")
+    configuration.cache_clear()
+    monkeypatch.setenv("TOOLCHAIN_QEMU_AARCH64", "no-such-qemu")
+    with pytest.raises(MissingError, match=r"no 'no-such-qemu'.*qemu-user-static"):
+        emulated.start("rk3399", "process")
+    assert emulated.names() == []
+
+
+@pytest.mark.parametrize(
+    ("class_name", "kind", "says"),
+    [
+        ("rk3399", "process", "a board that is a process has no drivers"),
+        ("pynq", "auto", "boards of class pynq have no device for it"),
+    ],
+)
+def test_where_there_is_no_opencl_it_is_refused(class_name: str, kind: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as raised:
+        emulated.start(class_name, kind, opencl=True)
+    assert raised.value.hint

@@ -1,0 +1,71 @@
+"""What an emulated board needs of its class and of this host."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+
+from toolchain.boards.emulation.qemu import is_foreign, user_modes
+from toolchain.errors import MissingError, UsageError
+from toolchain.profiles import Profile
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a kind that there is not.
+
+    Raises
+    ------
+    UsageError
+        There is no such kind.
+    """
+    if kind not in ("auto", "process", "container"):
+        raise UsageError(f"--kind {kind}: unknown", "the kinds are: auto, process, container")
+
+
+def check_opencl(profile: Profile, kind: str) -> None:
+    """Refuse a driver of OpenCL where none could be.
+
+    Raises
+    ------
+    UsageError
+        Boards of the class have no such device, or the board is a process.
+    """
+    if kind == "process":
+        raise UsageError("--opencl: a board that is a process has no drivers", "leave out --kind process")
+    if all(device.kind != "opencl" for device in profile.devices):
+        raise UsageError(
+            f"--opencl: boards of class {profile.name} have no device for it",
+            "leave the option out; a class with one: rk3399",
+        )
+
+
+def check_host(profile: Profile) -> None:
+    """Refuse a board that is a process where this host cannot run its programs.
+
+    Raises
+    ------
+    UsageError
+        Nothing runs programs of its architecture here.
+    MissingError
+        The emulator, or the C library to run under it, is not installed.
+    """
+    host = platform.machine()
+    if not is_foreign(profile):
+        return
+    modes = user_modes()
+    if profile.arch not in modes:
+        raise UsageError(
+            f"board class {profile.name}: {profile.arch} cannot be emulated as a process on a {host} host",
+            f"use a class for {', '.join(modes)} or {host}",
+        )
+    mode = modes[profile.arch]
+    if shutil.which(mode.program) is None:
+        raise MissingError(
+            f"no {mode.program!r} on this machine: it runs the programs of {profile.name} boards",
+            f"apt-get install qemu-user-static, or set TOOLCHAIN_{mode.program_key.upper()}",
+        )
+    if not mode.loader.exists():
+        raise MissingError(
+            f"no {profile.arch} C library in {mode.sysroot} ({mode.loader} is not there)",
+            f"apt-get install {mode.package}, or set TOOLCHAIN_{mode.sysroot_key.upper()}",
+        )
