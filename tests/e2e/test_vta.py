@@ -135,6 +135,34 @@ def test_no_board_measures_candidates_yet(invoke: Toolchain) -> None:
     )
 
 
+@pytest.mark.usefixtures("state", "file")
+def test_a_board_behind_ssh_simulates_what_was_built_for_the_accelerator(
+    invoke: Toolchain, folder: Path
+) -> None:
+    started = invoke("board", "emulate", "start", "pynq", "--kind", "container", "--name", "box")
+    assert started.code == 0, started.err
+    try:
+        options = ("--device", "vta", "--dtype", "int8", "-o", "out", "--json")
+        built = invoke("build", "net.onnx", "--board", "box", *options)
+        assert built.code == 0, built.err
+        bundle = built.document["bundle"]
+        refused = invoke("verify", bundle, "--board", "box")
+        assert refused.code == 2 and refused.says("no Zynq-7000", "--device vta:sim simulates it"), (
+            refused.err
+        )
+        there = ("--board", "box", "--device", "vta:sim")
+        verified = invoke("verify", bundle, *there, "--json")
+        assert verified.code == 0 and verified.document["outputs"][0]["max_abs_error"] < EXACT, verified.err
+        assert (verified.document["machine"], verified.document["ran_on"]) == ("armv7l", "vta:sim")
+        timed = invoke("bench", bundle, *there, "--repeat", "2", "--json")
+        assert timed.code == 0 and timed.document["modelled"]["cycles"] > 0, timed.err
+        np.save(folder / "x.npy", np.full((1, 3, 9, 9), np.float32(0.5)))
+        ran = invoke("run", bundle, *there, "--input", "data=x.npy", "-o", "y.npz")
+        assert ran.code == 0 and np.isfinite(np.load(folder / "y.npz")["logits"]).all(), ran.err
+    finally:
+        assert invoke("board", "emulate", "stop", "box").code == 0
+
+
 @pytest.mark.usefixtures("state")
 def test_resnet_18_on_an_emulated_pynq(pynq: Board, tmp_path: Path) -> None:
     verified("zoo:resnet-18", "mse", pynq, tmp_path)
