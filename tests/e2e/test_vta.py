@@ -84,7 +84,7 @@ def test_what_was_tuned_on_the_cpu_alone_serves_beside_a_vta(invoke: Toolchain, 
 @pytest.mark.usefixtures("state", "file")
 def test_a_simulation_is_asked_for_by_name(invoke: Toolchain) -> None:
     plain = ["vta" if each == "vta:sim" else each for each in COMMON]
-    bundle = invoke("build", *plain, "-o", "out", "--json").document["bundle"]
+    bundle = invoke("build", *plain, "--format", "tar", "-o", "out", "--json").document["bundle"]
     refused = invoke("verify", bundle, "--board", "local")
     assert refused.code != 0 and "vta:sim" in refused.err
     assert invoke("verify", bundle, "--board", "local", "--device", "vta:sim").code == 0

@@ -34,14 +34,15 @@ def lowered(model: Model, code: CodeOptions) -> Network:
     return backend.lower(model, backend.target())
 
 
-def compiled(model: Model, store: RecordStore | None, folder: Path) -> Compiled:
+def compiled(
+    model: Model, store: RecordStore | None, folder: Path, steps: list[str] | None = None
+) -> Compiled:
     target = find_target("local")
     backend = backend_for(target.profile, WITH_VTA)
     folder.mkdir()
     options = BuildOptions(code=WITH_VTA, shipped=None)
-    return compile_network(
-        model, backend, target, backend.target(), store, options, folder, lambda _step: None
-    )
+    told = [] if steps is None else steps
+    return compile_network(model, backend, target, backend.target(), store, options, folder, told.append)
 
 
 def test_they_are_the_tasks_of_the_network_on_the_cpu_alone(model: Model) -> None:
@@ -61,7 +62,11 @@ def test_a_record_of_the_cpu_decides_beside_a_vta(model: Model, store: RecordSto
         point = alone.space(task).point(1)
         add(store, task, find_target("local"), CPU, alone.space(task).entry(point).payload)
         rule = alone.space(task).rule(point)
-    plain, tuned = compiled(model, None, tmp_path / "plain"), compiled(model, store, tmp_path / "tuned")
+    steps: list[str] = []
+    plain = compiled(model, None, tmp_path / "plain", steps)
+    tuned = compiled(model, store, tmp_path / "tuned")
+    left = [step for step in steps if step.startswith("left to the CPU: ")]
+    assert len(left) == 2 and all(step.endswith(": before max_pool2d") for step in left)
     assert not any(decision.tuned for decision in (*plain.beside, *tuned.decisions))
     (decided,) = [decision for decision in tuned.beside if decision.tuned]
     assert decided.task.workload == task.workload and decided.improved and decided.rule == rule

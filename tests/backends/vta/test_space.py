@@ -12,6 +12,8 @@ from toolchain.backends.vta.space import VtaSpace
 from toolchain.backends.vta.task import VtaReference, VtaTask
 from toolchain.errors import ToolchainError
 from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.tuner import Result
+from toolchain.tuning.tuners.table import TUNERS
 from toolchain.vta.config import SAMPLES
 from toolchain.vta.knobs import Knobs
 from toolchain.vta.layers import definition_of, read_shape
@@ -42,6 +44,21 @@ def test_neighbours_and_points_of_other_tasks_are_legal() -> None:
     adapted = space.adapted(foreign, definition_of(other.task.shape))
     assert adapted is not None and space.legal(adapted)
     assert len(space.foreign_features(foreign, definition_of(other.task.shape))) == 18
+
+
+@pytest.mark.slow  # some learn
+@pytest.mark.parametrize("name", TUNERS)
+def test_each_tuner_searches_it(name: str) -> None:
+    space = VtaSpace(task(), CONFIG)
+    tuner = TUNERS[name](space.task, space, 1)
+    tuner.learn([(space.default(), Result((5.0,), modelled=True))])
+    found: list[Knobs] = []
+    while points := tuner.propose(8):
+        tuner.learn([(point, Result((1.0 / point.tile_co,), modelled=True)) for point in points])
+        found += points
+        if len(found) >= 24:
+            break
+    assert len(set(found)) == len(found) == 24 and all(map(space.legal, found))
 
 
 @pytest.mark.parametrize("text", ["", "tile_h=5", "tile_h=0,tile_w=1,tile_ci=1,tile_co=1"])
