@@ -81,16 +81,27 @@ def _row(table: Table, seeds: int) -> dict[str, Any]:
         for name in _NAMES
     }
     medians = {name: median(each) for name, each in needed.items()}
+    near = sum(each <= NEAR * table.best for each in table.times)
     note(f"{table.task.name}: {medians}")
     return {
         "task": table.task.name,
         "points": len(table.times),
-        "near_the_best": sum(each <= NEAR * table.best for each in table.times),
+        "near_the_best": near,
         "best_ms": table.best,
         "median_trials": medians,
         "over_random": {name: round(each / medians["random"], 2) for name, each in medians.items()},
+        "median_of_all_draws": _by_chance(len(table.times), near),
         "each": needed,
     }
+
+
+def _by_chance(points: int, near: int) -> int:
+    """Return after how many draws half of all random searches are near the best: counted, without a seed."""
+    missed, drawn = 1.0, 0
+    while missed > 0.5:
+        missed *= (points - near - drawn) / (points - drawn)
+        drawn += 1
+    return drawn
 
 
 def _untold(tuner: Tuner, space: Space, seed: int) -> None:

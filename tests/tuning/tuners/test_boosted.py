@@ -23,6 +23,17 @@ def test_what_was_learned_of_two_tasks_orders_new_points(objective: Objective) -
     assert models.trained and np.corrcoef(guessed, height[80:])[0, 1] > 0.8
 
 
+def test_a_leaning_committee_guesses_beyond_what_it_was_shown() -> None:
+    """Trees alone guess the same for all that is larger than the largest."""
+    rows = np.random.default_rng(1).random((40, 3), np.float32)
+    lesson, beyond = Lesson(rows, rows[:, 0] / 2), np.asarray([[1, 0, 0], [2, 0, 0], [3, 0, 0]], np.float32)
+    plain, leaning = Committee("reg:squarederror", 1), Committee("reg:squarederror", 1, leaning=True)
+    for models in (plain, leaning):
+        models.train([lesson])
+    assert np.ptp(plain.guess(beyond).mean(axis=0)) < 0.01
+    assert (np.diff(leaning.guess(beyond).mean(axis=0)) > 0.3).all()
+
+
 def test_failures_score_nothing() -> None:
     assert scores([2.0, inf, 4.0]).tolist() == [1.0, 0.0, 0.5]
     assert scores([inf, inf]).tolist() == [0.0, 0.0]

@@ -24,6 +24,20 @@ def test_points_of_one_area_have_one_product() -> None:
     assert one == other == [pytest.approx(3.0)]
 
 
+def test_numbers_alone_are_told_apart_and_have_a_place() -> None:
+    class Sizes(Grid):
+        def decisions(self, point: Cell) -> Mapping[str, Any]:
+            return {"tile": point.tile, "other": point.other, "order": ("rows", "columns").index(point.order)}
+
+    space = Sizes()
+    space.points = [point for point in space.points if point.unrolled]
+    knobs = Knobs(space)
+    assert knobs.are_numbers and not Knobs(Grid()).are_numbers
+    places = [knobs.promising(point)[-1] for point in space.points]
+    assert places[:2] == [0.0, 1.0] and places == sorted(set(places))
+    assert knobs.promising(space.points[3])[:-1] == knobs.features(space.points[3])
+
+
 def test_tuples_of_numbers_are_as_many_features() -> None:
     class Tiled(Grid):
         def decisions(self, point: Cell) -> Mapping[str, Any]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from itertools import product
+from random import Random
+from typing import Any
 
 import pytest
 
-from tests.tuning.tuners.grid import TASK, Endless, Grid, measured
+from tests.tuning.tuners.grid import TASK, Cell, Endless, Grid, measured
 from tests.tuning.tuners.test_table import searched
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.tuners import xgb
@@ -52,6 +55,36 @@ def test_a_resumed_search_begins_with_what_the_model_promises(name: str) -> None
     assert sum(cell.tile * cell.other > 1.5 * FITS for cell in first) <= 4
     ran = sorted(measured(cell).mean_ms for cell in earlier if cell.tile * cell.other <= FITS)
     assert sum(measured(cell).mean_ms < ran[len(ran) // 2] for cell in first) >= 12
+
+
+class Sizes(Grid):
+    """Two sizes and nothing else, in any order."""
+
+    def __init__(self, tiles: int) -> None:
+        super().__init__(tiles, tiles * tiles)
+        cells = [cell for cell in self.points if cell.order == "rows" and not cell.unrolled]
+        self.points = Random(1).sample(cells, len(cells))
+
+    def decisions(self, point: Cell) -> Mapping[str, Any]:
+        return {"tile": point.tile, "other": point.other}
+
+
+def test_sizes_that_got_better_go_on_getting_better() -> None:
+    """Small ones were measured: what is proposed is larger than any, as a trend says; trees cannot."""
+    space = Sizes(12)
+    small = [cell for cell in space.points if max(cell.tile, cell.other) <= 4]
+    tuner = TUNERS["xgb-knob"](TASK, space, 1)
+    tuner.learn([(cell, measured(cell)) for cell in small])
+    proposed = tuner.propose(8)
+    assert sum(cell.tile * cell.other > 64 for cell in proposed) >= 6, proposed
+
+
+def test_the_order_of_a_space_of_sizes_is_believed_as_far_as_it_holds() -> None:
+    space = Sizes(12)
+    tuner = TUNERS["xgb-knob"](TASK, space, 1)
+    learned = space.points[3::5]
+    tuner.learn([(cell, Result((1.0 + space.index(cell),))) for cell in learned])
+    assert sum(space.index(cell) < 36 for cell in tuner.propose(8)) >= 6, "of 144"
 
 
 def test_candidates_that_all_fail_stop_nothing() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 
+from toolchain.tuning.tuners.trend import Floats, Trend, trend_of
+
 Objective = Literal["reg:squarederror", "rank:pairwise"]
-Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float32]]"
 
 # Shallow trees for few rows, as AutoTVM's cost model had them.
 _TREES = {"max_depth": 3, "eta": 0.3, "gamma": 1e-4, "min_child_weight": 1, "lambda": 1.0}
@@ -53,12 +54,16 @@ class Committee:
         `reg:squarederror`: scores are guessed. `rank:pairwise`: their order within a lesson.
     threads
         Of training and guessing.
+    leaning
+        Scores are guessed by a trend first, and the trees learn what it leaves. The last feature is the
+        trend's alone.
     """
 
-    def __init__(self, objective: Objective, seed: int, threads: int = 1) -> None:
+    def __init__(self, objective: Objective, seed: int, threads: int = 1, *, leaning: bool = False) -> None:
         self._params = {**_TREES, "objective": objective, "nthread": threads, "verbosity": 0, "seed": seed}
         self._random = np.random.default_rng(seed)
-        self._members: list[Any] = []
+        self._leaning = leaning
+        self._members: list[_Member] = []
 
     @property
     def trained(self) -> bool:
@@ -71,20 +76,43 @@ class Committee:
 
     def guess(self, rows: Floats) -> Floats:
         """Return how good points are to each member, more is better: shape (members, points)."""
-        guesses: Floats = np.stack([member.inplace_predict(rows) for member in self._members])
+        guesses: Floats = np.stack([member.guess(rows) for member in self._members])
         return guesses
 
-    def _member(self, lessons: Sequence[Lesson]) -> Any:
+    def _member(self, lessons: Sequence[Lesson]) -> _Member:
         import xgboost  # takes 0.6 s
 
         drawn = [np.sort(self._random.integers(len(each.rows), size=len(each.rows))) for each in lessons]
-        data = xgboost.DMatrix(
-            np.concatenate([lesson.rows[own] for lesson, own in zip(lessons, drawn, strict=True)]),
-            np.concatenate([lesson.scores[own] for lesson, own in zip(lessons, drawn, strict=True)]),
-        )
+        rows = np.concatenate([lesson.rows[own] for lesson, own in zip(lessons, drawn, strict=True)])
+        heights = np.concatenate([lesson.scores[own] for lesson, own in zip(lessons, drawn, strict=True)])
+        known = np.concatenate([lesson.rows for lesson in lessons])
+        trend = trend_of(rows, heights, known) if self._leaning else None
+        if trend is None:
+            data = xgboost.DMatrix(rows, heights)
+        else:
+            data = xgboost.DMatrix(_without_last(rows), heights, base_margin=trend.guess(rows))
         if self._params["objective"] == "rank:pairwise":
             data.set_group([len(lesson.rows) for lesson in lessons])
-        return xgboost.train(self._params, data, _ROUNDS)
+        return _Member(xgboost.train(self._params, data, _ROUNDS), trend)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """Trees of xgboost's, and what they begin from."""
+
+    trees: Any
+    trend: Trend | None
+
+    def guess(self, rows: Floats) -> Floats:
+        if self.trend is None:
+            guesses: Floats = self.trees.inplace_predict(rows)
+        else:
+            guesses = self.trees.inplace_predict(_without_last(rows), base_margin=self.trend.guess(rows))
+        return guesses
+
+
+def _without_last(rows: Floats) -> Floats:
+    return np.ascontiguousarray(rows[:, :-1])
 
 
 def favourites(guesses: Floats, count: int) -> list[int]:

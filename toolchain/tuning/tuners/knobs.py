@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from itertools import combinations
 from math import log2
-from typing import Any
+from typing import Any, TypeGuard
 
 from toolchain.tasks.finite import FiniteSpace
 from toolchain.tasks.space import Point
@@ -18,12 +18,18 @@ class Knobs:
 
     Products of two positive numbers (their logarithms) come on top: a buffer is filled by products of tile
     sizes, and trees as shallow as the model's do not multiply.
+
+    Attributes
+    ----------
+    are_numbers
+        Whether all decisions are: then one means the same whatever the others are.
     """
 
     def __init__(self, space: FiniteSpace[Any]) -> None:
         self._space = space
         positive = [name for name, domain in space.domains.items() if _positive(domain)]
         self._pairs = list(combinations(positive[:_PAIRED], 2))
+        self.are_numbers = all(map(_numeric, space.domains.values()))
 
     def features(self, point: Point) -> list[float]:
         """Return a point's decisions as numbers, as many for each point of the space."""
@@ -36,10 +42,17 @@ class Knobs:
         products: list[Any] = [(decisions[one], decisions[other]) for one, other in self._pairs]
         return [*numbers, *(log2(one) + log2(other) for one, other in products)]
 
+    def promising(self, point: Point) -> list[float]:
+        """Return the features and, last, the logarithm of the point's place: the first promise most."""
+        return [*self.features(point), log2(1 + self._space.index(point))]
+
+
+def _numeric(domain: Sequence[Hashable]) -> TypeGuard[Sequence[float]]:
+    return all(isinstance(other, int | float) and not isinstance(other, bool) for other in domain)
+
 
 def _positive(domain: Sequence[Hashable]) -> bool:
-    numbers = [other for other in domain if isinstance(other, int | float) and not isinstance(other, bool)]
-    return len(numbers) == len(domain) > 1 and min(numbers) > 0
+    return _numeric(domain) and len(domain) > 1 and min(domain) > 0
 
 
 def _numbers(decision: Hashable, domain: Sequence[Hashable]) -> list[float]:

@@ -8,7 +8,9 @@
     candidates fail, so that shares of the best speed say little.
 `xgb-knob`
     Trees over the space's decisions, which need names. Where the features say little of a point, or are slow
-    to get: tile sizes and threads, say.
+    to get: tile sizes and threads, say. If all are numbers, the trees begin from a trend (`trend.py`), which
+    also sees in which order the space has its points. With names among them it misleads: a number then means
+    another thing with each name.
 
 A batch is chosen epsilon-greedy: nearly all by the models, one in twenty by chance. They rank a space that
 can be gone through as a whole; in others simulated annealing starts from the best points and samples.
@@ -29,11 +31,12 @@ from toolchain.tasks.experience import Experience
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
 from toolchain.tuning.tuners.annealing import anneal
-from toolchain.tuning.tuners.boosted import Committee, Floats, Lesson, Objective, favourites, scores
+from toolchain.tuning.tuners.boosted import Committee, Lesson, Objective, favourites, scores
 from toolchain.tuning.tuners.draw import chance, drawn
 from toolchain.tuning.tuners.fitting import with_decisions
 from toolchain.tuning.tuners.knobs import Knobs
 from toolchain.tuning.tuners.seen import Seen
+from toolchain.tuning.tuners.trend import Floats
 
 Features = Callable[[Point], Sequence[float]]
 
@@ -56,19 +59,28 @@ class BoostedSearch(Seen):
     ----------
     features
         What the trees are told of a point; None: the space's own features, those of other tasks too.
+    leaning
+        As `Committee` has it.
     """
 
     transfers = True
 
     def __init__(
-        self, task: Task, space: Space, seed: int, objective: Objective, features: Features | None = None
+        self,
+        task: Task,
+        space: Space,
+        seed: int,
+        objective: Objective,
+        features: Features | None = None,
+        *,
+        leaning: bool = False,
     ) -> None:
         super().__init__()
         self._shared = features is None  # the features of the space are: those of other tasks are alike
         self._space = space
         self._random = chance(seed, task.workload)
         self._features = features or space.features
-        self._models = Committee(objective, seed)
+        self._models = Committee(objective, seed, leaning=leaning)
         self._others: list[Lesson] = []
         self._rows: dict[Point, Floats] = {}
         self._taught = 0
@@ -140,6 +152,8 @@ def boosted(name: Literal["xgb", "xgb-rank", "xgb-knob"]) -> MakeTuner:
 def _made(name: str, task: Task, space: Space, seed: int) -> BoostedSearch:
     if name == "xgb-knob":
         knobs = Knobs(with_decisions(name, task, space))
-        return BoostedSearch(task, space, seed, "reg:squarederror", knobs.features)
+        leaning = knobs.are_numbers
+        features = knobs.promising if leaning else knobs.features
+        return BoostedSearch(task, space, seed, "reg:squarederror", features, leaning=leaning)
     objective: Objective = "rank:pairwise" if name == "xgb-rank" else "reg:squarederror"
     return BoostedSearch(task, space, seed, objective)
