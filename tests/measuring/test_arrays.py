@@ -95,8 +95,10 @@ def test_a_file_that_is_no_array_is_named(tmp_path: Path, kind: str, says: str) 
         b"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 1: 2}",
         b"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}",
         b"{'descr': [[('a',)]], 'fortran_order': False, 'shape': (1,)}",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
+        b"{'descr': [], 'fortran_order': False, 'shape': (-1,)}",  # numpy ends the process by SIGFPE
     ],
-    ids=["mixed keys", "64 bits", "lists"],
+    ids=["mixed keys", "64 bits", "lists", "negative", "nothing"],
 )
 @pytest.mark.filterwarnings("error")
 def test_a_header_that_numpy_stumbles_over_is_told(tmp_path: Path, header: bytes) -> None:

@@ -11,6 +11,11 @@ from toolchain.errors import UsageError
 from toolchain.files.plain import open_plain
 
 _MOST_HEADER = 10_000  # bytes; as numpy's own
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+    (3, 0): np.lib.format.read_array_header_2_0,  # its names are in another encoding: they are not looked at
+}
 
 
 def read_array(file: Path, option: str) -> np.ndarray:
@@ -31,6 +36,7 @@ def read_array(file: Path, option: str) -> np.ndarray:
             raise UsageError(f"{option}: {file} is not a .npy file", how)
         if start[6:7] != b"\1" and int.from_bytes(start[8:], "little") > _MOST_HEADER:
             raise ValueError("its header is too long")  # numpy would take that memory before it looks
+        _check_shape(file)
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)  # of a size beyond 64 bits numpy says no more
             # Mapped, the header's shape is checked against the file's size before memory is taken.
@@ -44,3 +50,14 @@ def read_array(file: Path, option: str) -> np.ndarray:
         if "Object arrays" in reason or "object" in reason:
             raise UsageError(f"{option}: {file} holds Python objects, not numbers", how) from error
         raise UsageError(f"{option}: {file} cannot be read: {reason}", how) from error
+
+
+def _check_shape(file: Path) -> None:
+    """Refuse an extent below zero: numpy takes it for what is left, and divides by elements of no bytes."""
+    with open_plain(file) as opened:
+        version = np.lib.format.read_magic(opened)
+        if (read := _HEADERS.get(version)) is None:
+            raise ValueError(f"its format is {'.'.join(map(str, version))}, which numpy does not write")
+        shape, _, _ = read(opened)
+    if any(extent < 0 for extent in shape):
+        raise ValueError(f"its shape is {list(shape)}")
