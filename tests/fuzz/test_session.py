@@ -36,6 +36,8 @@ FUNCTIONS = (
     b"edge.info",
     b"edge.fingerprint",
     b"edge.configure",
+    b"edge.vta.run",
+    b"edge.vta.use",
     b"tvm.rpc.server.upload",
     b"tvm.rpc.server.download",
     b"tvm.rpc.server.remove",
