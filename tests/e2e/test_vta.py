@@ -128,11 +128,17 @@ def test_what_cannot_be(invoke: Toolchain, typed: list[str], said: list[str]) ->
 
 
 @pytest.mark.usefixtures("state", "file")
-def test_no_board_measures_candidates_yet(invoke: Toolchain) -> None:
-    ran = invoke("tune", *COMMON, "--runner", "boards", "--trials", "1")
-    assert ran.code == 2 and ran.says("no board measures candidates for vta yet", "leave --runner out"), (
-        ran.err
-    )
+def test_a_board_measures_by_what_is_named(invoke: Toolchain) -> None:
+    plain = ["vta" if each == "vta:sim" else each for each in COMMON]
+    refused = invoke("tune", *plain, "--runner", "boards", "--trials", "1")
+    assert refused.code == 2 and refused.says(
+        "--device vta: board local has none", "no Zynq-7000", "taken by its name: --device vta:sim"
+    ), refused.err
+    tuned = invoke("tune", *COMMON, "--runner", "boards", "--tuner", "random", "--trials", "2", "--json")
+    assert tuned.code == 0 and tuned.document["failed"] == 0, tuned.err
+    assert tuned.document["boards"] == {"local": 2}
+    assert all(task["modelled"] for task in tuned.document["tasks"])
+    assert tuned.says("on local") and not tuned.says("vta-model"), tuned.err
 
 
 @pytest.mark.usefixtures("state", "file")

@@ -45,6 +45,8 @@ FUNCTIONS = (
     b"tvm.rpc.server.workpath",
     b"runtime.RPCTimeEvaluator",
     b"runtime.NumThreads",
+    b"edge.vta.use",
+    b"edge.vta.measure",
     b"tvm.contrib.random.random_fill_for_measure",
     b"rpc.ServerLoop",
     b"no.such",

@@ -6,6 +6,8 @@ import json
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +246,96 @@ def test_a_session_says_which_device(native: Edge, tracker: int, tmp_path: Path)
         machine.invoke_stateful("main")
         y = machine.get_outputs("main").numpy().reshape(wanted.y.shape)
         np.testing.assert_array_equal(y, wanted.y)
+
+
+@contextmanager
+def session(edge: Edge, tracker: int, folder: Path, *programs: bytes) -> Iterator[Any]:
+    """Yield a session of a server that was sent programs, `0.bin` and so on."""
+    from tvm import rpc
+
+    with edge.serving(folder / "serving", tracker):
+        remote = rpc.connect_tracker("127.0.0.1", tracker).request("board", session_timeout=60)
+        for number, blob in enumerate(programs):
+            (folder / f"{number}.bin").write_bytes(blob)
+            remote.upload(folder / f"{number}.bin")
+        yield remote
+        del remote
+
+
+def values(remote: Any, seed: int = 0) -> list[Any]:
+    """Return an input, and room for an output that is not there yet."""
+    import tvm
+
+    x = case(seed).x
+    return [tvm.runtime.tensor(each, remote.cpu()) for each in (x, np.full_like(x, 99))]
+
+
+def test_a_program_is_measured_in_a_session(edge: Edge, tracker: int, tmp_path: Path) -> None:
+    with session(edge, tracker, tmp_path, case().blob, case(5).blob) as remote:
+        remote.get_function("edge.vta.use")("sim")
+        measure = remote.get_function("edge.vta.measure")
+        for name, seed in (("0.bin", 0), ("1.bin", 5)):
+            x, y = values(remote, seed)
+            said = json.loads(measure(name, 3, 4, 20, x, y))
+            np.testing.assert_array_equal(y.numpy(), case(seed).y)
+            assert said["device"] == "vta:sim" and said["times_ms"] == [], "a simulation has no clock's times"
+            model = said["modelled"]
+            assert (model["mhz"], model["version"]) == (100, 1) and model["cycles"] > 0
+            assert model["ms"] == pytest.approx(model["cycles"] / 1e5)
+        del measure, x, y
+
+
+def test_a_bad_program_is_refused_in_a_session(native: Edge, tracker: int, tmp_path: Path) -> None:
+    import tvm
+
+    blob = case().blob
+    bad = {
+        blob[:-4096]: "it was cut",
+        blob[:60]: "it was cut",
+        b"": "it was cut",
+        blob[:9000] + bytes([blob[9000] ^ 8]) + blob[9001:]: "its checksum is wrong",
+        checked(blob[:12] + struct.pack("<I", 7) + blob[16:]): "isa_rev is 7",
+        checked(blob[:12] + struct.pack("<I", 1) + blob[16:]): "the program is refused: ",
+    }
+    with session(native, tracker, tmp_path, *bad) as remote:
+        remote.get_function("edge.vta.use")("sim")
+        measure = remote.get_function("edge.vta.measure")
+        x, y = values(remote)
+        for number, words in enumerate(bad.values()):
+            with pytest.raises(tvm.error.RPCError, match=words):
+                measure(f"{number}.bin", 1, 1, 0, x, y)
+        assert y.numpy().min() == 99, "nothing was written"
+        del measure, x, y
+
+
+def test_what_a_session_asks_in_vain(native: Edge, tracker: int, tmp_path: Path) -> None:
+    import tvm
+
+    with session(native, tracker, tmp_path, case().blob) as remote:
+        measure = remote.get_function("edge.vta.measure")
+        x, y = values(remote)
+        with pytest.raises(
+            tvm.error.RPCError, match="a simulation is taken where its name is given: vta:sim"
+        ):
+            measure("0.bin", 1, 1, 0, x, y)
+        remote.get_function("edge.vta.use")("sim")
+        for arguments, words in [
+            ((), "takes a file's name, three numbers"),
+            (("0.bin", 0, 1, 0, x, y), "takes a file's name, three numbers"),
+            (("0.bin", 1, -1, 0, x, y), "takes a file's name, three numbers"),
+            (("0.bin", 1, 1, 2**40, x, y), "takes a file's name, three numbers"),
+            (("0.bin", 1, 1, 0, x, "y"), "takes a file's name, three numbers"),
+            ((0, 1, 1, 0, x, y), "takes a file's name, three numbers"),
+            (("../0.bin", 1, 1, 0, x, y), "the file name .* is refused"),
+            (("none.bin", 1, 1, 0, x, y), "there is no such file"),
+            (("0.bin", 1, 1, 0), "called with 0 inputs and 0 outputs, and has 1 and 1"),
+            (("0.bin", 1, 1, 0, x), "called with 1 inputs and 0 outputs"),
+            (("0.bin", 1, 1, 0, x, y, y), "called with 1 inputs and 2 outputs"),
+        ]:
+            with pytest.raises((tvm.error.RPCError, TypeError, ValueError), match=words):
+                measure(*arguments)
+        wide = tvm.runtime.tensor(np.zeros((2, 8, 8, 16), np.float32), remote.cpu())
+        with pytest.raises(tvm.error.RPCError, match=r"input 0 is float32\[2, 8, 8, 16\] where"):
+            measure("0.bin", 1, 1, 0, wide, y)
+        assert json.loads(measure("0.bin", 1, 1, 0, x, y))["modelled"]["cycles"] > 0, "it goes on"
+        del measure, x, y, wide

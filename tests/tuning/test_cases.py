@@ -54,6 +54,12 @@ def test_draws_are_the_same_each_time_and_differ_by_place() -> None:
     assert not np.array_equal(once[0], once[1])
 
 
+def test_integers_of_8_bits_are_no_indices() -> None:
+    first, second = (drawn([Parameter((64, 64), "int8")], draw)[0] for draw in (0, 1))
+    assert first.dtype == second.dtype == np.int8 and (first.min(), first.max()) == (-128, 127)
+    assert np.mean(np.isin(second, (-128, 0, 127))) > 0.2 > np.mean(np.isin(first, (-128, 0, 127)))
+
+
 def test_constants_are_not_drawn_indices_stay_0_and_float16_is_finite() -> None:
     half, index, flag = Parameter((64, 64), "float16"), Parameter((9,), "int64"), Parameter((64,), "bool")
     arrays = drawn([Parameter((2,), "float32", value=np.ones(2)), half, index, flag], 1)

@@ -38,6 +38,7 @@ def test_boards_judge_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv(PORT_VARIABLE, raising=False)
     assert obstacle_to_network("boards", [LOCAL]) == ""
     assert "--runner model" in obstacle_to_network("model", [LOCAL])
+    assert "a simulation computes there" in obstacle_to_network("boards", [LOCAL], modelled=True)
     assert "emulated" in obstacle_to_network("boards", [replace(LOCAL, emulated=True)])
     monkeypatch.setenv(PORT_VARIABLE, "9190")
     assert "--engine host" in obstacle_to_network("boards", [LOCAL])

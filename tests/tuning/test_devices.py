@@ -29,7 +29,7 @@ from toolchain.tasks.reference import write_case
 from toolchain.tasks.tuner import Result
 from toolchain.tuning import devices
 from toolchain.tuning.board_pool import BoardPool
-from toolchain.tuning.devices import _one, device_there, told
+from toolchain.tuning.devices import _one, check_driver, device_there, told
 from toolchain.tuning.failing import failure_of
 from toolchain.tuning.measure import Request, Subject, measure
 
@@ -114,6 +114,18 @@ def test_boards_with_different_devices_are_not_alike() -> None:
     assert _one({"a": "opencl:x", "b": "opencl:x"}) == "opencl:x"
     with pytest.raises(UsageError, match="board a computes on opencl:x, board b on opencl:y"):
         _one({"a": "opencl:x", "b": "opencl:y"})
+
+
+@pytest.mark.slow
+def test_a_simulation_is_taken_by_its_name_alone(tmp_path: Path) -> None:
+    with asked(tmp_path) as pool:
+        check_driver(pool, "vta:sim")
+        for device in ("vta", "vta:pynq", "vta:none"):
+            with pytest.raises(UsageError, match=rf"--device {device}: board far has none: .*Zynq") as raised:
+                check_driver(pool, device)
+            assert raised.value.hint == "what it has is taken by its name: --device vta:sim"
+        with pytest.raises(UsageError, match=r"--device npu: board far has none: its edge-rt knows no such"):
+            check_driver(pool, "npu")
 
 
 def test_a_build_is_told_how_to_take_the_records() -> None:

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "vta/request.h"
+#include "vta/run/clock.h"
 #include "vta/run/pynq.h"
 
 namespace edge::vta {
@@ -102,6 +103,20 @@ int OnFake(char** words, bool finishes) {
   return 0;
 }
 
+// FOLDER PROGRAM NUMBER REPEAT LEAST_MS: the clock round the runs of a program; how often it ran, and the means.
+int Clock(char** words) {
+  const PynqPlaces places = Places(words[0]);
+  const std::vector<uint8_t> bytes = ReadFile(words[1]);
+  const Program program = ReadProgram(bytes.data(), bytes.size());
+  const auto driver =
+      NewPynq(std::make_unique<FakeRegisters>(places.memory.devices + "/udmabuf0", program.header, true),
+              OpenContiguous(places.memory, true), ReadDesign(places.design), 60);
+  const std::unique_ptr<Loaded> loaded = driver->Load(program);
+  const Timing how{std::atoi(words[2]), std::atoi(words[3]), std::atoi(words[4])};
+  for (const double ms : Clocked(loaded.get(), how)) std::printf("ms %.6f\n", ms);
+  return 0;
+}
+
 // FOLDER PROGRAM: as many copies of a program as there is room for, one gone, and one more.
 int Exhaust(char** words) {
   const PynqPlaces places = Places(words[0]);
@@ -183,6 +198,7 @@ int Main(int count, char** words) {
   const std::string verb = words[1];
   if (verb == "run" && count == 7) return OnFake(words + 2, true);
   if (verb == "hang" && count == 7) return OnFake(words + 2, false);
+  if (verb == "clock" && count == 7) return Clock(words + 2);
   if (verb == "exhaust") return Exhaust(words + 2);
   if (verb == "answer") return Answer();
   if (verb == "place") return Place();

@@ -113,6 +113,18 @@ def test_it_is_moved_once_and_runs_again(board: Board, isa_rev: int) -> None:
     assert (lines.count("take"), out) == (3, wanted.y.tobytes())
 
 
+def test_a_measurement_is_the_clock_round_its_runs(board: Board) -> None:
+    (board.folder / "program").write_bytes(case().blob)
+    for number, repeat, least_ms in ((3, 2, 0), (1, 1, 40)):
+        lines = board("clock", board.folder, board.folder / "program", number, repeat, least_ms)
+        times = [float(line.removeprefix("ms ")) for line in lines if line.startswith("ms ")]
+        runs = lines.count("take")
+        assert len(times) == repeat and all(ms > 0 for ms in times)
+        assert runs >= number * repeat and (runs == number * repeat or least_ms)
+        assert sum(times) * runs / repeat >= least_ms, "it went on until enough time had passed"
+    assert board("clock", board.folder, board.folder / "program", 1, 0, 0) == [], "not asked, not run"
+
+
 def test_the_vendors_library_gives_memory_too(board: Board) -> None:
     board.without_udma()
     command = [compiler(), "-x", "c", "-shared", "-fPIC", Path(__file__).with_name("fake_cma.c")]

@@ -62,11 +62,14 @@ class Network(Protocol):
         Name of the one that is taken where none is asked for.
     target
         What it is lowered for.
+    one_piece
+        Why a profile of the network tells nothing of single tasks, and so cannot judge them; empty: it does.
     """
 
     tuners: Mapping[str, MakeTuner]
     tuner: str
     target: BoardTarget
+    one_piece: str
 
     @property
     def beside(self) -> Network | None:
@@ -87,7 +90,7 @@ class Network(Protocol):
         """Return what computes a task by its definition alone, on this host."""
 
     def probe(self) -> Probe | None:
-        """Return a kernel that is known to be good; None: candidates are not built and uploaded."""
+        """Return a kernel that is known to be good; None: there is none. It is tried where boards measure."""
 
     def compile(self, points: Mapping[str, Point], folder: Path, progress: Progress) -> Objects:
         """Write the objects of the whole network into `folder`.

@@ -1,4 +1,4 @@
-"""From candidates to libraries for the board: the functions of a batch share one."""
+"""From candidates to files for the board: the functions of a batch share a library."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from toolchain.linking.library import link_library
 from toolchain.profiles import Profile
 from toolchain.tasks.bench import Built
 from toolchain.tasks.candidate import Candidate, DeviceCode
+from toolchain.tasks.upload import FileCode
 from toolchain.tuning.builders.compiled import Compiled, Compilers
 
 
@@ -20,7 +21,7 @@ class LibraryBuilder:
     """Builds libraries for boards of a class; see `tasks.bench.Builder`.
 
     Wherever candidates are compiled, they are linked and checked here: what boards are given is what the gate
-    has seen.
+    has seen. Code that no linker knows becomes a file as it is, which the board checks.
     """
 
     def __init__(self, compilers: Compilers, profile: Profile, folder: Path) -> None:
@@ -46,6 +47,8 @@ class LibraryBuilder:
         """Link all to one library; where that does not work, each to one of its own."""
         if not sound:
             return []
+        if isinstance(sound[0][0].candidate.code, FileCode):  # a batch is of one task and one target
+            return [self._written(built, compiled) for built, compiled in sound]
         library = self._folder / f"{next(self._numbers)}.so"
         try:
             self._link(sound, library)
@@ -54,6 +57,12 @@ class LibraryBuilder:
                 return [linked for each in sound for linked in self._linked([each])]
             return [replace(sound[0][0], failure="link", message=str(error))]
         return [replace(built, library=library) for built, _compiled in sound]
+
+    def _written(self, built: Built, compiled: Compiled) -> Built:
+        (data,) = compiled.objects
+        file = self._folder / f"{next(self._numbers)}.bin"
+        file.write_bytes(data)
+        return replace(built, library=file)
 
     def _link(self, sound: Sequence[tuple[Built, Compiled]], library: Path) -> None:
         folder = library.with_suffix("")

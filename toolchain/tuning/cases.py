@@ -107,6 +107,10 @@ def drawn(parameters: Sequence[Parameter], draw: int) -> dict[int, Array]:
 def _values(parameter: Parameter, random: np.random.Generator, edges: bool) -> Array:
     if parameter.dtype == "bool" and edges:
         return random.random(parameter.shape) < 1 / 2
+    if parameter.dtype == "int8":
+        drawn = random.integers(-128, 128, parameter.shape, dtype=np.int8)
+        outermost = random.choice(np.array([-128, 0, 127], np.int8), parameter.shape)
+        return np.where(random.random(parameter.shape) < _ZEROS, outermost, drawn) if edges else drawn
     if not parameter.dtype.startswith("float"):
         return np.zeros(parameter.shape, parameter.dtype)
     values = np.asarray(random.standard_normal(parameter.shape))

@@ -28,10 +28,18 @@ from toolchain.tuning.result import TunedTask
 from toolchain.tuning.task_run import TaskRun
 
 
-def obstacle_to_network(runner: str, boards: Sequence[Board]) -> str:
-    """Return why finalists cannot be judged in the network; empty: they can."""
+def obstacle_to_network(runner: str, boards: Sequence[Board], *, modelled: bool = False) -> str:
+    """Return why finalists cannot be judged in the network; empty: they can.
+
+    Parameters
+    ----------
+    modelled
+        What the runner said of the defaults is a model's.
+    """
     if runner != "boards":
         return f"--runner {runner} runs no networks"
+    if modelled:
+        return "a simulation computes there: what the clock shows of a network says nothing about the device"
     if os.environ.get(PORT_VARIABLE):
         return "in a container boards are reached through the lab alone: add --engine host"
     if all(board.emulated for board in boards):

@@ -89,8 +89,7 @@ def device_there(pool: BoardPool, kind: str) -> str:
     ToolchainError
         A board cannot be reached.
     """
-    with ThreadPoolExecutor(len(pool.all)) as threads:
-        there = list(threads.map(lambda pooled: _asked(pool, pooled, kind), pool.all))
+    there = _all_asked(pool, kind)
     names: dict[str, str] = {}
     for pooled, devices in zip(pool.all, there, strict=True):
         board = pooled.board.name
@@ -102,6 +101,33 @@ def device_there(pool: BoardPool, kind: str) -> str:
             )
         names[board] = device_key(kind, devices.names[0])
     return _one(names)
+
+
+def check_driver(pool: BoardPool, device: str) -> None:
+    """Refuse boards without a device of a kind whose devices are told apart by their drivers' names.
+
+    Parameters
+    ----------
+    device
+        A kind, or a kind and a name. A simulation is taken where its name is given, and nowhere else.
+
+    Raises
+    ------
+    UsageError
+        A board has none.
+    ToolchainError
+        A board cannot be reached.
+    """
+    kind, _colon, name = device.partition(":")
+    for pooled, there in zip(pool.all, _all_asked(pool, kind), strict=True):
+        # Where nothing but simulations is there, that is the problem.
+        if name in there.names or (not name and there.problem is None):
+            continue
+        board, others = pooled.board.name, ", ".join(f"--device {kind}:{each}" for each in there.names)
+        raise UsageError(
+            f"--device {device}: board {board} has none: {there.problem or 'no driver of this name'}",
+            f"what it has is taken by its name: {others}" if others else f"`toolchain board show {board}`",
+        )
 
 
 def told(key: str, made_for: str) -> str:
@@ -121,6 +147,11 @@ def _one(names: Mapping[str, str]) -> str:
                 f"tune one after the other: --board {first}, then --board {board}",
             )
     return name
+
+
+def _all_asked(pool: BoardPool, kind: str) -> list[DevicesThere]:
+    with ThreadPoolExecutor(len(pool.all)) as threads:
+        return list(threads.map(lambda pooled: _asked(pool, pooled, kind), pool.all))
 
 
 def _asked(pool: BoardPool, pooled: PooledBoard, kind: str) -> DevicesThere:

@@ -1,4 +1,4 @@
-"""Candidates of one library on a board, through the lab; runs in a worker process."""
+"""Candidates of one file on a board, through the lab; runs in a worker process."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from toolchain.rpc.session import connect
 from toolchain.tasks.parameter import Array, Parameter
 from toolchain.tasks.reference import Case
 from toolchain.tasks.tuner import Result
+from toolchain.tasks.upload import FileCode, Often, Opened, Times
 from toolchain.tuning.correctness import wrong
 from toolchain.tuning.failing import failure_of
 from toolchain.tuning.operands import Operands
@@ -26,7 +27,7 @@ from toolchain.tuning.operands import Operands
 
 @dataclass(frozen=True)
 class Subject:
-    """One of a library's functions, and what it is called with; see `tasks.candidate.Candidate`."""
+    """One of a file's functions, and what it is called with; see `tasks.candidate.Candidate`."""
 
     function: str
     parameters: tuple[Parameter, ...]
@@ -40,6 +41,10 @@ class Request:
 
     Attributes
     ----------
+    library
+        The file that is sent.
+    code
+        Says how the file is opened there; None: as a library.
     cases
         What it is run with, and what must come of it; with the first it is timed.
     limit_s
@@ -60,6 +65,7 @@ class Request:
     limit_s: float
     timeout_s: float
     cases: tuple[Case, ...]
+    code: FileCode | None = None
 
 
 def ready() -> None:
@@ -67,7 +73,7 @@ def ready() -> None:
 
 
 def measure(request: Request) -> list[Result]:
-    """Upload a library; of its functions, one after the other, compare what it computes, then time it.
+    """Upload a file; of its functions, one after the other, compare what it computes, then time it.
 
     The session ends after the first failure: what a function did to its process must not show in the results
     of others. It ends, too, when what is left of its time is no longer enough for a subject.
@@ -111,14 +117,15 @@ def measure(request: Request) -> list[Result]:
 
 
 class _Opened:
-    """A session with the library loaded."""
+    """A session with the file loaded."""
 
     def __init__(self, session: tvm.rpc.RPCSession, request: Request) -> None:
         self.session, self.request = session, request
         self.board = request.key.partition("@")[2] or request.key
         self.facts = _facts(self.board, session.get_function("edge.info")())
         session.upload(str(request.library))
-        self.library = session.load_module(request.library.name)
+        opens = request.code.open if request.code else _Library
+        self.file: Opened = opens(session, request.library.name, self.board)
         self.operands = Operands(session)
 
     def measure(self, subject: Subject) -> Result:
@@ -129,7 +136,7 @@ class _Opened:
                 arrays = _arrays(subject.parameters, case)
                 tensors = self.operands.of(arrays, subject.outputs, subject.memory)
                 stage = "runtime"
-                self.library[subject.function](*tensors)
+                self.file.run(subject.function, tensors)
                 written = list(zip(subject.parameters, tensors, strict=True))[-subject.outputs :]
                 outputs = [parameter.logical(tensor.numpy()) for parameter, tensor in written]
                 if problem := _compare(outputs, case):
@@ -143,18 +150,35 @@ class _Opened:
 
     def _timed(self, subject: Subject, tensors: Sequence[tvm.runtime.Tensor]) -> Result:
         request = self.request
-        timed = self.library.time_evaluator(
-            subject.function,
-            self.session.device(subject.memory),
-            number=request.number,
-            repeat=request.repeat,
-            min_repeat_ms=request.min_repeat_ms,
-        )(*tensors)
+        often = Often(request.number, request.repeat, request.min_repeat_ms)
+        times = self.file.time(subject.function, tensors, subject.memory, often)
         return Result(
-            _milliseconds(self.board, timed.results, request.timeout_s),
+            times.ms if times.modelled else _believed(self.board, times.ms, request.timeout_s),
             governor=self.facts.governor,
             temperature_c=self.facts.temperature_c,
+            modelled=times.modelled,
         )
+
+
+class _Library:
+    """A library of functions; see `tasks.upload.Opened`."""
+
+    def __init__(self, session: tvm.rpc.RPCSession, name: str, board: str) -> None:
+        del board
+        self._session, self._module = session, session.load_module(name)
+
+    def run(self, function: str, tensors: Sequence[tvm.runtime.Tensor]) -> None:
+        self._module[function](*tensors)
+
+    def time(self, function: str, tensors: Sequence[tvm.runtime.Tensor], memory: str, often: Often) -> Times:
+        timed = self._module.time_evaluator(
+            function,
+            self._session.device(memory),
+            number=often.number,
+            repeat=often.repeat,
+            min_repeat_ms=often.min_repeat_ms,
+        )(*tensors)
+        return Times(tuple(seconds * 1e3 for seconds in timed.results))
 
 
 def _facts(board: str, said: object) -> Facts:
@@ -164,13 +188,13 @@ def _facts(board: str, said: object) -> Facts:
     return understood(Facts, said, board, what)
 
 
-def _milliseconds(board: str, results: Sequence[float], longest_s: float) -> tuple[float, ...]:
-    """Return measured seconds as milliseconds; what no clock can have shown must not become a record."""
-    for seconds in results:
-        if not 0 < seconds <= longest_s:
-            problem = f"{shown(seconds)} s of a session that ends after {longest_s:g} s"
+def _believed(board: str, times_ms: tuple[float, ...], longest_s: float) -> tuple[float, ...]:
+    """Return measured milliseconds; what no clock can have shown must not become a record."""
+    for ms in times_ms:
+        if not 0 < ms <= longest_s * 1e3:
+            problem = f"{shown(ms / 1e3)} s of a session that ends after {longest_s:g} s"
             raise lie(board, "the time of a measurement", problem)
-    return tuple(seconds * 1e3 for seconds in results)
+    return times_ms
 
 
 def _arrays(parameters: tuple[Parameter, ...], case: Case) -> list[Array]:

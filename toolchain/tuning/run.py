@@ -87,7 +87,7 @@ def tune(
         bench = stack.enter_context(_bench(backend, boards, target, options, listener))
         if bench.device:
             target = replace(target, device=bench.device)
-        if (probe := network.probe()) is not None:
+        if bench.runner.names and (probe := network.probe()) is not None:
             listener(Step("trying the way to the board with a known-good kernel"))
             preflight(probe, bench, reference)
         listener(Step("measuring the defaults"))
@@ -109,7 +109,9 @@ def tune(
         listener(Step("searching"))
         prospects = [Prospect(run.task.weight, run.default_ms, run.left) for run in runs]
         scheduler = SCHEDULERS[options.scheduler](options.trials, prospects, options.early_stopping)
-        obstacle = obstacle_to_network(options.runner or backend.runner, boards)
+        modelled = any(run.modelled for run in runs)
+        name = options.runner or backend.runner
+        obstacle = obstacle_to_network(name, boards, modelled=modelled) or network.one_piece
         before, search_begun = bench.runner.in_use_s, time.monotonic()
         search.run(runs, Announced(scheduler, tasks, listener), given.search(to_the_end=bool(obstacle)))
         search_s = time.monotonic() - search_begun

@@ -23,10 +23,11 @@ from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
+from toolchain.tasks.upload import FileCode
 from toolchain.tuning.board_pool import BoardLostError, BoardPool, PooledBoard
 from toolchain.tuning.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import compilers_for
-from toolchain.tuning.devices import device_there, told
+from toolchain.tuning.devices import check_driver, device_there, told
 from toolchain.tuning.events import Listener, Notice, Step
 from toolchain.tuning.limit import trial_limit_s
 from toolchain.tuning.measure import Request, Subject, measure, ready
@@ -266,6 +267,7 @@ class BoardRunner:
         session_s: float,
     ) -> Request:
         (library,) = {item.library for item in built if item.library is not None}
+        code = built[0].candidate.code
         return Request(
             grant=grant,
             key=key,
@@ -279,6 +281,7 @@ class BoardRunner:
             limit_s=limit_s,
             timeout_s=session_s,
             cases=cases,
+            code=code if isinstance(code, FileCode) else None,
         )
 
 
@@ -322,8 +325,10 @@ def board_bench(
         runner = BoardRunner(boards, lab, target, options, listener)
         try:
             device = device_there(runner.pool, target.limits.kind) if target.limits else ""
-            if said := told(device, target.device):
+            if device and (said := told(device, target.device)):
                 listener(Notice(said))
+            if target.device and not device:
+                check_driver(runner.pool, target.device)
             yield Bench(builder, runner, device)
         finally:
             runner.close()

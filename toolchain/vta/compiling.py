@@ -53,12 +53,24 @@ def compile_convolution(
     ToolchainError
         The knobs or the convolution do not fit.
     """
-    region, inputs = seeded_region(seeded_layer(shape, seed, residual), seed)
-    region = replace(region, layers=[replace(each, knobs=knobs) for each in region.layers])
+    region, inputs = _region(shape, knobs, seed, residual)
     program = assemble(region, config)
     chosen = program.knobs[0]
     cut = Tiling(shape, chosen, config, residual)
     return Compiled(dump_of(program, region, inputs), chosen, estimated_cycles(cut))
+
+
+def program_of(shape: ConvShape, config: VtaConfig, knobs: Knobs, seed: int) -> Program:
+    """Return a convolution's program, with weights from a seed; errors are those of `compile_convolution`."""
+    region, _inputs = _region(shape, knobs, seed, residual=False)
+    return assemble(region, config)
+
+
+def _region(
+    shape: ConvShape, knobs: Knobs | None, seed: int, residual: bool
+) -> tuple[Region, dict[str, Array]]:
+    region, inputs = seeded_region(seeded_layer(shape, seed, residual), seed)
+    return replace(region, layers=[replace(each, knobs=knobs) for each in region.layers]), inputs
 
 
 def compile_region(region: Region, config: VtaConfig, seed: int) -> Dump:

@@ -12,6 +12,7 @@ from typing import Self
 from toolchain.backends.packed.backend import PackedNetwork
 from toolchain.backends.vta.model_runner import VTA_MODEL, model_bench
 from toolchain.backends.vta.offload import RUN, Offload
+from toolchain.backends.vta.probe import probe_for
 from toolchain.backends.vta.space import VtaSpace
 from toolchain.backends.vta.task import VtaReference, VtaTask, tasks_of
 from toolchain.bundles.manifest import RuntimeNeeds
@@ -22,6 +23,7 @@ from toolchain.targets.target import BoardTarget, target_for
 from toolchain.tasks.backend import MakeBench, MakeTuner, Objects, Progress
 from toolchain.tasks.bench import Bench
 from toolchain.tasks.options import CodeOptions
+from toolchain.tasks.probe import Probe
 from toolchain.tasks.space import Point
 from toolchain.tasks.task import Task
 from toolchain.vta.assemble import assemble
@@ -82,9 +84,10 @@ class VtaNetwork:
     """A model, divided between the two; see `tasks.backend.Network`. Its tasks are the VTA's."""
 
     tuner = "gridsearch"  # the model counts hundreds of cuts in the time of one measurement
+    one_piece = "a region of the network is one program, whose time tells nothing of its single convolutions"
 
     def __init__(self, model: Model, target: BoardTarget, config: VtaConfig, options: CodeOptions) -> None:
-        self._model, self.target, self.config = model, target, config
+        self._model, self.target, self.config, self._options = model, target, config, options
         self._winograd = options.winograd != "off"
         self._offload = Offload(model.module, options.start_pack, options.stop_pack)
         self.tasks = tasks_of(self._offload.regions)
@@ -99,14 +102,15 @@ class VtaNetwork:
 
     def space(self, task: Task) -> VtaSpace:
         """Return the cuts of a task."""
-        return VtaSpace(self._own(task), self.config)
+        return VtaSpace(self._own(task), self.config, self._options.device_name)
 
     def reference(self, task: Task) -> VtaReference:
         """Return a task by numpy's integers."""
         return VtaReference(self._own(task).shape)
 
-    def probe(self) -> None:
-        """Return None: nothing is built and uploaded alone."""
+    def probe(self) -> Probe:
+        """Return a convolution that moves values and computes: a board's reference kernel."""
+        return probe_for(self.config, self._options.device_name)
 
     def listing(self, task: Task) -> str:
         """Return the shape."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 
-from toolchain.backends.vta.space import Cut
+from toolchain.backends.vta.cut import SEED, Cut
 from toolchain.errors import ToolchainError
 from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate
@@ -68,7 +68,7 @@ class VtaModelRunner:
         if not isinstance(cut, Cut):
             raise TypeError("this code is no cut of a convolution")
         try:
-            dump = compile_convolution(cut.shape, self._config, cut.knobs, seed=0).dump
+            dump = compile_convolution(cut.shape, self._config, cut.knobs, SEED).dump
             program = Program(self._config, dump.program, dump.before, dump.phys_base)
             with self._one:
                 done = self._simulator.run(program, wish, DEADLINE_S)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import log2
 
+from toolchain.backends.vta.cut import Cut
 from toolchain.backends.vta.kinds import KINDS
-from toolchain.backends.vta.task import VtaTask
+from toolchain.backends.vta.task import VtaTask, parameters_of
 from toolchain.errors import ToolchainError
 from toolchain.records.store import Usable, anything
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.finite import Decisions, FiniteSpace
-from toolchain.tasks.parameter import Parameter
 from toolchain.vta.config import VtaConfig
 from toolchain.vta.estimate import estimated_cycles, legal_knobs
 from toolchain.vta.knobs import Knobs, read_knobs
@@ -22,34 +21,20 @@ from toolchain.vta.layers import ConvShape, shape_of
 from toolchain.vta.tiling import Tiling
 
 
-@dataclass(frozen=True)
-class Cut:
-    """A convolution and how it is cut: a candidate's code, which no compiler sees."""
-
-    shape: ConvShape
-    knobs: Knobs
-
-    def objects(self, symbol: str) -> tuple[bytes, ...]:
-        """Refuse: a program is part of its network's region.
-
-        Raises
-        ------
-        ToolchainError
-            Always.
-        """
-        raise ToolchainError(
-            f"{symbol}: a VTA's program is not linked by itself", "tune with --runner vta-model"
-        )
-
-
 class VtaSpace(FiniteSpace[Knobs]):
-    """The knobs of one task; see `tasks.space.Space`. Cuts leave room for a residual if some can."""
+    """The knobs of one task; see `tasks.space.Space`. Cuts leave room for a residual if some can.
+
+    Parameters
+    ----------
+    driver
+        Whose runs are measured on boards; see `Cut`.
+    """
 
     kinds: tuple[str, ...] = KINDS
     excluded = ""
 
-    def __init__(self, task: VtaTask, config: VtaConfig) -> None:
-        self.task, self.config = task, config
+    def __init__(self, task: VtaTask, config: VtaConfig, driver: str = "") -> None:
+        self.task, self.config, self._driver = task, config, driver
         self.usable: Usable = anything
         self.allowed: Usable = anything
 
@@ -112,13 +97,10 @@ class VtaSpace(FiniteSpace[Knobs]):
         return read_knobs(entry.payload)
 
     def candidate(self, point: Knobs) -> Candidate:
-        """Return the cut, which is judged as it is."""
+        """Return the cut."""
         shape = self.task.shape
-        parameters = (
-            Parameter((1, shape.ic, shape.h, shape.w), "int8"),
-            Parameter((1, shape.oc, shape.oh, shape.ow), "int8"),
-        )
-        return Candidate(self.entry(point), Cut(shape, point), parameters, 1)
+        cut = Cut(shape, point, self.config, self._driver)
+        return Candidate(self.entry(point), cut, parameters_of(shape, self.config.block), 1)
 
 
 def _features(shape: ConvShape, knobs: Knobs, config: VtaConfig) -> list[float]:

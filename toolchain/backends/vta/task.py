@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from toolchain.backends.vta.cut import SEED
 from toolchain.tasks.parameter import Array, Parameter
 from toolchain.tasks.task import Task
 from toolchain.vta.layers import ConvShape, definition_of
+from toolchain.vta.packing import pack_activation, unpack_activation
 from toolchain.vta.reference import expected
 from toolchain.vta.region import Region
 from toolchain.vta.seeded import seeded_layer
@@ -51,6 +53,30 @@ def _task(shape: ConvShape, count: int) -> VtaTask:
 
 
 @dataclass(frozen=True)
+class Blocked:
+    """How an accelerator has activations: in blocks of channels; see `tasks.parameter.Layout`."""
+
+    block: int
+
+    def pack(self, value: Array) -> Array:
+        """Return [1, channels, h, w] as [blocks, h, w, block]."""
+        return pack_activation(value[0], self.block)
+
+    def unpack(self, value: Array, logical: Sequence[int]) -> Array:
+        """Return what `pack` made of a value of that shape."""
+        return unpack_activation(value, logical[1])[None]
+
+
+def parameters_of(shape: ConvShape, block: int) -> tuple[Parameter, Parameter]:
+    """Return what a program of a convolution reads and writes."""
+    layout = Blocked(block)
+    return (
+        Parameter((1, shape.ic, shape.h, shape.w), "int8", layout),
+        Parameter((1, shape.oc, shape.oh, shape.ow), "int8", layout),
+    )
+
+
+@dataclass(frozen=True)
 class VtaReference:
     """A task by numpy's integers, with weights from a seed; see `tasks.reference.Reference`."""
 
@@ -63,5 +89,5 @@ class VtaReference:
 
     def outputs(self, draws: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Return the results for several images."""
-        layer = seeded_layer(self.shape, 0)
+        layer = seeded_layer(self.shape, SEED)
         return [[expected(layer, image[0])[None]] for (image,) in draws]

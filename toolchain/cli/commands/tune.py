@@ -151,15 +151,9 @@ def command(
     """
     from toolchain.backends.table import backend_for, measured_on_boards
     from toolchain.boards.inventory.lookup import find_measured
-    from toolchain.errors import UsageError
 
     runner = search["runner"]
-    on_boards = runner in (None, "boards") and measured_on_boards(code.device_kind)
-    if runner == "boards" and not on_boards:
-        raise UsageError(
-            f"--runner boards: no board measures candidates for {code.device_kind} yet",
-            "leave --runner out: a model of the device judges them, and its records say so",
-        )
+    on_boards = runner == "boards" or (runner is None and measured_on_boards(code.device_kind))
     boards = find_measured(board_name(board), on_boards=on_boards)
     engine = engine if on_boards else engine or "host"  # a model or a simulator has a container of its own
     profile = boards[0].profile

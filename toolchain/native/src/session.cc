@@ -1,10 +1,12 @@
 #include "session.h"
 
 #include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
 
 #include <memory>
+#include <vector>
 
 #include "channel.h"
 #include "device.h"
@@ -14,14 +16,18 @@
 #include "machine.h"
 #include "pool.h"
 #include "text.h"
+#include "vta/run/measure.h"
 
 using tvm::ffi::Any;
 using tvm::ffi::AnyView;
 using tvm::ffi::Function;
 using tvm::ffi::Module;
+using tvm::ffi::PackedArgs;
 
 namespace edge {
 namespace {
+
+constexpr int64_t kMostRuns = 1 << 30;
 
 // The one session of this process.
 SessionSettings session;
@@ -89,6 +95,39 @@ void LockEvaluators() {
   Function::SetGlobal("runtime.RPCTimeEvaluator", locked, true);
 }
 
+// edge.vta.measure: a file's name, how often (number, repeat, least milliseconds of a repeat), inputs, outputs.
+void MeasureProgram(PackedArgs arguments, Any* result) {
+  int64_t often[3] = {};
+  bool said = arguments.size() >= 4 && arguments[0].try_cast<tvm::ffi::String>().has_value();
+  for (int i = 0; said && i < 3; ++i) {
+    const auto number = arguments[1 + i].try_cast<int64_t>();
+    said = number.has_value() && *number >= (i == 0) && *number <= kMostRuns;
+    if (said) often[i] = *number;
+  }
+  std::vector<DLTensor*> tensors;
+  for (int i = 4; said && i < arguments.size(); ++i) {
+    const auto tensor = arguments[i].try_cast<DLTensor*>();
+    said = tensor.has_value();
+    if (said) tensors.push_back(*tensor);
+  }
+  if (!said) {
+    TVM_FFI_THROW(TypeError) << "edge-rt: edge.vta.measure takes a file's name, three numbers (how many runs, one at "
+                             << "least; how often; milliseconds), and tensors: the inputs, the outputs";
+  }
+  const std::string path = Inside(arguments[0].cast<std::string>());
+  const vta::Timing how{static_cast<int>(often[0]), static_cast<int>(often[1]), static_cast<int>(often[2])};
+  *result = Translated([&] {
+    try {
+      vta::Uploaded program(path);  // what is refused waits for nobody
+      const MeasureLock lock(session.state, "rpc session", session.timeout);
+      return program.Measure(tensors, how);
+    } catch (const vta::Refusal& refusal) {
+      const char* what = refusal.rule == "driver" ? "" : "the program is refused: ";
+      TVM_FFI_THROW(RuntimeError) << "edge.vta.measure: " << what << refusal.what();
+    }
+  });
+}
+
 // Some of TVM's own functions count on their arguments: called with fewer, they read what is none.
 void CountArguments(const char* name, int expected) {
   const Function body = Function::GetGlobalRequired(name);
@@ -125,6 +164,10 @@ void ServeSession(int socket, const SessionSettings& settings) {
   // The session's own deadline is that of a driver, too.
   global("edge.devices", [] { return JsonDevices(true); });
   global("edge.configure", [](int threads, const std::string& cluster) { Configure(threads, cluster); });
+  Function::SetGlobal("edge.vta.measure", Function::FromPacked([](PackedArgs arguments, Any* result) {
+                        MeasureProgram(arguments, result);
+                      }),
+                      true);
   // TVM's name, by which its clients ask.
   global("runtime.NumThreads", PoolThreads);
   ServeBehindFence(socket);

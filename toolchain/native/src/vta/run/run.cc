@@ -4,7 +4,6 @@
 #include <tvm/ffi/reflection/registry.h>
 #include <tvm/runtime/device_api.h>
 
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +13,7 @@
 
 #include "device.h"
 #include "failure.h"
+#include "vta/run/call.h"
 #include "vta/run/driver.h"
 
 using tvm::ffi::Any;
@@ -75,49 +75,10 @@ thread_local Modelled modelled;
 std::mutex wish_mutex;
 std::string wish;  // edge.vta.use: of this process, where no network was opened for a VTA
 
-// A simulation is taken where it was asked for by name, and nowhere else.
-std::string DriverName() {
-  const std::string& device = ComputesOn();
-  if (device.starts_with("vta:")) return device.substr(4);
-  {
-    const std::lock_guard lock(wish_mutex);
-    if (!wish.empty()) return wish;
-  }
-  return FindDevice("vta").name.substr(4);
-}
-
 void Use(const std::string& name) {
   const std::string found = FindDevice("vta:" + name).name.substr(4);
   const std::lock_guard lock(wish_mutex);
   wish = found;
-}
-
-uint8_t* Bytes(const DLTensor& tensor) { return static_cast<uint8_t*>(tensor.data) + tensor.byte_offset; }
-
-bool IsOf(const DLTensor& tensor, uint8_t code) {
-  return tensor.dtype.code == code && tensor.dtype.bits == 8 && tensor.dtype.lanes == 1;
-}
-
-// The same but for extents of 1.
-bool SameShape(const DLTensor& tensor, const Value& value) {
-  std::vector<int64_t> has, wants;
-  for (int i = 0; i < tensor.ndim; ++i) {
-    if (tensor.shape[i] != 1) has.push_back(tensor.shape[i]);
-  }
-  for (const uint32_t extent : value.shape) {
-    if (extent != 1) wants.push_back(extent);
-  }
-  return has == wants;
-}
-
-void CheckValue(const DLTensor& tensor, const Value& value, const std::string& what) {
-  std::string shape;
-  for (int i = 0; i < tensor.ndim; ++i) shape += (shape.empty() ? "" : ", ") + std::to_string(tensor.shape[i]);
-  if (!IsOf(tensor, kDLInt) || tensor.device.device_type != kDLCPU || !SameShape(tensor, value) ||
-      !tvm::ffi::IsContiguous(tensor)) {
-    throw Refusal("program", what + " is " + tvm::ffi::DLDataTypeToString(tensor.dtype) + "[" + shape +
-                                 "] where the program has int8" + value.Shape() + " in the host's memory");
-  }
 }
 
 // Where the program stands among the arguments: the only one of bytes without a sign.
@@ -153,23 +114,12 @@ void Run(const std::vector<DLTensor*>& tensors) {
   const std::shared_ptr<Made> made = MadeOf(Bytes(*tensors[at]));
   const std::lock_guard lock(made->mutex);
   Loaded& loaded = LoadedBy(driver, *tensors[at], made.get());
-  const size_t outputs = tensors.size() - at - 1;
-  if (at != made->inputs.size() || outputs != made->outputs.size()) {
-    throw Refusal("program", "it was called with " + std::to_string(at) + " inputs and " + std::to_string(outputs) +
-                                 " outputs, and has " + std::to_string(made->inputs.size()) + " and " +
-                                 std::to_string(made->outputs.size()));
-  }
-  for (size_t i = 0; i < at; ++i) CheckValue(*tensors[i], made->inputs[i], "input " + std::to_string(i));
-  for (size_t i = 0; i < outputs; ++i) {
-    CheckValue(*tensors[at + 1 + i], made->outputs[i], "output " + std::to_string(i));
-  }
-  for (size_t i = 0; i < at; ++i) {
-    std::memcpy(loaded.memory() + made->inputs[i].offset, Bytes(*tensors[i]), made->inputs[i].bytes);
-  }
+  const std::vector<DLTensor*> given(tensors.begin(), tensors.begin() + at);
+  const std::vector<DLTensor*> wanted(tensors.begin() + at + 1, tensors.end());
+  const Call call(made->inputs, made->outputs, given, wanted);
+  call.Put(loaded.memory());
   const uint64_t cycles = loaded.Run();
-  for (size_t i = 0; i < outputs; ++i) {
-    std::memcpy(Bytes(*tensors[at + 1 + i]), loaded.memory() + made->outputs[i].offset, made->outputs[i].bytes);
-  }
+  call.Get(loaded.memory());
   if (cycles == 0) return;
   modelled.cycles += cycles;
   modelled.ms += static_cast<double>(cycles) / made->header.mhz / 1000;
@@ -195,6 +145,17 @@ void RunPacked(PackedArgs arguments, Any*) {
 }
 
 }  // namespace
+
+// A simulation is taken where it was asked for by name, and nowhere else.
+std::string DriverName() {
+  const std::string& device = ComputesOn();
+  if (device.starts_with("vta:")) return device.substr(4);
+  {
+    const std::lock_guard lock(wish_mutex);
+    if (!wish.empty()) return wish;
+  }
+  return FindDevice("vta").name.substr(4);
+}
 
 bool MayBeProgram(DLDataType dtype, const std::vector<int64_t>& shape) {
   return dtype.code == kDLUInt && dtype.bits == 8 && dtype.lanes == 1 && shape.size() == 1 &&

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace edge::vta {
@@ -14,6 +15,9 @@ tvm::runtime::Tensor NewProgram(int64_t bytes);
 
 // Whether a constant is kept so.
 bool MayBeProgram(DLDataType dtype, const std::vector<int64_t>& shape);
+
+// The driver that the calling thread's programs are run by. Fails where the accelerator is meant and there is none.
+std::string DriverName();
 
 // What the cycle model says of the programs that the calling thread has simulated.
 struct Modelled {

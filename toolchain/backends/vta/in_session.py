@@ -1,0 +1,98 @@
+"""A program in a session with a board: `edge.vta.measure` runs and times it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import tvm
+from pydantic import Field
+
+from toolchain.answers import Answer, Several, Word, lie, shown, understood
+from toolchain.profiles import VTA
+from toolchain.tasks.upload import Often, Times
+from toolchain.vta.config import VtaConfig
+
+_MEASURE, _USE = "edge.vta.measure", "edge.vta.use"
+_WHAT = f"the answer of {_MEASURE}"
+_ONCE = (1, 0, 0)
+
+_Milliseconds = Annotated[float, Field(ge=0, le=1e9)]
+
+
+class _Modelled(Answer):
+    """What a simulation says instead of a clock's time."""
+
+    ms: _Milliseconds
+    cycles: int = Field(ge=1, le=2**63)
+    mhz: int = Field(ge=1, le=2**32)
+    version: int = Field(ge=0, le=2**32)
+
+
+class _Measured(Answer):
+    """Either has times: a program that an accelerator ran, or one that was simulated."""
+
+    device: Word
+    times_ms: Several[_Milliseconds]
+    modelled: _Modelled | None
+
+
+class UploadedProgram:
+    """A file with a program; see `tasks.upload.Opened`.
+
+    Parameters
+    ----------
+    driver
+        Who runs it: `sim`, `pynq`; empty: the hardware there.
+    """
+
+    def __init__(
+        self, session: tvm.rpc.RPCSession, name: str, board: str, driver: str, config: VtaConfig
+    ) -> None:
+        self._name, self._board, self._config = name, board, config
+        self._driver = driver
+        if driver:
+            session.get_function(_USE)(driver)
+        self._measure = session.get_function(_MEASURE)
+
+    def run(self, function: str, tensors: Sequence[tvm.runtime.Tensor]) -> None:
+        """Compute once."""
+        del function
+        self._measure(self._name, *_ONCE, *tensors)
+
+    def time(self, function: str, tensors: Sequence[tvm.runtime.Tensor], memory: str, often: Often) -> Times:
+        """Return an accelerator's times by the board's clock; a simulation's are the cycle model's.
+
+        Raises
+        ------
+        CheckError
+            The board says what cannot be right.
+        """
+        del function, memory
+        said = self._measure(self._name, often.number, often.repeat, often.min_repeat_ms, *tensors)
+        if not isinstance(said, str):
+            raise lie(self._board, _WHAT, f"it is {shown(said)}, no text")
+        return self._times(understood(_Measured, said, self._board, _WHAT), often)
+
+    def _times(self, said: _Measured, often: Often) -> Times:
+        model, modelled = self._config.cycles, said.modelled
+        if self._driver and said.device != f"{VTA}:{self._driver}":
+            raise lie(self._board, _WHAT, f"{said.device} ran what {VTA}:{self._driver} was to run")
+        if (modelled is not None) != (said.device == f"{VTA}:sim"):
+            raise lie(
+                self._board, _WHAT, f"times of {said.device} are a clock's, and a simulation's a model's"
+            )
+        if modelled is None:
+            if len(said.times_ms) != often.repeat:
+                raise lie(
+                    self._board, _WHAT, f"{len(said.times_ms)} times where {often.repeat} were asked for"
+                )
+            return Times(tuple(said.times_ms))
+        if (modelled.mhz, modelled.version) != (model.mhz, model.version):
+            raise lie(
+                self._board,
+                _WHAT,
+                f"cycle model {modelled.version} at {modelled.mhz} MHz, where the program has model "
+                f"{model.version} at {model.mhz} MHz",
+            )
+        return Times((model.milliseconds(modelled.cycles),), modelled=True)

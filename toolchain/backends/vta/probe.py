@@ -1,0 +1,30 @@
+"""A small convolution that fits every design: what goes the whole way to a board before anything is tuned."""
+
+from __future__ import annotations
+
+from toolchain.backends.vta.cut import Cut
+from toolchain.backends.vta.task import VtaReference, parameters_of
+from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.probe import Known, Probe
+from toolchain.vta.config import VtaConfig
+from toolchain.vta.estimate import default_knobs
+from toolchain.vta.layers import ConvShape
+
+_SIZE, _BLOCKS = 14, 2
+
+
+def probe_for(config: VtaConfig, driver: str) -> Probe:
+    """Return it, cut as a build does without a record."""
+    channels = _BLOCKS * config.block
+    shape = ConvShape(1, _SIZE, _SIZE, channels, channels, 3, 3, 1, 1, 1, 1)
+    image = (1, channels, _SIZE, _SIZE)
+    task = Known(
+        "known-good-kernel",
+        "small convolution",
+        1,
+        2 * shape.macs,
+        (image, (channels, channels, 3, 3), image),
+    )
+    cut = Cut(shape, default_knobs(shape, config), config, driver)
+    candidate = Candidate(Entry("probe", "", "probe"), cut, parameters_of(shape, config.block), 1)
+    return Probe(task, candidate, VtaReference(shape))
