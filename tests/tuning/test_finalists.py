@@ -48,6 +48,18 @@ def test_a_choice_of_an_earlier_run_is_checked_too(store: RecordStore) -> None:
         assert chosen(run, standing).won == run.space.rule(SECOND)
 
 
+def test_what_boards_measured_and_a_model_confirms_is_a_models(store: RecordStore) -> None:
+    with toy_run(store, Told(TIMES)) as run:
+        search(run, len(POINTS))
+        assert not chosen(run, finalists(run)).choice.provenance.modelled
+    with toy_run(store, Told({FASTEST: 0.05}, modelled=True)) as run:
+        tuned = chosen(run, finalists(run))
+    assert tuned.won == run.space.rule(FASTEST) and tuned.choice.run_ms == (0.05,) * 6
+    assert tuned.choice.provenance.modelled
+    best = store.best(KEY, ("toy",))
+    assert best is not None and not best.provenance.modelled and best.run_ms[0] == 0.1, "measured: it decides"
+
+
 def test_two_of_a_run_stand_and_none_that_is_clearly_slower(store: RecordStore) -> None:
     third = POINTS[7]
     with toy_run(store, Told({**TIMES, third: 0.3}), fresh=True) as run:

@@ -35,17 +35,26 @@ class Told(InProcess):
         By tiles; of all others: 1.
     wrong_at_zero
         Tiles whose code forgets about zeros: it is right for every other input.
+    modelled
+        It is a model that says so.
     """
 
-    def __init__(self, ms: Mapping[Tiles, float], wrong_at_zero: frozenset[Tiles] = frozenset()) -> None:
+    def __init__(
+        self,
+        ms: Mapping[Tiles, float],
+        wrong_at_zero: frozenset[Tiles] = frozenset(),
+        *,
+        modelled: bool = False,
+    ) -> None:
         super().__init__()
-        self.ms, self.wrong_at_zero = ms, wrong_at_zero
+        self.ms, self.wrong_at_zero, self.modelled = ms, wrong_at_zero, modelled
 
     def _run(self, code: object, cases: object) -> Result:
         assert isinstance(code, NumpyCode)
         broken = Forgetful(code.tiles) if code.tiles in self.wrong_at_zero else code
         result = super()._run(broken, cases)
-        return result if result.failure else Result((self.ms.get(code.tiles, 1.0),) * 2)
+        times = (self.ms.get(code.tiles, 1.0),) * 2
+        return result if result.failure else Result(times, modelled=self.modelled)
 
 
 class Forgetful(NumpyCode):

@@ -123,7 +123,10 @@ class Judged:
         nothing = (winner.record.run_ms, own[0].record.run_ms)  # no function of its own in the network
         ms, default_ms = said.task_ms.get(task.workload, nothing)
         calls = task.weight if task.workload in said.task_ms else 1
-        choice = choice_of(winner.record, [network_ms / calls for network_ms in ms], self.board)
+        timed = None if ms is winner.record.run_ms else False
+        choice = choice_of(
+            winner.record, [network_ms / calls for network_ms in ms], self.board, modelled=timed
+        )
         return Confirmed(choice, fmean(default_ms) / calls)
 
 

@@ -40,7 +40,9 @@ class Confirmed:
     default_ms: float
 
 
-def choice_of(record: Record, run_ms: Sequence[float], board: str = "") -> Record:
+def choice_of(
+    record: Record, run_ms: Sequence[float], board: str = "", *, modelled: bool | None = None
+) -> Record:
     """Return the record of a winner.
 
     Parameters
@@ -49,8 +51,13 @@ def choice_of(record: Record, run_ms: Sequence[float], board: str = "") -> Recor
         What it took in the last comparison.
     board
         Where that was; empty: where it was measured before.
+    modelled
+        Whether the comparison was a model's, whoever judged it before; None: the times are the record's own.
     """
-    provenance = replace(record.provenance, board=board or record.provenance.board)
+    said = record.provenance
+    provenance = replace(
+        said, board=board or said.board, modelled=said.modelled if modelled is None else modelled
+    )
     return replace(record, run_ms=tuple(run_ms), confirmed=True, created=now(), provenance=provenance)
 
 
@@ -77,7 +84,8 @@ def confirm(task: Task, finalists: Sequence[Finalist], runner: Runner, rounds: i
     standing = [place for place in range(len(finalists)) if place not in failed]
     winner = choose({place: times[place] for place in standing})
     board = next((result[winner].board for result in measured if result[winner].board), "")
-    choice = choice_of(finalists[winner].record, times[winner], board)
+    modelled = any(result[winner].modelled for result in measured)
+    choice = choice_of(finalists[winner].record, times[winner], board, modelled=modelled)
     return Confirmed(choice, fmean(times[0] or finalists[0].record.run_ms))
 
 
