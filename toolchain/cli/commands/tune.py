@@ -113,8 +113,8 @@ class Search(TypedDict):
 @click.option(
     "--runner",
     metavar="NAME",
-    help="Who measures: boards (the default), or what the device's own code has: mali-model, a model of the "
-    "Mali-T860, needs no board, and its records say so.",
+    help="Who measures: boards (the default, but of a VTA), or what the device's own code has: mali-model, a "
+    "model of the Mali-T860, or vta-model, the cycles of a VTA. Models need no board; their records say so.",
 )
 @click.option("--fresh", is_flag=True, help="Use nothing that earlier runs measured.")
 @click.option(
