@@ -94,7 +94,7 @@ def test_float16_is_refused() -> None:
     backend = Packed(load_profile("rk3399"), options)
     with (
         pytest.raises(UsageError, match="--runner mali-model: the model cannot judge float16") as told,
-        backend.runners["mali-model"](backend.target()),
+        backend.runners["mali-model"].bench(backend.target()),
     ):
         pass
     assert "--dtype float32" in told.value.hint

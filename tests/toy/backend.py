@@ -26,7 +26,7 @@ from toolchain.profiles import Profile
 from toolchain.records.selection import Build
 from toolchain.records.store import Usable, anything
 from toolchain.targets.target import BoardTarget, target_for
-from toolchain.tasks.backend import Objects, Progress
+from toolchain.tasks.backend import Objects, OffBoards, Progress
 from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.finite import FiniteSpace
@@ -233,7 +233,7 @@ class Toy:
     """See `tasks.backend.Backend`."""
 
     name, layout, dtype, runner = "toy", "plain", "float32", "numpy"
-    runners: Mapping = {"numpy": in_process}
+    runners: Mapping = {"numpy": OffBoards(in_process)}
 
     def __init__(self, profile: Profile, options: CodeOptions) -> None:
         self.profile, self.options = profile, options

@@ -12,7 +12,8 @@ from toolchain.boards.inventory.lookup import find_board
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Record
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.pace import earlier_pace, longest_pace
+from toolchain.tuning.pace import Pace, longest_pace, usual_pace
+from toolchain.tuning.pace import earlier_pace as paced_by
 
 
 def of_run(run: str, day: int, seconds: float, trials: int, key: RecordKey = KEY) -> list[Record]:
@@ -33,6 +34,10 @@ def of_run(run: str, day: int, seconds: float, trials: int, key: RecordKey = KEY
             )
         )
     return made
+
+
+def earlier_pace(records: list[Record], key: RecordKey, runner: str = "boards") -> Pace | None:
+    return paced_by(records, key, runner, {"some-model"})
 
 
 def test_it_is_that_of_the_last_run_on_the_class() -> None:
@@ -66,6 +71,24 @@ def test_a_choice_that_was_compared_later_does_not_count() -> None:
     late = replace(of_run("run", 28, 40.0, 10)[-1], confirmed=True)
     pace = earlier_pace([*of_run("run", 2, 40.0, 10), late], KEY)
     assert pace and pace.seconds == pytest.approx(4.0)
+
+
+def test_boards_and_models_say_nothing_of_each_other() -> None:
+    model = [
+        replace(record, provenance=replace(record.provenance, board="some-model 2"))
+        for record in of_run("modelled", 9, 4.0, 40)
+    ]
+    records = [*of_run("measured", 2, 80.0, 40), *model]
+    of_boards, of_model = earlier_pace(records, KEY), earlier_pace(records, KEY, "some-model")
+    assert of_boards and of_boards.seconds == pytest.approx(2.0)
+    assert of_model and of_model.seconds == pytest.approx(0.1)
+    assert earlier_pace(model, KEY) is None
+
+
+def test_what_asks_no_board_is_expected_to_take_what_it_says() -> None:
+    pace = usual_pace("some-model", 0.6)
+    assert (pace.seconds, pace.most) == (0.6, False)
+    assert pace.reason == "--runner some-model takes some 0.6 s a trial; no run of it was timed yet"
 
 
 def test_else_it_is_the_longest_that_trials_are_given() -> None:

@@ -18,6 +18,11 @@ from toolchain.tasks.key import record_key
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.plan import Plan, plan
 
+BACKEND: Any = SimpleNamespace(
+    runner="boards",
+    runners={"some-model": SimpleNamespace(trial_s=0.6), "by-hand": SimpleNamespace(trial_s=None)},
+)
+
 
 def network(sizes: dict[str, int | None]) -> Any:
     return SimpleNamespace(tasks=[CONV, DENSE], space=lambda task: SimpleNamespace(size=sizes[task.id]))
@@ -27,7 +32,7 @@ def planned(store: RecordStore, conv: int | None, dense: int | None, **options: 
     board = find_board("local")
     how = TuneOptions(timeout_s=10.0, **options)
     lowered = network({CONV.id: conv, DENSE.id: dense})
-    return plan(lowered, target_for(board.profile), [board], store, how)
+    return plan(lowered, BACKEND, target_for(board.profile), [board], store, how)
 
 
 def test_there_are_no_more_trials_than_candidates(store: RecordStore) -> None:
@@ -52,6 +57,14 @@ def test_what_was_measured_is_left_out_unless_the_run_is_fresh(store: RecordStor
 def test_the_time_is_that_of_the_trials_or_the_limit(store: RecordStore) -> None:
     assert planned(store, None, None, trials=7).seconds == 70.0
     assert planned(store, None, None, trials=7, time_s=30.0).seconds == 30.0
+
+
+def test_what_asks_no_board_takes_the_time_it_says(store: RecordStore) -> None:
+    found = planned(store, None, None, trials=10, runner="some-model")
+    assert found.seconds == 6.0 and not found.pace.most and found.where == "by some-model, for local"
+    assert found.to_json()["runner"] == "some-model"
+    other = planned(store, None, None, trials=10, runner="by-hand")
+    assert other.pace.most and other.where == "by by-hand, for local"
 
 
 def test_the_document_says_what_the_time_is_taken_from(store: RecordStore) -> None:

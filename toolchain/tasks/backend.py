@@ -28,6 +28,21 @@ MakeBench = Callable[["BoardTarget"], AbstractContextManager[Bench]]
 
 
 @dataclass(frozen=True)
+class OffBoards:
+    """A way to measure, or to model, that asks no board.
+
+    Attributes
+    ----------
+    trial_s
+        Seconds that it takes for a candidate, about: a run is expected to last by it until one was timed.
+        None: as long as a board would be given.
+    """
+
+    bench: MakeBench
+    trial_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Objects:
     """A network, compiled.
 
@@ -149,7 +164,7 @@ class Backend(Protocol):
     name: str
     layout: str
     dtype: str
-    runners: Mapping[str, MakeBench]
+    runners: Mapping[str, OffBoards]
     runner: str
 
     def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:

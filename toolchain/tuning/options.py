@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from toolchain.errors import UsageError
 from toolchain.tuning.schedulers.table import SCHEDULERS
 
+BOARDS = "boards"
+"""Name of the runner that measures on boards, over RPC."""
+
 
 @dataclass(frozen=True)
 class TuneOptions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,8 +31,10 @@ class Pace:
     most: bool = False
 
 
-def earlier_pace(records: Iterable[Record], key: RecordKey) -> Pace | None:
-    """Return the pace of the last run for the same target on the same class; None: there is none.
+def earlier_pace(
+    records: Iterable[Record], key: RecordKey, runner: str, others: Container[str]
+) -> Pace | None:
+    """Return the pace of the last run of a runner for the same target and class; None: there is none.
 
     That is the time from the first default to the last trial, over the trials: searching, building and
     whatever the run waited for included.
@@ -41,10 +43,14 @@ def earlier_pace(records: Iterable[Record], key: RecordKey) -> Pace | None:
     ----------
     key
         Of any task: what code is made for, and where it is measured.
+    others
+        The runners that leave their names in records where a board would leave its own.
     """
     runs: dict[str, list[Record]] = {}
     for record in records:
-        if not record.confirmed and _place(record.key) == _place(key):
+        who = record.provenance.board.partition(" ")[0]
+        mine = who == runner if runner in others else who not in others
+        if mine and not record.confirmed and _place(record.key) == _place(key):
             runs.setdefault(record.provenance.run, []).append(record)
     for of_run in sorted(runs.values(), key=lambda of_run: max(_times(of_run)), reverse=True):
         trials = [record for record in of_run if record.provenance.trial is not None]
@@ -54,6 +60,11 @@ def earlier_pace(records: Iterable[Record], key: RecordKey) -> Pace | None:
             day = datetime.fromtimestamp(min(times)).astimezone().strftime("%Y-%m-%d %H:%M")
             return Pace(seconds, f"{seconds:.1f} s a trial, as in the run of {day}")
     return None
+
+
+def usual_pace(runner: str, seconds: float) -> Pace:
+    """Return what a runner that asks no board usually takes."""
+    return Pace(seconds, f"--runner {runner} takes some {seconds:g} s a trial; no run of it was timed yet")
 
 
 def longest_pace(tasks: Sequence[Task], board: Board, options: TuneOptions) -> Pace:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from toolchain.boards.board import Board
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
-from toolchain.tasks.backend import Network
+from toolchain.tasks.backend import Backend, Network
 from toolchain.tasks.key import record_key
 from toolchain.tasks.task import Task, tasks_named
-from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.pace import Pace, earlier_pace, longest_pace
+from toolchain.tuning.options import BOARDS, TuneOptions
+from toolchain.tuning.pace import Pace, earlier_pace, longest_pace, usual_pace
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class Plan:
         No batch begins after so many seconds; None: no limit.
     pace
         Of one board or of all of them, as `Pace.reason` says.
+    runner
+        Name of who measures: `boards`, or what asks no board.
     """
 
     tasks: list[PlannedTask]
@@ -56,6 +58,7 @@ class Plan:
     trials: int
     limit_s: float | None
     pace: Pace
+    runner: str = BOARDS
 
     @property
     def seconds(self) -> float:
@@ -63,11 +66,18 @@ class Plan:
         seconds = self.trials * self.pace.seconds
         return seconds if self.limit_s is None else min(seconds, self.limit_s)
 
+    @property
+    def where(self) -> str:
+        """Who measures, and for which boards."""
+        boards = ", ".join(self.boards)
+        return f"on {boards}" if self.runner == BOARDS else f"by {self.runner}, for {boards}"
+
     def to_json(self) -> dict[str, object]:
         """Return the plan as `toolchain tune --dry-run --json` prints it."""
         return {
             "trials": self.trials,
             "boards": list(self.boards),
+            "runner": self.runner,
             "estimated_s": round(self.seconds, 1),
             "estimated_from": self.pace.reason,
             "at_most": self.pace.most,
@@ -79,7 +89,12 @@ class Plan:
 
 
 def plan(
-    network: Network, target: BoardTarget, boards: Sequence[Board], store: RecordStore, options: TuneOptions
+    network: Network,
+    backend: Backend,
+    target: BoardTarget,
+    boards: Sequence[Board],
+    store: RecordStore,
+    options: TuneOptions,
 ) -> Plan:
     """Return what `tune` would do with these options.
 
@@ -97,9 +112,19 @@ def plan(
     lefts = [each.left for each in planned]
     finite = [left for left in lefts if left is not None]
     trials = min(options.trials, sum(finite)) if len(finite) == len(lefts) else options.trials
-    pace = earlier_pace(store.all(), keys[0]) if keys else None
-    names = tuple(board.name for board in boards)
-    return Plan(planned, names, trials, options.time_s, pace or longest_pace(tasks, boards[0], options))
+    runner = options.runner or backend.runner
+    usual_s = {name: way.trial_s for name, way in backend.runners.items() if way.trial_s is not None}
+    pace = earlier_pace(store.all(), keys[0], runner, usual_s) if keys else None
+    if pace is None and runner in usual_s:
+        pace = usual_pace(runner, usual_s[runner])
+    return Plan(
+        planned,
+        tuple(board.name for board in boards),
+        trials,
+        options.time_s,
+        pace or longest_pace(tasks, boards[0], options),
+        runner,
+    )
 
 
 def planned_tasks(network: Network, options: TuneOptions) -> list[Task]:

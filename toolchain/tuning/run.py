@@ -28,7 +28,7 @@ from toolchain.tuning.conclude import NetworkJudge, conclude, obstacle_to_networ
 from toolchain.tuning.defaults import measured_defaults
 from toolchain.tuning.events import Began, Listener, Notice, Step
 from toolchain.tuning.experience import Experienced
-from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.options import BOARDS, TuneOptions
 from toolchain.tuning.pipeline import pipeline
 from toolchain.tuning.plan import planned_tasks
 from toolchain.tuning.preflight import preflight
@@ -39,9 +39,6 @@ from toolchain.tuning.schedulers.announced import Announced
 from toolchain.tuning.schedulers.table import SCHEDULERS
 from toolchain.tuning.task_run import RunContext
 from toolchain.tuning.tuners.table import tuner_for
-
-BOARDS = "boards"
-"""Name of the runner that measures on boards, over RPC."""
 
 
 def tune(
@@ -144,7 +141,7 @@ def _bench(
     if name not in backend.runners:
         known = ", ".join([BOARDS, *backend.runners])
         raise UsageError(f"--runner {name}: nothing of this name runs such code", f"use one of: {known}")
-    return backend.runners[name](target)
+    return backend.runners[name].bench(target)
 
 
 def _alike(boards: Sequence[Board]) -> Board:

@@ -18,7 +18,7 @@ from toolchain.lowering.needs import needs_of
 from toolchain.models.load import Model
 from toolchain.profiles import CPU, Profile
 from toolchain.targets.target import BoardTarget, device_target, target_for
-from toolchain.tasks.backend import MakeBench, MakeTuner, Objects, Progress
+from toolchain.tasks.backend import MakeTuner, Objects, OffBoards, Progress
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
@@ -38,7 +38,7 @@ class TensorIR:
             )
         self.profile, self.options, self.dtype = profile, options, options.dtype
         self.layout = options.layout
-        self.runners: Mapping[str, MakeBench] = device_runners(
+        self.runners: Mapping[str, OffBoards] = device_runners(
             profile, options.device_kind, options.device_name
         )
 

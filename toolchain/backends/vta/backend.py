@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from toolchain.backends.packed.backend import PackedNetwork
-from toolchain.backends.vta.model_runner import VTA_MODEL, model_bench
+from toolchain.backends.vta.model_runner import TRIAL_S, VTA_MODEL, model_bench
 from toolchain.backends.vta.offload import RUN, Offload
 from toolchain.backends.vta.probe import probe_for
 from toolchain.backends.vta.space import VtaSpace
@@ -20,7 +20,7 @@ from toolchain.errors import UsageError
 from toolchain.models.load import Model
 from toolchain.profiles import VTA, Profile
 from toolchain.targets.target import BoardTarget, target_for
-from toolchain.tasks.backend import MakeBench, MakeTuner, Objects, Progress
+from toolchain.tasks.backend import MakeTuner, Objects, OffBoards, Progress
 from toolchain.tasks.bench import Bench
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.probe import Probe
@@ -58,7 +58,7 @@ class Vta:
             )
         self.profile, self.options, self.dtype = profile, options, options.dtype
         self.config = find_config(profile.device(VTA).config or "")
-        self.runners: Mapping[str, MakeBench] = {VTA_MODEL: self._bench}
+        self.runners: Mapping[str, OffBoards] = {VTA_MODEL: OffBoards(self._bench, TRIAL_S)}
 
     def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
         """Return the cores that compute the rest, with the design as the device that records are of."""

@@ -181,7 +181,7 @@ def command(
     if dry_run:
         target = backend.target(how.cluster, how.threads)
         with backend.lower(loaded, target) as network, user_store() as store:
-            planned = plan(network, target, boards, store, how)
+            planned = plan(network, backend, target, boards, store, how)
         emit(planned.to_json(), lambda: show_plan(planned))
         return None
     with user_store() as store, tuning_progress() as listener:

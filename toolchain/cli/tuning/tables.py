@@ -31,7 +31,7 @@ def show_plan(plan: Plan) -> None:
     )
     about = "at most" if plan.pace.most else "about"
     click.echo(
-        f"{plan.trials} trials of {len(plan.tasks)} tasks on {', '.join(plan.boards)}: "
+        f"{plan.trials} trials of {len(plan.tasks)} tasks {plan.where}: "
         f"{about} {duration(plan.seconds)} ({_reason(plan)})"
     )
     click.echo("nothing was measured")
