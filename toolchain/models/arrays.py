@@ -36,8 +36,9 @@ def read_array(file: Path, option: str) -> np.ndarray:
             raise UsageError(f"{option}: {file} is not a .npy file", how)
         if start[6:7] != b"\1" and int.from_bytes(start[8:], "little") > _MOST_HEADER:
             raise ValueError("its header is too long")  # numpy would take that memory before it looks
-        _check_shape(file)
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of files that Python 2 wrote
+            _check_shape(file)
             warnings.simplefilter("error", RuntimeWarning)  # of a size beyond 64 bits numpy says no more
             # Mapped, the header's shape is checked against the file's size before memory is taken.
             mapped = np.load(file, mmap_mode="r", allow_pickle=False)
