@@ -95,6 +95,7 @@ def check_placed(blob: bytes, config: VtaConfig | None, address: int, memory: by
     numbers = HEADER.unpack_from(blob)
     size, image_at, begin, at, count = numbers[20:25]
     assert len(memory) == size and address + size <= 2**32, "other memory"
+    assert at % 16 == 0, "hardware would run other bytes"
     code = slice(at, at + 16 * count)
     whole = bytes(image_at) + blob[begin:]
     assert (memory[:at], memory[code.stop :]) == (whole[:at], whole[code.stop :]), "another image"

@@ -60,6 +60,7 @@ def test_what_is_wrong_is_named(board: Board) -> None:
         with_number(blob, 20, 2**25 + 4096): "at most 33554432 are given",
         with_number(blob, 23, 0): "lie outside its image",
         with_number(blob, 24, 2**22): "lie outside its image",
+        with_number(blob, 23, numbers[23] + 8): "do not begin at a multiple of 16",
         with_number(blob, 25, 2000): "2000 inputs",
         with_number(blob, 27, 2**31): "input 0 of shape",
         with_number(blob, 31, 0): "input 0 of shape",

@@ -54,6 +54,10 @@ void CheckSizes(const ProgramHeader& header, size_t size) {
     Broken(std::to_string(header.instructions) + " instructions at " + std::to_string(header.instructions_at) +
            " lie outside its image");
   }
+  // Hardware drops these bits of the address: it would run other bytes than are looked at here.
+  if (header.instructions_at % 16 != 0) {
+    Broken("its instructions at " + std::to_string(header.instructions_at) + " do not begin at a multiple of 16");
+  }
 }
 
 std::vector<Value> Values(const ProgramHeader& header, const uint8_t* from, uint32_t count, const char* what) {
