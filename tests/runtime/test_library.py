@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from tests.fuzz.sanitized import compiler
 from tests.measuring.small_network import built
 from tests.runtime.conftest import Edge
 from tests.runtime.test_program import LIBRARIES, LOADERS, version
@@ -18,7 +19,7 @@ from toolchain.boards.emulation.qemu import emulator
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.profiles import load_profile
 from toolchain.runtime import ensure_runtime
-from toolchain.runtime.fingerprint import GLIBC_FLOOR
+from toolchain.runtime.fingerprint import GLIBC_FLOOR, NATIVE
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
@@ -155,6 +156,25 @@ def test_a_program_chooses_the_device(tmp_path: Path) -> None:
     assert beyond == f"device: there is no device cpu:1 here: the last of that kind is cpu:0; {here}"
     assert unknown.startswith("device: there is no device npu here") and unknown.endswith(here)
     assert wrong.startswith("usage: ") and "cpu:one" in wrong
+
+
+def test_threads_open_at_the_same_time(tmp_path: Path) -> None:
+    library = ensure_runtime("x86_64").library
+    assert library
+    program, source = tmp_path / "opening", Path(__file__).with_name("opening_threads.c")
+    words = [
+        "-x",
+        "c",
+        "-std=c11",
+        f"-I{NATIVE}",
+        source,
+        "-x",
+        "none",
+        library,
+        f"-Wl,-rpath,{library.parent}",
+    ]
+    subprocess.run([compiler(), *words, "-lpthread", "-o", program], check=True, timeout=60)
+    assert subprocess.run([program, library], timeout=120, check=False).returncode == 0
 
 
 def test_the_python_example_runs_a_network(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 #include <utility>
 
 #include "cpu.h"
@@ -29,7 +30,9 @@ std::vector<DeviceKind>& Kinds() {
   return kinds;
 }
 
+// Threads may open networks at the same time.
 struct Folder {
+  std::mutex mutex;
   std::string path;
   bool keep = false;
 };
@@ -140,10 +143,20 @@ std::string JsonDevices(bool drivers) {
   return "[" + list + "]";
 }
 
-void SetDeviceFolder(const std::string& folder, bool keep) { TheFolder() = {folder, keep}; }
+void SetDeviceFolder(const std::string& folder, bool keep) {
+  const std::lock_guard lock(TheFolder().mutex);
+  TheFolder().path = folder;
+  TheFolder().keep = keep;
+}
 
-const std::string& DeviceFolder() { return TheFolder().path; }
+std::string DeviceFolder() {
+  const std::lock_guard lock(TheFolder().mutex);
+  return TheFolder().path;
+}
 
-bool KeepsDeviceCode() { return TheFolder().keep; }
+bool KeepsDeviceCode() {
+  const std::lock_guard lock(TheFolder().mutex);
+  return TheFolder().keep;
+}
 
 }  // namespace edge

@@ -75,7 +75,7 @@ std::string JsonKind(const char* name, const Presence& presence);
 // Where drivers may write, and whether what they compile is kept there for the next process. Said before
 // the first device is asked for; "" for nowhere.
 void SetDeviceFolder(const std::string& folder, bool keep);
-const std::string& DeviceFolder();
+std::string DeviceFolder();
 bool KeepsDeviceCode();
 
 }  // namespace edge

@@ -98,10 +98,10 @@ const std::vector<ClDevice>& Devices(std::string* problem) {
   std::lock_guard<std::mutex> lock(*mutex);
   if (!devices->empty()) return *devices;
   // PoCL keeps files where HOME says, else in /tmp, under a name that anyone may have taken.
-  if (!DeviceFolder().empty()) {
-    setenv("POCL_CACHE_DIR", (DeviceFolder() + "/pocl").c_str(), 0);
+  if (const std::string folder = DeviceFolder(); !folder.empty()) {
+    setenv("POCL_CACHE_DIR", (folder + "/pocl").c_str(), 0);
     // NVIDIA's binaries are PTX: what becomes of it at each start is kept below HOME, else nowhere.
-    if (std::getenv("HOME") == nullptr) setenv("CUDA_CACHE_PATH", (DeviceFolder() + "/nvidia").c_str(), 0);
+    if (std::getenv("HOME") == nullptr) setenv("CUDA_CACHE_PATH", (folder + "/nvidia").c_str(), 0);
   }
   std::string problems;
   for (const char* file : kFiles) {

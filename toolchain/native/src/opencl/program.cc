@@ -16,10 +16,11 @@ constexpr size_t kMostLog = 64 << 10, kMostTold = 16 << 20;  // what is said of 
 
 // Where binaries are kept; "" for nowhere.
 std::string CacheFolder() {
-  if (DeviceFolder().empty() || !KeepsDeviceCode()) return "";
-  const std::string folder = DeviceFolder() + "/opencl";
+  const std::string devices = DeviceFolder();
+  if (devices.empty() || !KeepsDeviceCode()) return "";
+  const std::string folder = devices + "/opencl";
   try {
-    MakeInside(DeviceFolder());
+    MakeInside(devices);
     MakeInside(folder);
   } catch (const Failure&) {
     return "";  // a full disk, or somebody else's folder: without it, all is compiled
