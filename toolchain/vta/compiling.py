@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from toolchain.vta.arena import sections
 from toolchain.vta.assemble import assemble
 from toolchain.vta.config import VtaConfig
 from toolchain.vta.estimate import estimated_cycles
 from toolchain.vta.expectation import memory_after, memory_before
 from toolchain.vta.knobs import Knobs
 from toolchain.vta.layers import Array, ConvShape
+from toolchain.vta.packing import blocks_of
 from toolchain.vta.program import Program, Value
 from toolchain.vta.region import Region
 from toolchain.vta.seeded import seeded_inputs, seeded_layer, seeded_region
@@ -53,6 +55,7 @@ def compile_convolution(
     ToolchainError
         The knobs or the convolution do not fit.
     """
+    _check_size(shape, config)
     region, inputs = _region(shape, knobs, seed, residual)
     program = assemble(region, config)
     chosen = program.knobs[0]
@@ -71,6 +74,14 @@ def _region(
 ) -> tuple[Region, dict[str, Array]]:
     region, inputs = seeded_region(seeded_layer(shape, seed, residual), seed)
     return replace(region, layers=[replace(each, knobs=knobs) for each in region.layers]), inputs
+
+
+def _check_size(shape: ConvShape, config: VtaConfig) -> None:
+    """Refuse what is too large for the memory before weights for it are drawn, which would take gigabytes."""
+    inputs, outputs = blocks_of(shape.ic, config.block), blocks_of(shape.oc, config.block)
+    pixels = inputs * shape.h * shape.w + outputs * shape.oh * shape.ow
+    weights = inputs * outputs * shape.taps * config.block**2
+    sections({"activations": pixels * config.block, "constants": weights})
 
 
 def compile_region(region: Region, config: VtaConfig, seed: int) -> Dump:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -204,6 +205,15 @@ def test_what_cannot_be_compiled_is_named(
     wrong = invoke("vta", "compile", *options, "--dump", "dump")
     assert wrong.code == 2 and wrong.says(*words)
     assert not (folder / "dump").exists()
+
+
+def test_what_is_too_large_is_told_before_its_weights_are_drawn(invoke: Toolchain, folder: Path) -> None:
+    tracemalloc.start()
+    wrong = invoke("vta", "compile", "--conv", "1,8,8,65535,65535,1,1,0,0,1,1", "--dump", "dump")
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert wrong.code == 1 and wrong.says("needs 4104.0 MiB", "the driver gives 32 MiB", "one for a CPU")
+    assert held < 2**25 and not (folder / "dump").exists()
 
 
 def test_a_dump_needs_a_folder(invoke: Toolchain, folder: Path) -> None:
