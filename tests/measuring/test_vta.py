@@ -69,8 +69,12 @@ def test_without_the_name_the_accelerator_is_meant(for_vta: Bundle, local: Board
 
 def test_a_bundle_that_was_built_for_the_simulation_runs_there(for_vta: Bundle, local: Board) -> None:
     manifest = for_vta.manifest.model_copy(update={"device": "vta:sim"})
-    found = verify_bundle(dataclasses.replace(for_vta, manifest=manifest), local)
+    simulated = dataclasses.replace(for_vta, manifest=manifest)
+    found = verify_bundle(simulated, local)
     assert found.passed and found.place["ran_on"] == "vta:sim"
+    with pytest.raises(UsageError, match="was built for vta:sim") as raised:
+        verify_bundle(simulated, local, device="cpu")
+    assert raised.value.hint == "--device vta:sim"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,8 @@ def chosen_device(manifest: Manifest, board: Board, facts: Facts, wanted: str | 
         return real[0] if kind == VTA and real else kind
     if wanted.partition(":")[0] != kind:
         raise UsageError(
-            f"--device {wanted}: {manifest.model.name} was built for {manifest.device}", f"--device {kind}"
+            f"--device {wanted}: {manifest.model.name} was built for {manifest.device}",
+            f"--device {manifest.device if manifest.device in known else kind}",
         )
     if wanted not in (kind, *known):
         raise UsageError(
