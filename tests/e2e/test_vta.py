@@ -177,7 +177,7 @@ def test_resnet_18_on_an_emulated_pynq(pynq: Board, tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize("quantizer", QUANTIZERS)
-@pytest.mark.parametrize("name", ["resnet-18", "resnet-34", "resnet-50"])
+@pytest.mark.parametrize("name", ["resnet-18", "resnet-34", "resnet-50", "mobilenet", "squeezenet_v1.1"])
 def test_deep_networks_on_this_host(name: str, quantizer: str, tmp_path: Path) -> None:
     verified(f"zoo:{name}", quantizer, find_board("local"), tmp_path)
 
