@@ -25,7 +25,12 @@ BACKEND: Any = SimpleNamespace(
 
 
 def network(sizes: dict[str, int | None]) -> Any:
-    return SimpleNamespace(tasks=[CONV, DENSE], space=lambda task: SimpleNamespace(size=sizes[task.id]))
+    return SimpleNamespace(
+        tasks=[CONV, DENSE],
+        space=lambda task: SimpleNamespace(size=sizes[task.id]),
+        tuner="random",
+        tuners={},
+    )
 
 
 def planned(store: RecordStore, conv: int | None, dense: int | None, **options: Any) -> Plan:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolchain.boards.board import Board
+from toolchain.errors import UsageError
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
@@ -13,6 +14,7 @@ from toolchain.tasks.key import record_key
 from toolchain.tasks.task import Task, tasks_named
 from toolchain.tuning.options import BOARDS, TuneOptions
 from toolchain.tuning.pace import Pace, earlier_pace, longest_pace, usual_pace
+from toolchain.tuning.tuners.table import tuner_named
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,10 @@ def plan(
     Raises
     ------
     UsageError
-        A task id is unknown, or means several.
+        A task id is unknown, or means several; the runner or the tuner is unknown.
     """
+    runner = planned_runner(backend, options)
+    tuner_named(network, options.tuner)
     tasks = planned_tasks(network, options)
     keys = [record_key(task.workload, target, boards[0].record_class) for task in tasks]
     planned = []
@@ -112,7 +116,6 @@ def plan(
     lefts = [each.left for each in planned]
     finite = [left for left in lefts if left is not None]
     trials = min(options.trials, sum(finite)) if len(finite) == len(lefts) else options.trials
-    runner = options.runner or backend.runner
     usual_s = {name: way.trial_s for name, way in backend.runners.items() if way.trial_s is not None}
     pace = earlier_pace(store.all(), keys[0], runner, usual_s) if keys else None
     if pace is None and runner in usual_s:
@@ -136,3 +139,20 @@ def planned_tasks(network: Network, options: TuneOptions) -> list[Task]:
         A task id is unknown, or means several.
     """
     return tasks_named(network.tasks, options.tasks, "--tasks")[: options.heaviest]
+
+
+def planned_runner(backend: Backend, options: TuneOptions) -> str:
+    """Return the name of who measures.
+
+    Raises
+    ------
+    UsageError
+        Nobody of this name runs such code.
+    """
+    name = options.runner or backend.runner
+    known = [BOARDS, *backend.runners]
+    if name not in known:
+        raise UsageError(
+            f"--runner {name}: nothing of this name runs such code", f"use one of: {', '.join(known)}"
+        )
+    return name

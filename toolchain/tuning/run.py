@@ -30,7 +30,7 @@ from toolchain.tuning.events import Began, Listener, Notice, Step
 from toolchain.tuning.experience import Experienced
 from toolchain.tuning.options import BOARDS, TuneOptions
 from toolchain.tuning.pipeline import pipeline
-from toolchain.tuning.plan import planned_tasks
+from toolchain.tuning.plan import planned_runner, planned_tasks
 from toolchain.tuning.preflight import preflight
 from toolchain.tuning.result import TuneResult
 from toolchain.tuning.runner import board_bench
@@ -107,7 +107,7 @@ def tune(
         prospects = [Prospect(run.task.weight, run.default_ms, run.left) for run in runs]
         scheduler = SCHEDULERS[options.scheduler](options.trials, prospects, options.early_stopping)
         modelled = any(run.modelled for run in runs)
-        name = options.runner or backend.runner
+        name = planned_runner(backend, options)
         obstacle = obstacle_to_network(name, boards, modelled=modelled) or network.one_piece
         before, search_begun = bench.runner.in_use_s, time.monotonic()
         search.run(runs, Announced(scheduler, tasks, listener), given.search(to_the_end=bool(obstacle)))
@@ -135,12 +135,9 @@ def _bench(
     listener: Listener,
 ) -> AbstractContextManager[Bench]:
     """Return who builds and measures."""
-    name = options.runner or backend.runner
+    name = planned_runner(backend, options)
     if name == BOARDS:
         return board_bench(boards, target, options, listener)
-    if name not in backend.runners:
-        known = ", ".join([BOARDS, *backend.runners])
-        raise UsageError(f"--runner {name}: nothing of this name runs such code", f"use one of: {known}")
     return backend.runners[name].bench(target)
 
 

@@ -33,6 +33,14 @@ def test_a_dry_run_says_what_would_be_tuned_and_measures_nothing(
 
 NAMES = [
     (["tune", "good.onnx", "--board", "rk3399"], ["--board rk3399", "board emulate start rk3399"]),
+    (
+        ["tune", "good.onnx", "--board", "local", "--dry-run", "--tuner", "xbg"],
+        ["--tuner xbg: no tuner of this name", "use one of: xgb"],
+    ),
+    (
+        ["tune", "good.onnx", "--board", "local", "--dry-run", "--runner", "board"],
+        ["--runner board: nothing of this name", "use one of: boards"],
+    ),
 ]
 
 

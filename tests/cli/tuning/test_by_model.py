@@ -35,8 +35,9 @@ def test_a_build_takes_what_the_model_chose_and_says_so(
     assert "exact, modelled" in invoke("build", *HERE, "-o", "out").out
 
 
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["run", "dry run"])
 @pytest.mark.usefixtures("state")
-def test_other_devices_have_no_such_runner(invoke: Toolchain, folder: Path) -> None:
+def test_other_devices_have_no_such_runner(invoke: Toolchain, folder: Path, dry: tuple[str, ...]) -> None:
     network(folder / "small.onnx")
-    ran = invoke("tune", "small.onnx", "--board", "rk3399", "--runner", "mali-model")
+    ran = invoke("tune", "small.onnx", "--board", "rk3399", "--runner", "mali-model", *dry)
     assert ran.code == 2 and ran.says("--runner mali-model: nothing of this name runs such code", "boards")

@@ -25,8 +25,8 @@ TUNERS: dict[str, MakeTuner] = {
 """Those that know any space; a backend may have others of its own."""
 
 
-def tuner_for(network: Network, task: Task, space: Space, name: str | None, seed: int) -> Tuner:
-    """Return a tuner for a task.
+def tuner_named(network: Network, name: str | None) -> MakeTuner:
+    """Return what makes the tuner of a task.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def tuner_for(network: Network, task: Task, space: Space, name: str | None, seed
     Raises
     ------
     UsageError
-        There is none of that name, or it does not fit the space.
+        There is none of that name.
     """
     known = {**TUNERS, **network.tuners}
     wanted = name or network.tuner
@@ -46,4 +46,15 @@ def tuner_for(network: Network, task: Task, space: Space, name: str | None, seed
         raise UsageError(
             f"--tuner {wanted}: no tuner of this name searches such code", f"use one of: {names}"
         )
-    return known[wanted](task, space, seed)
+    return known[wanted]
+
+
+def tuner_for(network: Network, task: Task, space: Space, name: str | None, seed: int) -> Tuner:
+    """Return a tuner for a task; see `tuner_named`.
+
+    Raises
+    ------
+    UsageError
+        There is none of that name, or it does not fit the space.
+    """
+    return tuner_named(network, name)(task, space, seed)
