@@ -20,11 +20,12 @@ from toolchain.building.build import BuildOptions, build
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.records.record import Record
+from toolchain.records.record import Provenance, Record
 from toolchain.records.store import FILE_NAME, RecordStore
 from toolchain.rpc import lab
 from toolchain.tasks.bench import Built
 from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.key import record_key
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.builder import LibraryBuilder
 from toolchain.tuning.events import Event, Trial
@@ -160,6 +161,33 @@ def _command(model: Path, *options: str) -> list[str]:
         "NCHW",
         *options,
     ]
+
+
+def test_what_a_model_chose_is_measured_with_the_default(here: Here) -> None:
+    """Else the default, the only one of which a clock knows, would take its place unasked."""
+    here.code = CodeOptions()
+    target = find_target("local")
+    backend = backend_for(target.profile, here.code)
+    with backend.lower(here.model, backend.target()) as network:
+        task = planned_tasks(network, TuneOptions(heaviest=1))[0]
+        space = network.space(task)
+        entry = space.entry(space.point(1))
+    key = record_key(task.workload, backend.target(), target.record_class)
+    function = here.store.add_function(task.workload, task.name, task.definition)
+    modelled = Provenance("earlier", "some-model", "f00d", "0.27", "0.1.14", "0.1.0", modelled=True)
+    here.store.add(Record(key, function, entry.kind, entry.payload, entry.digest, modelled, (1e-4,)))
+
+    here.tune(trials=1, heaviest=1)
+    told = [event for event in here.events if isinstance(event, Trial)]
+    assert [event.stage for event in told] == ["default", "recorded", "search"]
+    (record, *_choice) = [
+        one for one in here.store.all() if one.digest == entry.digest and not one.provenance.modelled
+    ]
+    assert (record.provenance.board, record.provenance.trial, record.failure) == ("local", None, None)
+    assert record.best_ms is not None and record.best_ms > 1e-4
+    here.events.clear()
+    here.tune(trials=1, heaviest=1)
+    assert not [event for event in here.events if isinstance(event, Trial) and event.stage == "recorded"]
 
 
 def test_interrupted_run_keeps_its_trials_and_leaves_no_process(

@@ -36,6 +36,30 @@ def test_a_search_continues_where_an_earlier_one_ended(store: RecordStore) -> No
         assert run.left == len(POINTS) - 1
 
 
+def test_what_a_build_takes_by_other_records_is_measured_first_and_is_no_trial(store: RecordStore) -> None:
+    fastest = POINTS[3]
+    with toy_run(store, Told({fastest: 0.1}), recorded=fastest) as run:
+        assert (run.trials, run.best_ms, run.left) == (0, 0.1, len(POINTS) - 2)
+        standing = finalists(run)
+        tuned = run.settle(standing, confirm(run.task, standing, run.context.bench.runner))
+    assert tuned.won == run.space.rule(fastest), "not lost to a default, which alone was measured here"
+    with toy_run(store, Told({}), recorded=fastest) as run:
+        assert run.known[run.space.entry(fastest).digest].best_ms == 0.1, "and not measured again"
+
+
+def test_a_search_that_was_cut_short_keeps_it_too(store: RecordStore) -> None:
+    fastest = POINTS[3]
+    with toy_run(store, Told({fastest: 0.1}), recorded=fastest) as run:
+        assert run.unsettled().won == run.space.rule(fastest)
+
+
+def test_where_it_fails_the_default_stays(store: RecordStore) -> None:
+    wrong = POINTS[3]
+    with toy_run(store, Told({wrong: 0.1}, frozenset({wrong})), recorded=wrong) as run:
+        assert run.best_ms == 1.0 and run.failures == {"wrong result": 1}
+        assert [finalist.point for finalist in finalists(run)] == [run.space.default()]
+
+
 def test_a_batch_that_is_cut_short_is_known_so_far(store: RecordStore) -> None:
     with toy_run(store, Told({})) as run:
         proposals = run.propose(8)

@@ -77,8 +77,10 @@ class Here(Cases):
 
 
 @contextmanager
-def toy_run(store: RecordStore, runner: InProcess, *, fresh: bool = False) -> Iterator[TaskRun]:
-    """Yield the task in a run of its own, its default measured."""
+def toy_run(
+    store: RecordStore, runner: InProcess, *, fresh: bool = False, recorded: Tiles | None = None
+) -> Iterator[TaskRun]:
+    """Yield the task in a run of its own, its default measured, and what is `recorded` elsewhere."""
     said = Provenance("run", "", "runtime", "tvm", "ffi", "tool")
     space = ToySpace(TASK)
     with scratch_folder() as folder:
@@ -92,6 +94,7 @@ def toy_run(store: RecordStore, runner: InProcess, *, fresh: bool = False) -> It
             listener=lambda _event: None,
             fresh=fresh,
             key_of=lambda _workload: KEY,
+            recorded={TASK.workload: recorded} if recorded else {},
         )
         yield TaskRun(TASK, space, GridSearch(TASK, space, 1), context)
 

@@ -25,7 +25,8 @@ class Trial:
     Attributes
     ----------
     stage
-        `default`: what a build takes without records. `search`: a trial.
+        `default`: what a build takes without records. `recorded`: what it takes by those of a model or of
+        other places. `search`: a trial.
     ms
         Mean over the repeats; None for a failure.
     best_ms
@@ -33,7 +34,7 @@ class Trial:
     """
 
     task: Task
-    stage: Literal["default", "search"]
+    stage: Literal["default", "recorded", "search"]
     ms: float | None
     best_ms: float
     failure: Failure | None = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from importlib.metadata import version
 
 from toolchain import __version__
 from toolchain.boards.board import Board
+from toolchain.building.decide import decide_task, points
 from toolchain.errors import UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.models.load import Model
@@ -18,9 +19,11 @@ from toolchain.records.record import Provenance
 from toolchain.records.store import RecordStore
 from toolchain.runtime import expected_fingerprint
 from toolchain.targets.target import BoardTarget
-from toolchain.tasks.backend import Backend
+from toolchain.tasks.backend import Backend, Network
 from toolchain.tasks.bench import Bench
 from toolchain.tasks.key import record_key
+from toolchain.tasks.space import Point
+from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Tuner
 from toolchain.tuning.allowance import RunTime
 from toolchain.tuning.cases import run_cases
@@ -96,6 +99,7 @@ def tune(
             listener=listener,
             fresh=options.fresh,
             key_of=lambda workload: record_key(workload, target, board.record_class),
+            recorded={} if options.fresh else _recorded(network, tasks, store, target, board),
         )
         if not options.fresh:
             tuners = [
@@ -125,6 +129,13 @@ def tune(
         search_s,
         in_use_s,
     )
+
+
+def _recorded(
+    network: Network, tasks: Sequence[Task], store: RecordStore, target: BoardTarget, board: Board
+) -> Mapping[str, Point]:
+    """Return how a build computes tasks today, by the records of the user and of the project."""
+    return points([decide_task(network, task, store, target, board.record_class) for task in tasks])
 
 
 def _bench(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Literal
 
 from toolchain.errors import ToolchainError
 from toolchain.records.key import RecordKey
@@ -35,6 +36,8 @@ class RunContext:
         Of a record, but for what depends on the board that measured.
     fresh
         Nothing of earlier runs is used.
+    recorded
+        Workload -> what a build takes today, by the records there are.
     key_of
         Workload hash -> key of its records.
     numbers
@@ -48,6 +51,7 @@ class RunContext:
     listener: Listener
     fresh: bool
     key_of: Callable[[str], RecordKey]
+    recorded: Mapping[str, Point] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
 
 
@@ -63,7 +67,9 @@ class TaskRun:
     """Tunes one task and writes every measurement to the store at once.
 
     It begins by building, uploading, running and timing what a build takes without a record (the default):
-    then the way is known to be open, and the mark is set.
+    then the way is known to be open, and the mark is set. What a build takes today by records of a model or
+    of other places is measured, too: what is measured here stands before them, and must not lose what they
+    brought.
 
     Attributes
     ----------
@@ -91,6 +97,7 @@ class TaskRun:
         context.bench.runner.expect(task, context.cases.of(task))
         self.default, result = self._measure_default()
         earlier = [] if context.fresh else self._earlier()
+        earlier += self._measure_recorded()
         self.left = self._left([point for point, _result in earlier])
         tuner.learn([(space.default(), result), *earlier])
 
@@ -240,6 +247,25 @@ class TaskRun:
         self.context.listener(Trial(self.task, "default", result.mean_ms, result.mean_ms, board=result.board))
         return default, result
 
+    def _measure_recorded(self) -> list[tuple[Point, Result]]:
+        point = self.context.recorded.get(self.task.workload)
+        if point is None or self.space.entry(point).digest in {self.default.record.digest, *self.known}:
+            return []
+        bench = self.context.bench
+        try:
+            (built,) = bench.builder.build([self.space.candidate(point)])
+        except ToolchainError:  # a build would not take it either
+            return []
+        (result,) = bench.runner.check(self.task, [built])
+        record = self._record(built, result)
+        self.context.store.add(record)
+        if result.failure:
+            self._fail(result)
+        else:
+            self.measured.append(Measured(point, record, result))
+        self._tell("recorded", result)
+        return [(point, result)]
+
     def _count(self, measured: Measured) -> None:
         result = measured.result
         self.trials += 1
@@ -249,11 +275,12 @@ class TaskRun:
             self._fail(result)
         else:
             self.measured.append(measured)
-        taken = None if result.failure else result.mean_ms
+        self._tell("search", result)
+
+    def _tell(self, stage: Literal["recorded", "search"], result: Result) -> None:
+        ms = None if result.failure else result.mean_ms
         self.context.listener(
-            Trial(
-                self.task, "search", taken, self.best_ms, result.failure, result.message, board=result.board
-            )
+            Trial(self.task, stage, ms, self.best_ms, result.failure, result.message, board=result.board)
         )
 
     def _fail(self, result: Result) -> None:

@@ -53,7 +53,7 @@ def _listener(standing: Standing, *, lines: bool) -> Listener:
                 note(event.text)
             case Step() if lines:
                 step(event.text)
-            case Trial() if every or (lines and event.stage == "default"):
+            case Trial() if every or (lines and event.stage != "search"):
                 note(text.trial(standing, event))
             case Trial(failure=str(failure)) if failure not in known:
                 known.add(failure)

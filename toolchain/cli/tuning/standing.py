@@ -62,6 +62,8 @@ class Standing:
             case Trial(stage="default"):
                 row = self.row(event.task)
                 row.default_ms, row.best_ms = event.ms, event.best_ms
+            case Trial(stage="recorded"):
+                self.row(event.task).best_ms = event.best_ms
             case Trial():
                 row = self.row(event.task)
                 row.best_ms = event.best_ms

@@ -40,7 +40,7 @@ def batch(standing: Standing, row: Row) -> str:
 
 def trial(standing: Standing, event: Trial) -> str:
     """Return a line for one candidate."""
-    place = "default".rjust(9) if event.stage == "default" else _count(standing)
+    place = _count(standing) if event.stage == "search" else event.stage.rjust(9)
     board = f"  on {event.board}" if event.board else ""
     return f"{place}  {event.task.id}  {outcome(event)}{board}  {event.task.name}"
 
