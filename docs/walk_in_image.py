@@ -5,23 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from toolchain.configuration.settings import cache_dir
 from toolchain.errors import UsageError
-from toolchain.files.atomic import cannot_write
 from toolchain.images.engine import connect
-from toolchain.images.running.inside import IMAGE_VARIABLE, LOCK_VARIABLE
-from toolchain.images.running.mounts import Mount
+from toolchain.images.running.environment import environment
+from toolchain.images.running.mounts import Mount, folder_in_cache
 from toolchain.images.running.placement import Ready, choose
-from toolchain.images.running.step import Step, run_step
+from toolchain.images.running.step import Step, run_step, within
 
 WALK = Path(__file__).parent / "walk.py"
 SECONDS = 3600  # the longest page takes minutes; with a cold cache edge-rt is compiled before
-_KILL_AFTER = 10
 _PASSED = ("TOOLCHAIN_JOBS",)
 
 
@@ -68,7 +65,7 @@ def walking(image: Ready, folder: Path, page: Path, networks: Mapping[str, Path]
     return Step(
         image=image.id,
         argv=[
-            *("timeout", f"--kill-after={_KILL_AFTER}", str(SECONDS)),
+            *within(SECONDS),
             *("python", str(folder / WALK.name), str(folder / page.name), *taken),
             *([f"--budget={budget}"] if budget else []),
         ],
@@ -76,12 +73,7 @@ def walking(image: Ready, folder: Path, page: Path, networks: Mapping[str, Path]
         mounts=[Mount(cache_dir().absolute(), writable=True), Mount(folder)],
         environment={
             **{variable: os.environ[variable] for variable in _PASSED if variable in os.environ},
-            "HOME": "/tmp",  # noqa: S108
-            "PYTHONUNBUFFERED": "1",
-            "TOOLCHAIN_ENGINE": "host",
-            "TOOLCHAIN_CACHE_DIR": str(cache_dir().absolute()),
-            IMAGE_VARIABLE: image.id,
-            LOCK_VARIABLE: image.lock,
+            **environment(image),
         },
         name=f"image {image.name}",
     )
@@ -89,14 +81,8 @@ def walking(image: Ready, folder: Path, page: Path, networks: Mapping[str, Path]
 
 @contextmanager
 def seen_by_the_daemon(files: list[Path]) -> Iterator[Path]:
-    """Yield a folder of the cache with copies of files: the daemon may not see where they lie themselves."""
-    place = cache_dir().absolute() / "images"
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(place, error) from error
-    with tempfile.TemporaryDirectory(dir=place, prefix=".walk.") as name:
-        folder = Path(name)
+    """Yield a folder with copies of files: the daemon may not see where they lie themselves."""
+    with folder_in_cache(".walk.") as folder:
         for file in files:
             shutil.copy(file, folder)
         yield folder

@@ -58,22 +58,17 @@ class Container:
 
     def environment(self, lab: Lab | None) -> dict[str, str]:
         from toolchain.configuration.file import FILE_VARIABLE
-        from toolchain.configuration.settings import cache_dir, configuration, data_dir, state_dir
-        from toolchain.images.running.inside import IMAGE_VARIABLE, LOCK_VARIABLE
+        from toolchain.configuration.settings import configuration, data_dir, state_dir
+        from toolchain.images.running.environment import environment
         from toolchain.rpc.lab import PORT_VARIABLE
 
         return {
             **{name: os.environ[name] for name in _PASSED if name in os.environ},
-            "TOOLCHAIN_ENGINE": "host",
-            "TOOLCHAIN_CACHE_DIR": str(cache_dir().absolute()),
+            **environment(self.image),
             "TOOLCHAIN_DATA_DIR": str(data_dir().absolute()),
             "TOOLCHAIN_STATE_DIR": str(state_dir().absolute()),
-            IMAGE_VARIABLE: self.image.id,
-            LOCK_VARIABLE: self.image.lock,
             **({PORT_VARIABLE: str(lab.port)} if lab else {}),
             FILE_VARIABLE: str(configuration().file or os.devnull),  # it was looked at here
-            "HOME": "/tmp",  # noqa: S108
-            "PYTHONUNBUFFERED": "1",  # its output is ours, as it comes
         }
 
 

@@ -45,13 +45,18 @@ class Copies(Answer):
     from_device: float = Field(ge=0, le=_LONGEST_MS)
 
 
-class Modelled(Answer):
-    """What a cycle model says of an inference's programs, at the design's clock."""
+class Simulated(Answer):
+    """What a cycle model says of a program, at the design's clock."""
 
     ms: float = Field(gt=0, le=_LONGEST_MS)
     cycles: int = Field(ge=1, le=2**53)
     mhz: int = Field(ge=1, le=2**20)
     version: int = Field(ge=1, le=2**31)
+
+
+class Modelled(Simulated):
+    """What it says of all programs of an inference."""
+
     programs: int = Field(ge=1, le=2**20)
 
 

@@ -24,6 +24,7 @@ from toolchain.tuning.events import Listener, Notice, Step
 from toolchain.tuning.finalists import finalists
 from toolchain.tuning.judge import Judgement, judge
 from toolchain.tuning.network_bench import BoardNetworkBench
+from toolchain.tuning.options import BOARDS
 from toolchain.tuning.result import TunedTask
 from toolchain.tuning.task_run import TaskRun
 
@@ -36,7 +37,7 @@ def obstacle_to_network(runner: str, boards: Sequence[Board], *, modelled: bool 
     modelled
         What the runner said of the defaults is a model's.
     """
-    if runner != "boards":
+    if runner != BOARDS:
         return f"--runner {runner} runs no networks"
     if modelled:
         return "a simulation computes there: what the clock shows of a network says nothing about the device"
@@ -122,10 +123,10 @@ class Judged:
         winner = own[said.winners.get(task.workload, 0)]
         nothing = (winner.record.run_ms, own[0].record.run_ms)  # no function of its own in the network
         ms, default_ms = said.task_ms.get(task.workload, nothing)
-        calls = task.weight if task.workload in said.task_ms else 1
-        timed = None if ms is winner.record.run_ms else False
+        in_network = task.workload in said.task_ms
+        calls = task.weight if in_network else 1
         choice = choice_of(
-            winner.record, [network_ms / calls for network_ms in ms], self.board, modelled=timed
+            winner.record, [total / calls for total in ms], self.board, modelled=False if in_network else None
         )
         return Confirmed(choice, fmean(default_ms) / calls)
 

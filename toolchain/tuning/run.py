@@ -65,7 +65,7 @@ def tune(
         The lab does not come up, or no candidate of a whole first round runs.
     """
     given = RunTime(options.time_s)
-    board = _alike(boards)
+    board, runner = _alike(boards), planned_runner(backend, options)
     listener(Step("finding the tasks"))
     target = backend.target(options.cluster, options.threads)
     with ExitStack() as stack:
@@ -84,7 +84,7 @@ def tune(
             cases.begin(task, network.reference(task))
         reference = stack.enter_context(scratch_folder())
         search = stack.enter_context(pipeline())
-        bench = stack.enter_context(_bench(backend, boards, target, options, listener))
+        bench = stack.enter_context(_bench(backend, runner, boards, target, options, listener))
         if bench.device:
             target = replace(target, device=bench.device)
         if bench.runner.names and (probe := network.probe()) is not None:
@@ -111,8 +111,7 @@ def tune(
         prospects = [Prospect(run.task.weight, run.default_ms, run.left) for run in runs]
         scheduler = SCHEDULERS[options.scheduler](options.trials, prospects, options.early_stopping)
         modelled = any(run.modelled for run in runs)
-        name = planned_runner(backend, options)
-        obstacle = obstacle_to_network(name, boards, modelled=modelled) or network.one_piece
+        obstacle = obstacle_to_network(runner, boards, modelled=modelled) or network.one_piece
         before, search_begun = bench.runner.in_use_s, time.monotonic()
         search.run(runs, Announced(scheduler, tasks, listener), given.search(to_the_end=bool(obstacle)))
         search_s = time.monotonic() - search_begun
@@ -140,16 +139,16 @@ def _recorded(
 
 def _bench(
     backend: Backend,
+    runner: str,
     boards: Sequence[Board],
     target: BoardTarget,
     options: TuneOptions,
     listener: Listener,
 ) -> AbstractContextManager[Bench]:
     """Return who builds and measures."""
-    name = planned_runner(backend, options)
-    if name == BOARDS:
+    if runner == BOARDS:
         return board_bench(boards, target, options, listener)
-    return backend.runners[name].bench(target)
+    return backend.runners[runner].bench(target)
 
 
 def _alike(boards: Sequence[Board]) -> Board:

@@ -230,9 +230,7 @@ class TaskRun:
 
     def _measure_default(self) -> tuple[Finalist, Result]:
         point = self.space.default()
-        bench = self.context.bench
-        (built,) = bench.builder.build([self.space.candidate(point)])
-        (result,) = bench.runner.check(self.task, [built])
+        built, result = self._check(self.space.candidate(point))
         if result.failure:
             where = result.board or ", ".join(self.context.bench.runner.names)
             raise ToolchainError(
@@ -247,21 +245,26 @@ class TaskRun:
         self.context.listener(Trial(self.task, "default", result.mean_ms, result.mean_ms, board=result.board))
         return default, result
 
+    def _check(self, candidate: Candidate) -> tuple[Built, Result]:
+        bench = self.context.bench
+        (built,) = bench.builder.build([candidate])
+        (result,) = bench.runner.check(self.task, [built])
+        return built, result
+
     def _measure_recorded(self) -> list[tuple[Point, Result]]:
         point = self.context.recorded.get(self.task.workload)
         if point is None or self.space.entry(point).digest in {self.default.record.digest, *self.known}:
             return []
-        bench = self.context.bench
         try:
-            (built,) = bench.builder.build([self.space.candidate(point)])
+            candidate = self.space.candidate(point)
         except ToolchainError:  # a build would not take it either
             return []
-        (result,) = bench.runner.check(self.task, [built])
-        record = self._record(built, result)
-        self.context.store.add(record)
+        built, result = self._check(candidate)
         if result.failure:
-            self._fail(result)
+            self.refuse(built, result)
         else:
+            record = self._record(built, result)
+            self.context.store.add(record)
             self.measured.append(Measured(point, record, result))
         self._tell("recorded", result)
         return [(point, result)]

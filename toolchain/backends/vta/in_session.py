@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 
 import tvm
-from pydantic import Field
 
 from toolchain.answers import Answer, Several, Word, lie, shown, understood
+from toolchain.measuring.answers import Milliseconds, Simulated
+from toolchain.measuring.device import SIMULATION
 from toolchain.profiles import VTA
 from toolchain.tasks.upload import Often, Times
 from toolchain.vta.config import VtaConfig
@@ -17,24 +17,13 @@ _MEASURE, _USE = "edge.vta.measure", "edge.vta.use"
 _WHAT = f"the answer of {_MEASURE}"
 _ONCE = (1, 0, 0)
 
-_Milliseconds = Annotated[float, Field(ge=0, le=1e9)]
-
-
-class _Modelled(Answer):
-    """What a simulation says instead of a clock's time."""
-
-    ms: _Milliseconds
-    cycles: int = Field(ge=1, le=2**63)
-    mhz: int = Field(ge=1, le=2**32)
-    version: int = Field(ge=0, le=2**32)
-
 
 class _Measured(Answer):
     """Either has times: a program that an accelerator ran, or one that was simulated."""
 
     device: Word
-    times_ms: Several[_Milliseconds]
-    modelled: _Modelled | None
+    times_ms: Several[Milliseconds]
+    modelled: Simulated | None
 
 
 class UploadedProgram:
@@ -78,7 +67,7 @@ class UploadedProgram:
         model, modelled = self._config.cycles, said.modelled
         if self._driver and said.device != f"{VTA}:{self._driver}":
             raise lie(self._board, _WHAT, f"{said.device} ran what {VTA}:{self._driver} was to run")
-        if (modelled is not None) != (said.device == f"{VTA}:sim"):
+        if (modelled is not None) != (said.device == SIMULATION):
             raise lie(
                 self._board, _WHAT, f"times of {said.device} are a clock's, and a simulation's a model's"
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,19 +12,18 @@ from typing import Any, BinaryIO
 from toolchain.architectures.table import of_debian
 from toolchain.configuration.settings import cache_dir
 from toolchain.errors import MissingError, UsageError
-from toolchain.files.atomic import cannot_write
 from toolchain.images.catalogue import Image, docker_folder
 from toolchain.images.debian.system_files import USER_ID
 from toolchain.images.engine import Engine
-from toolchain.images.running.mounts import Mount
-from toolchain.images.running.step import Step, run_step
+from toolchain.images.running.environment import environment
+from toolchain.images.running.mounts import Mount, folder_in_cache
+from toolchain.images.running.step import Step, run_step, within
 
 SCRIPT = "smoke.sh"  # in an image's folder
 SHARED = "smoke"  # beside it: what several of them use
 SECONDS = 1200  # 20 s here; with a cold cache it compiles edge-rt, which takes minutes
 _LATE = 124  # as `timeout` says it
 _INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
-_KILL_AFTER = 10
 
 
 @dataclass(frozen=True)
@@ -76,14 +74,9 @@ def smoke_test(engine: Engine, image: Image, out: BinaryIO) -> Tested:
         )
     if engine.image_labels(image.tag) is None:
         raise MissingError(f"the image {image.name} is not here", f"toolchain image build {image.name}")
-    scratch = cache_dir().absolute() / "images"
-    try:
-        scratch.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(scratch, error) from error
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(dir=scratch, prefix=".smoke.") as folder:
-        code = run_step(engine, _system(image) if image.system else _step(image, Path(folder)), out, out)
+    with folder_in_cache(".smoke.") as folder:
+        code = run_step(engine, _system(image) if image.system else _step(image, folder), out, out)
     if code == _INTERRUPTED:
         raise KeyboardInterrupt
     return Tested(image.name, code == 0, code, time.monotonic() - began)
@@ -97,14 +90,11 @@ def _step(image: Image, folder: Path) -> Step:
     shutil.copytree(docker_folder() / SHARED, folder / "docker" / SHARED)
     return Step(
         image=image.tag,
-        argv=[*_limit(), "/bin/sh", str(folder / "docker" / image.folder / SCRIPT)],
+        argv=[*within(SECONDS), "/bin/sh", str(folder / "docker" / image.folder / SCRIPT)],
         folder=work,
         mounts=[Mount(cache_dir().absolute(), writable=True), Mount(folder, writable=True)],
         environment={
-            "HOME": "/tmp",  # noqa: S108
-            "PYTHONUNBUFFERED": "1",
-            "TOOLCHAIN_ENGINE": "host",
-            "TOOLCHAIN_CACHE_DIR": str(cache_dir().absolute()),
+            **environment(),
             "TOOLCHAIN_DATA_DIR": str(folder / "data"),
             "TOOLCHAIN_STATE_DIR": str(folder / "state"),
         },
@@ -117,13 +107,9 @@ def _system(image: Image) -> Step:
     script = (docker_folder() / SHARED / "board.sh").read_text()
     return Step(
         image=image.tag,
-        argv=[*_limit(), "/bin/bash", "-c", script, "board.sh", uname],
+        argv=[*within(SECONDS), "/bin/bash", "-c", script, "board.sh", uname],
         folder=Path("/tmp"),  # noqa: S108
         mounts=[],
         user=(USER_ID, USER_ID),
         groups=(),
     )
-
-
-def _limit() -> list[str]:
-    return ["timeout", f"--kill-after={_KILL_AFTER}", str(SECONDS)]

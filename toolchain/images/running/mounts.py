@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -80,6 +81,24 @@ def ensure_folders(mounts: Iterable[Mount]) -> Iterator[None]:
         for folder in sorted(made, reverse=True):
             with suppress(OSError):  # it is used
                 folder.rmdir()
+
+
+@contextmanager
+def folder_in_cache(prefix: str) -> Iterator[Path]:
+    """Yield a folder for a step's files, which is removed afterwards: the daemon may not see other places.
+
+    Raises
+    ------
+    ToolchainError
+        The cache cannot be written.
+    """
+    place = cache_dir().absolute() / "images"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(place, error) from error
+    with tempfile.TemporaryDirectory(dir=place, prefix=prefix) as folder:
+        yield Path(folder)
 
 
 def _see(mounts: list[Mount], path: Path) -> None:

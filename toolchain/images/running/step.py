@@ -22,6 +22,7 @@ _WAIT_S = 60.0  # from the end of a container's output to its end
 _GIVE_UP_S = 30.0  # for the daemon to kill and remove a container
 _PROCESSES_PER_CORE = 2048  # threads count too; a worker per core, each with the libraries' threads
 _MEMORY_SHARE = 0.9  # of the machine's: the rest keeps it alive
+_KILL_AFTER_S = 10  # of a command that was told to end
 _SHOW_CURSOR = b"\x1b[?25h"
 _LATE_S, _PAUSE_S = 2.0, 0.1
 _KILLED, _STOPPED = 128 + signal.SIGKILL, 128 + signal.SIGTERM
@@ -65,6 +66,11 @@ class Step:
     def image_name(self) -> str:
         """What people know the image by."""
         return self.name or self.image
+
+
+def within(seconds: int) -> list[str]:
+    """Return what a command's arguments begin with, so that it is ended there after so many seconds."""
+    return ["timeout", f"--kill-after={_KILL_AFTER_S}", str(seconds)]
 
 
 def run_step(engine: Engine, step: Step, out: BinaryIO, err: BinaryIO) -> int:

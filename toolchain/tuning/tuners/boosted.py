@@ -85,8 +85,9 @@ class Committee:
         drawn = [np.sort(self._random.integers(len(each.rows), size=len(each.rows))) for each in lessons]
         rows = np.concatenate([lesson.rows[own] for lesson, own in zip(lessons, drawn, strict=True)])
         heights = np.concatenate([lesson.scores[own] for lesson, own in zip(lessons, drawn, strict=True)])
-        known = np.concatenate([lesson.rows for lesson in lessons])
-        trend = trend_of(rows, heights, known) if self._leaning else None
+        trend = None
+        if self._leaning:
+            trend = trend_of(rows, heights, np.concatenate([lesson.rows for lesson in lessons]))
         if trend is None:
             data = xgboost.DMatrix(rows, heights)
         else:
