@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from toolchain.configuration.settings import settings
 from toolchain.errors import MissingError, ToolchainError, UsageError
 
 LABEL = "edge-toolchain"  # on every container of ours; its value says what it is for
@@ -322,10 +323,12 @@ def is_local(where: str) -> bool:
 def connect() -> Iterator[Engine]:
     """Connect to the Docker daemon, the one of DOCKER_HOST if that is set; closed at the end.
 
+    The settings are read first: a wrong one is refused whatever images the daemon has.
+
     Raises
     ------
     UsageError
-        DOCKER_HOST is not an address.
+        A setting is wrong, or DOCKER_HOST is not an address.
     MissingError
         No daemon answers there, or it does not let this user in.
     """
@@ -333,6 +336,7 @@ def connect() -> Iterator[Engine]:
     import docker.errors
     import requests.exceptions
 
+    settings()
     where, options = _checked_environment()
     try:
         api = docker.APIClient(version="auto", timeout=_ANSWER_SECONDS, **options)

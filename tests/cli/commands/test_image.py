@@ -9,6 +9,7 @@ import pytest
 from tests.cli.running import Toolchain
 
 BOARD = "board-amd64"
+PUSH, PULL = (("push", "--registry", "127.0.0.1:1"), ("pull", "--registry", "127.0.0.1:1"))
 
 
 @pytest.mark.parametrize("command", [("list",), ("build",), ("bootstrap",)])
@@ -26,10 +27,9 @@ def test_without_docker(
         (("build", "aarch46"), {}, ("no image 'aarch46'", "aarch64")),
         (("build", "base", "--build-arg", "NOVALUE"), {}, ("'NOVALUE' is not KEY=VALUE",)),
         (("build", "base", "--build-arg", "A=1"), {}, ("--build-arg A: none of base takes it",)),
-        (
-            ("list",),
-            {"TOOLCHAIN_DEBIAN_IMAGE": "debian:bookworm"},
-            ("TOOLCHAIN_DEBIAN_IMAGE", "debian:bookworm"),
+        *(
+            (arguments, {"TOOLCHAIN_DEBIAN_IMAGE": "debian:bookworm"}, ("DEBIAN_IMAGE", "debian:bookworm"))
+            for arguments in (("list",), ("test",), ("build", "--dry-run"), ("bootstrap",), PUSH, PULL)
         ),
         (
             ("build", "base", "--no-cache"),
