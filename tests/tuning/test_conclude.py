@@ -14,6 +14,7 @@ from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.records.store import RecordStore
 from toolchain.rpc.lab import PORT_VARIABLE
+from toolchain.tuning import allowance
 from toolchain.tuning import conclude as concluding
 from toolchain.tuning.allowance import Allowance, RunTime, TimeUpError
 from toolchain.tuning.alone import Alone
@@ -44,13 +45,15 @@ def test_boards_judge_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None
     assert "--engine host" in obstacle_to_network("boards", [LOCAL])
 
 
-def test_the_judge_ends_when_the_users_time_does() -> None:
-    begun = time.monotonic() - 300
+def test_the_judge_ends_when_the_users_time_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(allowance, "time", SimpleNamespace(monotonic=lambda: now))
+    begun = now - 300
     assert RunTime(400, begun).conclusion() == Allowance(begun + 400, firm=True)
     free = RunTime(None, begun)
-    assert free.conclusion().left_s == pytest.approx(100, abs=5) and not free.conclusion().firm
+    assert free.conclusion().left_s == pytest.approx(100) and not free.conclusion().firm
     assert free.search(to_the_end=False) is free.defaults() is None
-    assert RunTime().conclusion().left_s == pytest.approx(60, abs=5)
+    assert RunTime().conclusion().left_s == pytest.approx(60)
 
 
 def test_the_search_leaves_time_for_the_network() -> None:
