@@ -19,6 +19,7 @@ from toolchain.measuring.bench import BenchResult, bench_bundle
 from toolchain.measuring.verify import VerifyResult, verify_bundle
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
+from toolchain.records.repair import skipped
 from toolchain.records.store import user_store
 from toolchain.reports.demo import DemoReport, write_demo_report
 from toolchain.tasks.options import CodeOptions
@@ -109,6 +110,8 @@ def run_demo(
         tuned = tune(model, backend, [board], store, tuning, _record_trials(trials, listener))
         note(f"building for {board.name}")
         built = build(model, find_target(board.name), store, out, build_options)
+        if warning := skipped(store):
+            note(f"warning: {warning}")
     bundle = read_bundle(built.bundle)
     note(f"verifying on {board.name} against onnxruntime")
     verified = verify_bundle(bundle, board, wait=WAIT_S)

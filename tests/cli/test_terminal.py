@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
@@ -61,6 +62,7 @@ FOREIGN: dict[str, list[str]] = {
     "records export": ["{file}/x.jsonl"],
     "records import": ["{model}"],
     "records distill": ["--keep", EVIL],
+    "records repair": [],
     "report": ["--run", EVIL],
     "build": ["{model}", "--board", "local", "-o", "out"],
     "run": ["{bundle}", "--board", "local", "--input", "x=x.npy", "-o", "{file}.npz"],
@@ -169,6 +171,9 @@ def evil(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     (folder / "cache" / FILE).touch()
     with RecordStore(folder / "data" / "records.sqlite") as store:
         put(store, 1.0, key=replace(KEY, board_class=EVIL, cpu=EVIL))
+        put(store, 2.0, digest="unreadable")
+    with sqlite3.connect(folder / "data" / "records.sqlite") as db:
+        db.execute("UPDATE records SET run_ms=? WHERE digest='unreadable'", (EVIL,))
     return {"model": f"{FILE}.onnx", "bundle": f"{FILE}.bundle", "file": str(folder / FILE)}
 
 

@@ -13,7 +13,10 @@ import pytest
 
 from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.errors import CheckError, ToolchainError, UsageError
-from toolchain.records.store import RecordStore
+from toolchain.records.distill import distill
+from toolchain.records.repair import repair, skipped
+from toolchain.records.selection import Build
+from toolchain.records.store import RecordStore, anything
 
 ROOT = Path(__file__).parents[2]
 
@@ -114,27 +117,61 @@ def test_a_time_that_an_earlier_version_believed_is_left_alone(store: RecordStor
 
 
 @pytest.mark.parametrize("text", ["abc", "5", "[]", "[null]", '["1"]', "[-1.0, 5.0]", "[" * 5000])
-def test_times_of_another_form_are_a_damaged_store(store: RecordStore, text: str) -> None:
-    put(store, 2.0)
+def test_a_row_with_times_of_another_form_is_skipped_and_named(store: RecordStore, text: str) -> None:
+    put(store, 1.0, digest="bad")
+    good = put(store, 2.0)
     with sqlite3.connect(Path(store.name)) as db:
-        db.execute("UPDATE records SET run_ms=?", (text,))
-    with pytest.raises(UsageError, match=r"the records in .* cannot be read") as raised:
-        store.best(KEY, KINDS)
-    assert "move the file away" in raised.value.hint
+        db.execute("UPDATE records SET run_ms=? WHERE digest='bad'", (text,))
+    assert store.best(KEY, KINDS) == good
+    assert store.bests(KEY, KINDS) == store.all() == list(store.newest(KINDS)) == [good]
+    assert store.ranked() == [(2, good)]
+    assert list(store.unreadable) == [1]
+    says = skipped(store)
+    assert says is not None and says.startswith(f"skipped 1 unreadable record of {store.name}: row 1: ")
+    assert store.unreadable[1].startswith("a record has times" if text == "[]" else "run_ms: ")
+    assert "`toolchain records repair` removes them" in says
 
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("threads", "four"), ("failure", "hunger"), ("level", b"\xff"), ("temperature_c", "warm")],
+    [
+        ("threads", "four"),
+        ("failure", "hunger"),
+        ("level", b"\xff"),
+        ("temperature_c", "warm"),
+        ("governor", "CAST(x'70ff' AS TEXT)"),
+    ],
 )
-def test_a_column_of_another_type_is_a_damaged_store(store: RecordStore, column: str, value: object) -> None:
-    put(store, 2.0)
+def test_a_row_with_a_column_of_another_type_is_skipped_and_named(
+    store: RecordStore, column: str, value: object
+) -> None:
+    put(store, 1.0, digest="bad")
+    good = put(store, 2.0)
     with sqlite3.connect(Path(store.name)) as db:
         db.execute("PRAGMA ignore_check_constraints=ON")
         times = "[]" if column == "failure" else "[2.0]"
-        db.execute(f"UPDATE records SET {column}=?, run_ms=?", (value, times))  # noqa: S608
-    with pytest.raises(UsageError, match=rf"cannot be read: .*{column}"):
-        store.all()
+        is_sql = isinstance(value, str) and value.startswith("CAST")
+        set_to, values = (value, (times,)) if is_sql else ("?", (value, times))
+        db.execute(f"UPDATE records SET {column}={set_to}, run_ms=? WHERE id=1", values)  # noqa: S608
+    assert store.all() == [good]
+    assert column in store.unreadable[1]
+
+
+def test_a_repair_removes_what_cannot_be_read_and_nothing_else(store: RecordStore) -> None:
+    for ms in (1.0, 2.0, 3.0, 4.0):
+        put(store, ms)
+    put(store, 5.0, run_ms=(), failure="build")
+    with sqlite3.connect(Path(store.name)) as db:
+        db.execute("UPDATE records SET run_ms='{-1.0}' WHERE id=2")
+        db.execute("UPDATE records SET run_ms='[-1.0]', best_ms=-1.0 WHERE id=3")  # of an earlier version
+    builds = [Build(KINDS, anything)]
+    assert distill(store, builds, 9, failures=True, dry_run=True).removed == 1, "what is unknown is kept"
+    assert list(repair(store, dry_run=True)) == [2, 3]
+    assert sorted(store.numbers(failures=True)) == [1, 2, 3, 4, 5]
+    assert list(repair(store)) == [2, 3]
+    assert sorted(store.numbers(failures=True)) == [1, 4, 5]
+    with RecordStore(Path(store.name)) as again:
+        assert repair(again) == {} and skipped(again) is None
 
 
 def test_a_record_whose_function_is_lost_is_a_damaged_store(store: RecordStore) -> None:

@@ -43,7 +43,7 @@ RANK = (
 """The order in which a build takes the records of one key: what was measured before what a model said, the
 last confirmed one (imported ones are older than their numbers), then the fastest."""
 
-SELECT = f"SELECT {ALL} FROM records"  # noqa: S608  # our own constants
+SELECT = f"SELECT id, {ALL} FROM records"  # noqa: S608  # our own constants
 INSERT = f"INSERT INTO records ({ALL}, best_ms) VALUES ({', '.join('?' * (len(NAMES) + 1))})"  # noqa: S608
 _CASTS = ", ".join(f"CAST(? AS {_NUMBERS.get(name, 'TEXT')})" for name in (*NAMES, "best_ms"))
 INSERT_NEW = (

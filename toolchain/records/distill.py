@@ -44,7 +44,8 @@ def distill(
     """
     best = {number for number, _record in taken(store.ranked(), builds, keep)}
     timed, everything = store.numbers(failures=False), store.numbers(failures=True)
-    drop = [number for number in (timed if failures else everything) if number not in best]
+    keeping = best | store.unreadable.keys()  # `repair` removes those
+    drop = [number for number in (timed if failures else everything) if number not in keeping]
     failed = 0 if failures else len(everything) - len(timed)
     if not dry_run and drop:
         store.remove(drop)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
+from toolchain import answers
 from toolchain.errors import CheckError
 from toolchain.records.columns import IDENTITY, KEY, NAMES, OWN, PROVENANCE, Value, key_values, possible_ms
 from toolchain.records.record import Record
@@ -49,19 +51,31 @@ def values_if_new(record: Record) -> tuple[Value, ...]:
     return (*row, *(named[name] for name in IDENTITY))
 
 
-def record(row: tuple[Any, ...]) -> Record:
-    """Return the record of a row that `SELECT` gave.
+class UnreadableError(Exception):
+    """A row of which no record can be made."""
+
+
+def record(row: Sequence[Any]) -> Record:
+    """Return the record whose columns `NAMES` a row holds.
 
     Raises
     ------
-    ValueError
-        A column of it is not what `INSERT` writes.
+    UnreadableError
+        A column of it is not what `INSERT` writes; says which.
     """
     fields = dict(zip(NAMES, row, strict=True))
-    fields["run_ms"] = TIMES.validate_json(fields["run_ms"], strict=True)
+    try:
+        fields["run_ms"] = TIMES.validate_json(fields["run_ms"], strict=True)
+    except ValidationError as error:
+        raise UnreadableError(f"run_ms: {answers.problem(error)}") from error
     for name in ("confirmed", "modelled"):  # SQLite has no truth values
         fields[name] = bool(fields[name])
-    return from_fields(fields)
+    try:
+        return from_fields(fields)
+    except ValidationError as error:
+        raise UnreadableError(answers.problem(error)) from error
+    except ValueError as error:
+        raise UnreadableError(str(error)) from error
 
 
 def from_fields(fields: dict[str, Any], *, strict: bool = False) -> Record:

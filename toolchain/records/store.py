@@ -12,9 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pydantic import ValidationError
-
-from toolchain import answers
 from toolchain.configuration.settings import data_dir, settings
 from toolchain.errors import ToolchainError
 from toolchain.records import columns, rows
@@ -31,7 +28,8 @@ from toolchain.records.sqlite.file import FILE_NAME, SqliteFile
 
 _DIGESTS = "SELECT DISTINCT digest, failure FROM records"
 _CHOICE_FIRST = f"AND {columns.MEASURED} ORDER BY {columns.RANK}"
-_KIND = columns.NAMES.index("kind")
+_KIND = 1 + columns.NAMES.index("kind")  # the row's number is first
+_PAGE = 10_000  # rows in memory
 _ADD_FUNCTION = (
     "INSERT INTO functions (id, workload, name, definition) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
@@ -87,6 +85,8 @@ class RecordStore:
         self._lock = threading.RLock()  # one connection, several threads
         self._functions: dict[str, Function] = {}  # that were added here
         self._added = 0
+        self.unreadable: dict[int, str] = {}
+        """Rows that were met and skipped since no record can be made of them, and what is wrong with each."""
 
     @property
     def name(self) -> str:
@@ -167,7 +167,7 @@ class RecordStore:
         """
         query = f"{columns.SELECT} WHERE {columns.OF_KEY} {_CHOICE_FIRST}"
         found = self._records(self._all(query, columns.key_values(key)))
-        return next((record for record in found if record.kind in kinds and usable(record)), None)
+        return next((record for _number, record in found if record.kind in kinds and usable(record)), None)
 
     def bests(self, key: RecordKey, kinds: Sequence[str], usable: Usable = anything) -> list[Record]:
         """Return the choice for every key with the workload, triple and device of this one.
@@ -182,12 +182,12 @@ class RecordStore:
         query = f"{columns.SELECT} WHERE workload=? AND triple=? AND device=? {_CHOICE_FIRST}"
         choices: dict[tuple[Any, ...], Record] = {}
         for row in self._all(query, (key.workload, key.triple, key.device)):
-            row_key = row[: len(columns.KEY)]
+            row_key = row[1 : 1 + len(columns.KEY)]
             if row_key in choices or row[_KIND] not in kinds:
                 continue  # most rows of a task that was tuned: nothing is made of them
-            (record,) = self._records([row])
-            if usable(record):
-                choices[row_key] = record
+            for _number, record in self._records([row]):
+                if usable(record):
+                    choices[row_key] = record
         return list(choices.values())
 
     def all(self, key: RecordKey | None = None) -> list[Record]:
@@ -196,28 +196,32 @@ class RecordStore:
         values: tuple[columns.Value, ...] = ()
         if key is not None:
             query, values = f"{query} AND {columns.OF_KEY}", columns.key_values(key)
-        return list(self._records(self._all(f"{query} ORDER BY id", values)))
+        return [record for _number, record in self._records(self._all(f"{query} ORDER BY id", values))]
 
     def newest(self, kinds: Sequence[str]) -> Iterator[Record]:
         """Yield the records of these kinds, failures included, newest first; none is made before its turn."""
         marks = ", ".join("?" * len(kinds))
         query = f"{columns.SELECT} WHERE {columns.POSSIBLE} AND kind IN ({marks}) ORDER BY id DESC"
-        return self._records(self._all(query, tuple(kinds)))
+        return (record for _number, record in self._records(self._all(query, tuple(kinds))))
 
     def ranked(self) -> list[tuple[int, Record]]:
         """Return every record that has a time, with its number: of one key, in the order of preference."""
         keys = ", ".join(columns.KEY)
-        query = (
-            f"SELECT id, {columns.ALL} FROM records"  # noqa: S608  # our own constants
-            f" WHERE {columns.MEASURED} ORDER BY {keys}, {columns.RANK}"
-        )
-        found = self._all(query)
-        return list(zip((row[0] for row in found), self._records([row[1:] for row in found]), strict=True))
+        query = f"{columns.SELECT} WHERE {columns.MEASURED} ORDER BY {keys}, {columns.RANK}"
+        return list(self._records(self._all(query)))
 
     def numbers(self, *, failures: bool) -> list[int]:
         """Return the numbers of all records; without failures, of those that claim a time."""
         query = "SELECT id FROM records" if failures else "SELECT id FROM records WHERE failure IS NULL"
         return [row[0] for row in self._all(query)]
+
+    def look_at_all(self) -> None:
+        """Make a record of every row, those with impossible times included, to find what is unreadable."""
+        last = 0
+        while found := self._all(f"{columns.SELECT} WHERE id>? ORDER BY id LIMIT {_PAGE}", (last,)):
+            last = found[-1][0]
+            for _number, _record in self._records(found):
+                pass
 
     def functions(self) -> list[Function]:
         """Return every function."""
@@ -247,13 +251,12 @@ class RecordStore:
     ) -> None:
         self.close()
 
-    def _records(self, found: Sequence[tuple[Any, ...]]) -> Iterator[Record]:
-        try:
-            for row in found:
-                yield rows.record(row)
-        except ValueError as error:
-            what = answers.problem(error) if isinstance(error, ValidationError) else str(error)
-            raise self._database.unreadable(what) from error
+    def _records(self, found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Record]]:
+        for number, *fields in found:
+            try:
+                yield number, rows.record(fields)
+            except rows.UnreadableError as error:
+                self.unreadable[number] = str(error)
 
     def _all(self, query: str, values: tuple[columns.Value, ...] = ()) -> list[tuple[Any, ...]]:
         with self._lock, self._counted():

@@ -10,16 +10,26 @@ from toolchain.errors import UsageError
 from toolchain.files.plain import open_plain
 from toolchain.records.exchange import read_records
 from toolchain.records.record import Record
+from toolchain.records.repair import skipped
 from toolchain.records.store import RecordStore, user_store
 
 _SQLITE = b"SQLite format 3\0"
 
 
 class Source(NamedTuple):
-    """Records, oldest first, and the names of what they are of by `Record.function`."""
+    """Records, oldest first.
+
+    Attributes
+    ----------
+    names
+        Of what they are of, by `Record.function`.
+    skipped
+        A warning about records that could not be read.
+    """
 
     records: Sequence[Record]
     names: Mapping[str, str]
+    skipped: str | None = None
 
 
 def records_in(path: Path | None) -> Source:
@@ -53,4 +63,5 @@ def records_in(path: Path | None) -> Source:
 
 def of_store(store: RecordStore) -> Source:
     """Return the records of a store."""
-    return Source(store.all(), {function.id: function.name for function in store.functions()})
+    records, names = store.all(), {function.id: function.name for function in store.functions()}
+    return Source(records, names, skipped(store))

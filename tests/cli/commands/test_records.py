@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,6 +115,39 @@ def test_distilled(invoke: Toolchain) -> None:
     del best["options"]
     assert invoke("records", "list", "--json").document == [best]
     assert invoke("records", "distill", "--keep", "0").code == 2
+
+
+@pytest.mark.usefixtures("records")
+def test_one_bad_row_stops_nothing_and_is_named(invoke: Toolchain, tmp_path: Path) -> None:
+    file = tmp_path / "data" / "records.sqlite"
+    with sqlite3.connect(file) as db:
+        db.execute("UPDATE records SET run_ms='{-1.0}' WHERE best_ms=1.5")
+    for arguments, expected in (
+        (["list", "--json"], [3.0, None]),
+        (["best", "--json"], [3.0]),
+        (["distill", "--dry-run", "--json"], None),
+        (["export", "x.jsonl", "--json"], None),
+    ):
+        ran = invoke("records", *arguments)
+        assert ran.code == 0
+        assert ran.says("warning: skipped 1 unreadable record of", str(file), "row 2: run_ms", "repair")
+        if expected:
+            assert [record["best_ms"] for record in ran.document] == expected
+    assert invoke("report", "-o", "page.html").says("warning: skipped 1 unreadable record", "row 2: run_ms")
+    assert invoke("records", "repair", "--dry-run").out.endswith(f"1 records would be removed: {file}\n")
+    removed = invoke("records", "repair", "--json").document
+    assert [row["row"] for row in removed["removed"]] == [2] and "run_ms" in removed["removed"][0]["problem"]
+    assert invoke("records", "list").err == ""
+
+
+@pytest.mark.usefixtures("records")
+def test_a_long_field_widens_no_table(invoke: Toolchain) -> None:
+    with user_store() as store:
+        put(store, 2.0, key=replace(KEY, cpu="x" * 100_000, level="y" * 100_000), kind="z" * 100_000)
+    listed = invoke("records", "list")
+    assert listed.code == 0 and max(map(len, listed.out.splitlines())) < 400
+    assert "x" * 63 + "…" in listed.out
+    assert any(len(record["cpu"]) == 100_000 for record in invoke("records", "list", "--json").document)
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from toolchain.records.exchange import read_records, write_records
 from toolchain.records.lookup import lookup
 from toolchain.records.postgres import server as module
 from toolchain.records.postgres.server import connect
+from toolchain.records.repair import repair
 from toolchain.records.selection import Build
 from toolchain.records.store import RecordStore, anything
 
@@ -91,6 +92,27 @@ def test_it_is_distilled(store: RecordStore, postgres_url: str) -> None:
         assert other.all() == [best] and len(other.functions()) == 1
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("run_ms='{-1.0}'", "it begins with '{-1.0}'"),
+        ("failure='hunger', run_ms='[]', best_ms=NULL", "failure is 'hunger'"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_skipped_named_and_removed(
+    store: RecordStore, postgres_server: Postgres, postgres_url: str, change: str, says: str
+) -> None:
+    put(store, 1.0)
+    good = put(store, 2.0)
+    postgres_server.sql(f"UPDATE records SET {change} WHERE best_ms=1.0", postgres_url)  # noqa: S608
+    assert store.best(KEY, KINDS) == good and store.all() == [good]
+    hit = lookup(store, KEY, KINDS, shipped=None)
+    assert hit is not None and hit.record == good
+    assert says in store.unreadable[1]
+    assert list(repair(store)) == [1]
+    assert postgres_server.sql("SELECT id FROM records", postgres_url) == [(2,)]
+
+
 def test_several_that_begin_at_once_make_the_tables_once(
     postgres_server: Postgres, postgres_url: str
 ) -> None:
@@ -143,18 +165,10 @@ def test_tables_of_another_version_or_of_others(
     assert postgres_server.sql("SELECT count(*) FROM records", postgres_url) == [(1,)]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "ALTER TABLE records DROP COLUMN kind",
-        "UPDATE records SET failure='hunger', best_ms=NULL",
-        "UPDATE records SET run_ms='x'",
-    ],
-)
-def test_tables_that_somebody_changed(postgres_server: Postgres, postgres_url: str, change: str) -> None:
+def test_tables_that_somebody_changed(postgres_server: Postgres, postgres_url: str) -> None:
     with RecordStore(connect(postgres_url)) as store:
         put(store, 1.0)
-        postgres_server.sql(change, postgres_url)
+        postgres_server.sql("ALTER TABLE records DROP COLUMN kind", postgres_url)
         with pytest.raises(UsageError, match=r"records in the database .* cannot be read"):
             store.all()
 

@@ -96,10 +96,10 @@ def command(
 
     import_tvm()
     from toolchain.building.build import BuildOptions, build
+    from toolchain.cli.store import user_store
     from toolchain.measuring.arrays import read_inputs
     from toolchain.models.load import load_model
     from toolchain.records.shipped.file import SHIPPED
-    from toolchain.records.store import user_store
 
     loaded = load_model(model, options)
     sample = read_inputs(inputs, loaded.inputs, "--sample") if inputs else None

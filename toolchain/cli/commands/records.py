@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolchain.cli.commands import records_exchange
+from toolchain.cli.commands import records_exchange, records_repair
 from toolchain.cli.commands.records_exchange import builds, selection_options
 from toolchain.cli.output import emit, output_options, table
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from toolchain.records.record import Record
     from toolchain.records.selection import Selection
+
+_WIDEST = 64  # characters of a cell; a class, a core or a level of ours has fewer
 
 
 @click.group()
@@ -29,7 +31,7 @@ def command() -> None:
 @output_options
 def list_records(selection: Selection) -> None:
     """List every measured candidate, oldest first, failures included."""
-    from toolchain.records.store import user_store
+    from toolchain.cli.store import user_store
 
     with user_store() as store:
         _emit([record for record in store.all() if record in selection])
@@ -44,8 +46,8 @@ def best(selection: Selection) -> None:
     A task that was tuned in packed and in other layouts, or with and without winograd, has one of each; the
     column WITH has the options of builds that take another one than builds without options.
     """
+    from toolchain.cli.store import user_store
     from toolchain.records.selection import taken
-    from toolchain.records.store import user_store
 
     with user_store() as store:
         ranked = list(store.ranked())
@@ -59,7 +61,7 @@ def best(selection: Selection) -> None:
     _emit(records, ["" if "" in own else ", ".join(own) for own in options])
 
 
-for _each in records_exchange.COMMANDS:
+for _each in (*records_exchange.COMMANDS, records_repair.repair):
     command.add_command(_each)
 
 
@@ -77,20 +79,25 @@ def _emit(records: Sequence[Record], options: Sequence[str] | None = None) -> No
             [
                 (
                     record.key.workload[:8],
-                    record.key.board_class,
-                    record.key.cpu,
-                    record.key.device or "cpu",
-                    record.key.level,
+                    _cell(record.key.board_class),
+                    _cell(record.key.cpu),
+                    _cell(record.key.device or "cpu"),
+                    _cell(record.key.level),
                     record.key.threads,
-                    _kind(record),
+                    _cell(_kind(record)),
                     record.failure or f"{record.best_ms:.3f}{_by_model(record)}",
-                    record.created,
+                    _cell(record.created),
                     *own.values(),
                 )
                 for record, own in zip(records, more, strict=True)
             ],
         ),
     )
+
+
+def _cell(text: str) -> str:
+    """Return a text that does not widen the column for all others; --json has the whole of it."""
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
 
 
 def _by_model(record: Record) -> str:

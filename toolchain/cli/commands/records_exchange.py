@@ -64,9 +64,9 @@ format_option = click.option(
 def export_records(file: Path, selection: Selection, best: bool, file_format: str) -> None:
     """Write records into FILE, a text of one record a line, for another user or machine."""
     from toolchain.backends.table import metaschedule
+    from toolchain.cli.store import user_store
     from toolchain.records.exchange import write_records
     from toolchain.records.selection import taken
-    from toolchain.records.store import user_store
 
     with user_store() as store:
         found: list[Record] = (
@@ -98,8 +98,8 @@ def export_records(file: Path, selection: Selection, best: bool, file_format: st
 @output_options
 def import_records(file: Path, file_format: str, board: str | None) -> None:
     """Take in the records of FILE, all of them or none; those that are there already stay once."""
+    from toolchain.cli.store import user_store
     from toolchain.records.selection import unmeasured
-    from toolchain.records.store import user_store
 
     functions, records = _read(file, file_format, board)
     read = len(records)
@@ -152,8 +152,8 @@ def distill_records(keep: int, keep_failures: bool, dry_run: bool) -> None:
 
     Builds take what they took before; the next run of `tune` may measure again what was removed.
     """
+    from toolchain.cli.store import user_store
     from toolchain.records.distill import distill
-    from toolchain.records.store import user_store
 
     with user_store() as store:
         done = distill(store, builds(), keep, failures=keep_failures, dry_run=dry_run)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toolchain.cli.output import emit, output_options
+from toolchain.cli.output import emit, note, output_options
 
 
 @click.command()
@@ -32,6 +32,8 @@ def command(path: Path | None, run: str | None, output: Path | None) -> None:
     from toolchain.reports.tuning import write_tuning_report
 
     source = records_in(path)
+    if source.skipped:
+        note(f"warning: {source.skipped}")
     found = read_run(source.records, source.names, run)
     page = (output or Path(f"tuning-{found.id[:8]}.html")).absolute()
     write_tuning_report(page, found)

@@ -59,8 +59,8 @@ def command(
     from toolchain.building.decide import decide_task
     from toolchain.building.explain import explain as explained
     from toolchain.cli.explained import show_explained
+    from toolchain.cli.store import user_store
     from toolchain.models.load import load_model
-    from toolchain.records.store import user_store
     from toolchain.tasks.task import tasks_named
 
     if as_code and show is None:

@@ -169,8 +169,8 @@ def command(
         with join(boards, threads=search["threads"] or cores.cores, cluster=cores.cpu) as lab:
             return container.run(lab)
 
+    from toolchain.cli.store import user_store
     from toolchain.models.load import load_model
-    from toolchain.records.store import user_store
     from toolchain.tuning.options import TuneOptions
     from toolchain.tuning.plan import plan
     from toolchain.tuning.run import tune

@@ -58,6 +58,13 @@ class SqliteFile:
     def rows(self, query: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """Return what a query finds."""
         with self._explained():
+            try:
+                return self._db.execute(query, values).fetchall()
+            except sqlite3.OperationalError as error:
+                if not str(error).startswith("Could not decode"):
+                    raise
+            # One text that is not Unicode spoils its own row, and not the whole query.
+            self._db.text_factory = _text  # slower than sqlite3's own
             return self._db.execute(query, values).fetchall()
 
     def run(self, statement: str, values: Sequence[Value] = ()) -> int:
@@ -123,3 +130,10 @@ class SqliteFile:
         if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
             return UnknownFunctionError(refused.message, refused.hint)
         return refused
+
+
+def _text(data: bytes) -> str | bytes:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data

@@ -1,0 +1,33 @@
+"""`toolchain records repair`."""
+
+from __future__ import annotations
+
+import click
+
+from toolchain.cli.output import emit, output_options, table
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@output_options
+def repair(dry_run: bool) -> None:
+    """Remove the records that cannot be read, and nothing else.
+
+    Commands skip such records, and warn of them: what another program wrote into the store, or what no clock
+    can have shown.
+    """
+    from toolchain.records import repair as repairing
+    from toolchain.records.store import user_store
+
+    with user_store() as store:
+        removed = repairing.repair(store, dry_run=dry_run)
+        where = store.name
+    rows = [{"row": number, "problem": problem} for number, problem in removed.items()]
+
+    def tell() -> None:
+        if rows:
+            table(["ROW", "PROBLEM"], [tuple(row.values()) for row in rows])
+        verb = "would be removed" if dry_run else "were removed"
+        click.echo(f"{len(rows)} records {verb}: {where}")
+
+    emit({"store": where, "dry_run": dry_run, "removed": rows}, tell)

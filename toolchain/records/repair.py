@@ -1,0 +1,37 @@
+"""Removes what cannot be read from a store, and nothing else."""
+
+from __future__ import annotations
+
+from toolchain.records.store import RecordStore
+
+_NAMED = 3  # rows in a warning
+
+
+def skipped(store: RecordStore) -> str | None:
+    """Return the warning about rows that a command met and skipped; None where there were none."""
+    rows = store.unreadable
+    if not rows:
+        return None
+    count = f"{len(rows)} unreadable record{'s' if len(rows) > 1 else ''}"
+    named = "; ".join(f"row {number}: {problem}" for number, problem in list(rows.items())[:_NAMED])
+    more = f"; and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+    return f"skipped {count} of {store.name}: {named}{more}; `toolchain records repair` removes them"
+
+
+def repair(store: RecordStore, *, dry_run: bool = False) -> dict[int, str]:
+    """Remove the records that cannot be read; return the row of each, and what is wrong with it.
+
+    Parameters
+    ----------
+    dry_run
+        Change nothing.
+
+    Raises
+    ------
+    ToolchainError
+        The database refuses; nothing was removed.
+    """
+    store.look_at_all()
+    if store.unreadable and not dry_run:
+        store.remove(list(store.unreadable))
+    return store.unreadable
