@@ -20,7 +20,7 @@ export PYTHON DEPS
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help deps venv demo images test test-all check fuzz sanitize lock docs bench bench-cpu bench-networks bench-arm bench-opencl bench-vta clean
+.PHONY: help deps venv demo images test test-all test-fresh check fuzz sanitize lock docs bench bench-cpu bench-networks bench-arm bench-opencl bench-vta clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,9 @@ test: venv servers ## what CI runs: linters, types, layers and the tests
 test-all: venv servers ## the tests and every network on every class; the result goes to docs/test-all.md
 	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=drawn -p tests.result_table --result-table docs/test-all.md $(PYTEST)
+
+test-fresh: deps ## `make test` in a clone of HEAD, with an empty HOME and a Docker engine without images (as root)
+	@tools/fresh.sh make test $(if $(PYTEST),PYTEST='$(PYTEST)')
 
 check: venv servers ## linters, types, layers and the fast tests; under a minute
 	@$(MAKE) lint

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from contextlib import suppress
 from pathlib import Path
 
-DOCKER_SOCKET = "/var/run/docker.sock"
+DOCKER_SOCKET = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")
 
 
 class DockerProxy:
