@@ -98,7 +98,7 @@ def run_demo(
     """
     model = load_model(source, options)
     sample = read_inputs(inputs, model.inputs) if inputs else None
-    build_options = BuildOptions(code=code, sample=sample)
+    build_options = BuildOptions(code=code, sample=sample, sample_option="--input")
     board = find_board(board_name) if board_name else _start_board(note)
     trials: list[dict[str, Any]] = []
     with user_store() as store:

@@ -21,6 +21,7 @@ from tvm import s_tir
 from tests.building.measured import add, check_outputs
 from tests.building.network import main as build_network
 from tests.models.graphs import graph_of, tensor_info
+from tests.models.rewrites.judge import loaded
 from toolchain.backends.tensorir.traces import trace_entry
 from toolchain.boards.inventory.lookup import BuildFor, find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
@@ -71,7 +72,8 @@ def test_people_are_told_what_decided_and_what_was_made(
     assert records == "records: none; 8 tasks without one"
     made = dict(reversed(each.split(" ", 1)) for each in code.removeprefix("code: ").split(", "))
     assert sum(map(int, made.values())) == 8 and int(made["direct"]) > 0
-    assert rest[1:] == [f"library: {built.library}", f"bundle: {built.bundle}"]
+    assert rest[0] == "sample: seeded, normal floats"
+    assert rest[2:] == [f"library: {built.library}", f"bundle: {built.bundle}"]
 
 
 def test_the_expected_output_is_not_ours(model: Model, built: BuildResult) -> None:
@@ -161,7 +163,7 @@ def test_the_users_sample_is_what_verify_will_run(model: Model, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("sample", "says"),
     [
-        ({"image": np.zeros((1, 3, 12, 12), np.float32)}, "--input image: the network has no input"),
+        ({"image": np.zeros((1, 3, 12, 12), np.float32)}, "--sample image: the network has no input"),
         ({}, "the input 'data' is missing"),
         ({"data": np.zeros((3, 12, 12), np.float32)}, r"shape \[3, 12, 12\] where \[1, 3, 12, 12\]"),
         ({"data": np.zeros((1, 3, 12, 12))}, "dtype float64 where float32"),
@@ -254,15 +256,35 @@ def test_a_network_that_computes_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_sample_that_makes_an_output_nan_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    model = small(tmp_path, [onnx.helper.make_node("Log", ["x"], ["y"])], [tensor_info("y", (1, 8))])
+    nodes = [onnx.helper.make_node("Floor", ["x"], ["low"]), onnx.helper.make_node("Log", ["low"], ["y"])]
+    model = small(tmp_path, nodes, [tensor_info("y", (1, 8))])
     said: list[str] = []
-    with pytest.raises(UsageError, match=r"small\.onnx: the sample input makes output 'y' NaN") as refused:
+    with pytest.raises(UsageError, match=r"small\.onnx: with the sample input output 'y' is NaN") as refused:
         build(model, find_target("local"), None, tmp_path / "out", progress=said.append)
     assert "--sample x=FILE.npy" in refused.value.hint
     assert said == ["computing the reference output"] and not (tmp_path / "out").exists()
     options = BuildOptions(sample={"x": np.ones((1, 8), np.float32)})
     check = build(model, find_target("local"), None, tmp_path / "out", options)
     assert check.bundle.is_file()
+
+
+def test_a_bundle_holds_the_first_sample_that_the_network_can_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Token types of two kinds: none is 2 or 3."""
+    table = {"table": np.random.default_rng(0).normal(size=(2, 8)).astype("float32")}
+    types = tensor_info("types", (1, 32), onnx.TensorProto.INT64)
+    nodes = [
+        onnx.helper.make_node("Gather", ["table", "types"], ["rows"]),
+        onnx.helper.make_node("Exp", ["rows"], ["y"]),
+    ]
+    model = loaded(graph_of(nodes, [types], [tensor_info("y", (1, 32, 8))], table), tmp_path)
+    result = build(model, find_target("local"), None, tmp_path / "out")
+    assert set(np.unique(read_bundle(result.bundle).sample["types"])) == {0, 1}
+    assert result.to_json()["sample"]["drawn"] == "integers 0 and 1"
+    show(result)
+    told = capsys.readouterr().out
+    assert "sample: seeded, integers 0 and 1; integers 0 to 3 are no use: onnxruntime: indices" in told
 
 
 def test_a_shape_that_depends_on_the_data_is_refused(tmp_path: Path) -> None:

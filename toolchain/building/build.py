@@ -23,10 +23,9 @@ from toolchain.files.scratch import scratch_folder
 from toolchain.linking.choice import linker_named
 from toolchain.linking.library import link_library
 from toolchain.lowering.export import write_object_tar
-from toolchain.models.judging.reference import reference_outputs, sample_inputs
+from toolchain.models.judging.reference import Reference, reference_outputs, seeded_reference
 from toolchain.models.load import Model
 from toolchain.models.quantising.quantise import Quantised
-from toolchain.models.spec import check_inputs
 from toolchain.profiles import CPU
 from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
@@ -53,6 +52,8 @@ class BuildOptions:
         Threads whose records are wanted; None: the cores of the cluster.
     sample
         The inputs that verify runs, by name; None: seeded ones.
+    sample_option
+        The option that a user hands them over by, for messages.
     shipped
         The file of records that the project ships; None: leave it out.
     """
@@ -64,6 +65,7 @@ class BuildOptions:
     linker: str = "zig"
     format: Literal["so", "tar"] = "so"
     sample: Arrays | None = None
+    sample_option: str = "--sample"
     shipped: Path | None = SHIPPED
 
 
@@ -73,6 +75,8 @@ class BuildResult:
 
     Attributes
     ----------
+    reference
+        The sample in the bundle, and where it is from.
     beside
         What decided for the tasks of the CPU beside a device; empty where the CPU computes all.
     """
@@ -83,6 +87,7 @@ class BuildResult:
     library_sha256: str
     target: BoardTarget
     decisions: list[Decision]
+    reference: Reference
     quantised: Quantised | None = None
     beside: list[Decision] = field(default_factory=list)
 
@@ -98,6 +103,7 @@ class BuildResult:
             "device": self.target.device or CPU,
             **_decided(self.decisions),
             "beside": _decided(self.beside) if self.beside else None,
+            "sample": self.reference.to_json(),
             "quantising": self.quantised.to_json() if self.quantised else None,
             "warnings": self.warnings,
         }
@@ -154,12 +160,10 @@ def build(
     options = options or BuildOptions()
     linker = linker_named(options.linker)
     linker.check(target.profile)
-    sample = options.sample if options.sample is not None else sample_inputs(model, SAMPLE_SEED)
-    check_inputs(model.inputs, sample)
     backend = backend_for(target.profile, options.code)
     made_for = backend.target(options.cluster, options.threads)
     progress("computing the reference output")  # first: a sample that is no use shows here
-    expected = reference_outputs(model, dict(sample))
+    reference = reference_for(model, options)
     stem = f"{model.name}-{target.board or target.profile.name}"
     library = out / f"{stem}.{options.format}"
     bundle = out / f"{stem}.bundle"
@@ -179,7 +183,7 @@ def build(
             else:
                 shutil.copyfile(linked, temporary)
             # Within: where the bundle cannot be written, no library is left that belongs to none.
-            digest = write_bundle(bundle, manifest, temporary, sample, expected)
+            digest = write_bundle(bundle, manifest, temporary, reference.sample, reference.outputs)
     return BuildResult(
         bundle.absolute(),
         digest,
@@ -187,9 +191,23 @@ def build(
         hashlib.sha256(library.read_bytes()).hexdigest(),
         made_for,
         compiled.decisions,
+        reference,
         model.quantised,
         compiled.beside,
     )
+
+
+def reference_for(model: Model, options: BuildOptions) -> Reference:
+    """Return the sample for the bundle, the user's or a seeded one that the network can use, and its outputs.
+
+    Raises
+    ------
+    UsageError
+        The user's does not fit, or onnxruntime computes nothing finite with it.
+    """
+    if options.sample is None:
+        return seeded_reference(model, SAMPLE_SEED, options.sample_option)
+    return Reference(options.sample, reference_outputs(model, options.sample, options.sample_option))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from toolchain.errors import CheckError
 from toolchain.linking.library import link_library
 from toolchain.measuring.bench import BenchResult, bench_bundle
 from toolchain.measuring.verify import verify_bundle
-from toolchain.models.judging.reference import reference_outputs, sample_inputs
+from toolchain.models.judging.reference import seeded_reference
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
@@ -71,8 +71,8 @@ class BoardNetworkBench:
         self._target, self._board, self._folder = target, board, folder
         self._numbers = count()
         self._warmup: int | None = None
-        self._sample = sample_inputs(model, SAMPLE_SEED)
-        self._expected = reference_outputs(model, self._sample)
+        reference = seeded_reference(model, SAMPLE_SEED)
+        self._sample, self._expected = dict(reference.sample), reference.outputs
         tuned = {task.workload for task in tasks}
         others = [task for task in network.tasks if task.workload not in tuned]
         decided = [decide_task(network, task, store, target, board.record_class) for task in others]

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from tests.models.graphs import classifier, graph_of, tensor_info
 from tests.models.rewrites.judge import loaded
 from toolchain.errors import UsageError
-from toolchain.models.judging.reference import reference_outputs, sample_inputs
+from toolchain.models.judging.reference import reference_outputs, sample_inputs, seeded_reference
 
 
 def test_samples_follow_seed_and_dtype(tmp_path: Path) -> None:
@@ -30,8 +30,90 @@ def test_samples_follow_seed_and_dtype(tmp_path: Path) -> None:
     assert all((sample_inputs(model, 3)[name] == array).all() for name, array in sample.items())
     assert (sample_inputs(model, 4)["f"] != sample["f"]).any() and abs(sample["f"].mean()) < 0.5
     assert set(np.unique(sample["i"])) <= {0, 1, 2, 3}
-    with pytest.raises(UsageError, match="--input f: dtype float64"):
+    with pytest.raises(UsageError, match="--sample f: dtype float64"):
         reference_outputs(model, {**sample, "f": sample["d"]})
+
+
+IDS, MASK = tensor_info("ids", (1, 60), TensorProto.INT64), tensor_info("mask", (1, 60), TensorProto.INT64)
+Y = tensor_info("y", (1, 60))
+
+
+def embedding(rows: int) -> onnx.ModelProto:
+    """A table of so many rows, indexed by an input."""
+    table = {"table": np.arange(rows, dtype="float32")}
+    return graph_of([helper.make_node("Gather", ["table", "ids"], ["y"])], [IDS], [Y], table)
+
+
+def masked() -> onnx.ModelProto:
+    """The logarithm of 2 - mask: infinite for a mask of 2, NaN for 3."""
+    nodes = [
+        helper.make_node("Sub", ["two", "mask"], ["left"]),
+        helper.make_node("Cast", ["left"], ["float"], to=TensorProto.FLOAT),
+        helper.make_node("Log", ["float"], ["y"]),
+    ]
+    return graph_of(nodes, [MASK], [Y], {"two": np.array(2)})
+
+
+def divided(by: str) -> onnx.ModelProto:
+    """Sevens divided by an input, or by what is left of it to one."""
+    nodes = [
+        helper.make_node("Sub", ["one", "mask"], ["left"]),
+        helper.make_node("Div", ["seven", by], ["quotient"]),
+        helper.make_node("Cast", ["quotient"], ["y"], to=TensorProto.FLOAT),
+    ]
+    return graph_of(nodes, [MASK], [Y], {"seven": np.array(7), "one": np.array(1)})
+
+
+def logarithm() -> onnx.ModelProto:
+    values = [tensor_info("x", (1, 60))]
+    return graph_of([helper.make_node("Log", ["x"], ["y"])], values, [Y], {})
+
+
+@pytest.mark.parametrize(
+    ("graph", "drawn", "instead_of", "reason"),
+    [
+        (embedding(4), "integers 0 to 3", "", ""),
+        (embedding(2), "integers 0 and 1", "integers 0 to 3", "indices element out of data bounds"),
+        (masked(), "integers 0 and 1", "integers 0 to 3", "'y' is NaN or infinite in"),
+        (divided("mask"), "integers all 1", "integers 0 to 3", "division by zero"),
+        (divided("left"), "integers all 0", "integers 0 to 3", "division by zero"),
+        (logarithm(), "floats between 0 and 1", "normal floats", "'y' is NaN or infinite in"),
+    ],
+    ids=["table", "small table", "mask", "divisor", "one less the divisor", "logarithm"],
+)
+def test_a_sample_that_is_no_use_gives_way_to_the_next_sort(
+    graph: onnx.ModelProto, drawn: str, instead_of: str, reason: str, tmp_path: Path
+) -> None:
+    found = seeded_reference(loaded(graph, tmp_path))
+    assert (found.drawn, found.instead_of) == (drawn, instead_of) and reason in found.reason
+    assert np.isfinite(found.outputs["y"]).all()
+    assert drawn in str(found) and found.reason in str(found)
+    assert found.to_json()["reason"] == (found.reason or None)
+
+
+def test_where_no_sort_is_of_use_the_first_is_told_with_what_to_hand_over(tmp_path: Path) -> None:
+    """A table of one row, picked from at 2 and more alone."""
+    nodes = [
+        helper.make_node("Sub", ["ids", "nine"], ["row"]),
+        helper.make_node("Gather", ["table", "row"], ["y"]),
+    ]
+    constants = {"table": np.ones(1, "float32"), "nine": np.array(9)}
+    model = loaded(graph_of(nodes, [IDS], [Y], constants), tmp_path)
+    with pytest.raises(
+        UsageError, match=r"out of data bounds.*tried with integers 0 to 3; nor with"
+    ) as raised:
+        seeded_reference(model, option="--input")
+    assert raised.value.hint.endswith("--input ids=FILE.npy")
+    assert reference_outputs(model, {"ids": np.full((1, 60), 9)})["y"].all()
+
+
+def test_what_onnxruntime_cannot_load_is_told_with_a_way_out(tmp_path: Path) -> None:
+    values = [tensor_info(name, (3,), TensorProto.UINT16) for name in ("x", "n")]
+    node = helper.make_node("BitShift", ["x", "n"], ["y"], direction="LEFT")
+    model = loaded(graph_of([node], values, [tensor_info("y", (3,), TensorProto.UINT16)], {}), tmp_path)
+    with pytest.raises(UsageError, match=r"cannot load it: .*BitShift") as raised:
+        seeded_reference(model)
+    assert "--outputs" in raised.value.hint
 
 
 def test_weights_that_are_no_numbers_are_told_as_such(tmp_path: Path) -> None:
@@ -40,5 +122,22 @@ def test_weights_that_are_no_numbers_are_told_as_such(tmp_path: Path) -> None:
     weight[1, 2, 0, 0] = np.nan
     graph.graph.initializer[0].raw_data = weight.tobytes()
     model = loaded(graph, tmp_path)
-    with pytest.raises(UsageError, match=r"its tensor 'conv.weight' holds NaN in 1 of 108 places"):
-        reference_outputs(model, sample_inputs(model))
+    with pytest.raises(UsageError, match=r"its tensor 'conv.weight' holds NaN in 1 of 108 places") as raised:
+        seeded_reference(model)
+    assert "export the network again" in raised.value.hint
+
+
+def test_a_nan_that_does_no_harm_is_not_blamed(tmp_path: Path) -> None:
+    """What is NaN for x below -9 is chosen by none; the square root is."""
+    nodes = [
+        helper.make_node("Sub", ["x", "nine"], ["less"]),
+        helper.make_node("Sqrt", ["less"], ["root"]),
+        helper.make_node("Less", ["x", "low"], ["where"]),
+        helper.make_node("Where", ["where", "hole", "root"], ["y"]),
+    ]
+    constants = {"nine": np.float32(9), "low": np.float32(-9), "hole": np.float32(np.nan)}
+    model = loaded(graph_of(nodes, [tensor_info("x", (1, 60))], [Y], constants), tmp_path)
+    with pytest.raises(UsageError, match="'y' is NaN or infinite") as raised:
+        seeded_reference(model)
+    assert "hole" not in str(raised.value) and "--sample x=FILE.npy" in raised.value.hint
+    assert (reference_outputs(model, {"x": np.full((1, 60), 10, "float32")})["y"] == 1).all()

@@ -144,6 +144,7 @@ def show(result: BuildResult) -> None:
     device = f", {result.target.device}" if result.target.device else ""
     if result.quantised:
         show_quantised(result.quantised)
+    click.echo(f"sample: {result.reference}")
     click.echo(f"target: {result.target.triple}, {result.target.cpu}{device}")
     click.echo(f"library: {result.library}\nbundle: {result.bundle}")
 

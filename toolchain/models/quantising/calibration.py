@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 import onnx
@@ -12,7 +13,7 @@ from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.arrays import read_array
-from toolchain.models.judging.samples import sample
+from toolchain.models.judging.samples import SORTS, Sort, UnusableSampleError, samples
 from toolchain.models.quantising.reading import Array
 from toolchain.models.reading.opsets import with_known_opsets
 from toolchain.models.spec import TensorSpec
@@ -26,9 +27,9 @@ JUDGING = range(5, 9)
 """Seeds of the inputs that what it cost is judged by, where a user gives none."""
 
 
-def seeded(specs: Sequence[TensorSpec], seeds: Iterable[int]) -> list[Inputs]:
+def seeded(specs: Sequence[TensorSpec], seeds: Iterable[int], sort: Sort = SORTS[0]) -> list[Inputs]:
     """Return inputs as samples are, one for each seed."""
-    return [{spec.name: sample(spec, seed) for spec in specs} for seed in seeds]
+    return [samples(specs, seed, sort) for seed in seeds]
 
 
 def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs]:
@@ -106,18 +107,28 @@ class Tapped:
                 tapped.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # onnxruntime's errors have no common parent
-            raise self._cannot(error) from error
+            raise UsageError(
+                f"{origin}: onnxruntime, which calibrates, cannot load it: {first_line(error)}",
+                "build it with --dtype float32",
+            ) from error
 
     def values(self, inputs: Inputs) -> dict[str, Array]:
-        """Return the tensors for one set of inputs."""
+        """Return the tensors for one set of inputs.
+
+        Raises
+        ------
+        UnusableSampleError
+            onnxruntime cannot run the graph with it.
+        """
         try:
             results = self._session.run(self._names, inputs) if self._names else []
         except Exception as error:
-            raise self._cannot(error) from error
+            said = first_line(error)
+            files = " ".join(f"--calibrate {quote(name)}=FILE.npy" for name in sorted(self._inputs))
+            raise UnusableSampleError(
+                f"{self._origin}: onnxruntime, which calibrates, cannot run it: {said}",
+                f"hand over inputs that the network is made for: {files}",
+                said,
+            ) from error
         computed = dict(zip(self._names, results, strict=True))
         return computed | {name: array for name, array in inputs.items() if name in self._wanted}
-
-    def _cannot(self, error: Exception) -> UsageError:
-        return UsageError(
-            f"{self._origin}: onnxruntime, which calibrates, cannot run it: {first_line(error)}"
-        )

@@ -12,6 +12,7 @@ import onnx
 
 from toolchain.errors import UsageError
 from toolchain.models.importing.importer import input_specs
+from toolchain.models.judging.samples import first_usable
 from toolchain.models.preparing.batch_norms import fold_batch_norms
 from toolchain.models.preparing.padding import with_explicit_pads
 from toolchain.models.preparing.shapes import infer_shapes
@@ -84,8 +85,15 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
             "build it with --dtype float32",
         )
     specs = input_specs(plain)
-    calibrating = given(specs, images) if images else seeded(specs, CALIBRATING)
-    exponents = _exponents(plain, sites, quantizer, calibrating, origin)
+    if images:
+        judging = given(specs, images)
+        exponents = _exponents(plain, sites, quantizer, judging, origin)
+    else:
+        usable = first_usable(
+            specs,
+            lambda sort: _exponents(plain, sites, quantizer, seeded(specs, CALIBRATING, sort), origin),
+        )
+        exponents, judging = usable.result, seeded(specs, JUDGING, usable.sort)
     choose = finest if quantizer == "mse" else one_for_all
     layers = tuple(layer_of(site, exponents, choose) for site in sites.integers)
     floats = {
@@ -95,7 +103,6 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
     written = with_integers(plain, layers, floats, exponents)
     graph = infer_shapes(written.model, origin)
     integers = {name: (whole, exponents[name]) for name, whole in written.integers.items()}
-    judging = calibrating if images else seeded(specs, JUDGING)
     judge = partial(cost_of, plain, graph, layers, integers, judging, origin)
     return Quantised(graph, layers, sites.left, judge)
 

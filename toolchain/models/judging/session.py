@@ -1,0 +1,140 @@
+"""A network as onnxruntime computes it, and why it cannot with some inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from shlex import quote
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from toolchain.errors import UsageError
+from toolchain.foreign import first_line
+from toolchain.imports.onnxruntime_import import onnxruntime
+from toolchain.models.judging.samples import UnusableSampleError
+from toolchain.models.judging.sigmoid import sigmoid, sigmoid_inputs, with_outputs
+from toolchain.models.reading.opsets import with_known_opsets
+from toolchain.models.walk import all_nodes, all_tensors
+
+if TYPE_CHECKING:
+    from toolchain.models.load import Model
+
+Outputs = dict[str, np.ndarray]
+
+ROUNDING = frozenset({"QuantizeLinear", "DequantizeLinear"})
+"""Operators around which onnxruntime's optimiser computes in integers, rounding otherwise than the graph."""
+
+
+class ReferenceSession:
+    """onnxruntime with a model's source graph, on one thread of this CPU.
+
+    A Sigmoid that makes an output is computed here, from onnxruntime's values before it.
+
+    Parameters
+    ----------
+    option
+        What a user hands inputs over by, for hints.
+
+    Raises
+    ------
+    UsageError
+        onnxruntime cannot load the graph.
+    """
+
+    def __init__(self, model: Model, option: str) -> None:
+        self._model, self._option = model, option
+        self._logits = sigmoid_inputs(model.onnx)
+        self._asked = sorted({*(spec.name for spec in model.outputs), *self._logits.values()})
+        self._session = self._open(model.onnx)
+
+    def outputs(self, inputs: Mapping[str, np.ndarray]) -> Outputs:
+        """Compute the outputs.
+
+        Raises
+        ------
+        UnusableSampleError
+            onnxruntime cannot run the graph with these inputs, or an output is NaN or infinite, which nothing
+            can be compared with.
+        """
+        try:
+            found = self._run(self._session, inputs)
+        except Exception as error:  # onnxruntime's errors have no common parent
+            said = first_line(error)
+            raise UnusableSampleError(
+                f"{self._model.source}: onnxruntime, which gives the reference, cannot run it: {said}",
+                f"hand over inputs that the network is made for: {self._typed()}",
+                f"onnxruntime: {said.rpartition('Status Message: ')[2]}",
+            ) from error
+        if unlike := _not_finite(found):
+            name, array = unlike[0]
+            count = np.count_nonzero(~np.isfinite(array))
+            reason = f"output {name!r} is NaN or infinite in {count} of {array.size} places"
+            blamed = self._blamed(inputs)
+            raise UnusableSampleError(
+                f"{self._model.source}: with the sample input {reason}, so that nothing can be verified with "
+                f"it{blamed}",
+                f"hand over inputs that the network is made for: {self._typed()}"
+                + ("; or export the network again, from weights that are numbers" if blamed else ""),
+                reason,
+            )
+        return found
+
+    def _open(self, graph: onnx.ModelProto) -> onnxruntime.InferenceSession:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+        options.log_severity_level = 4  # nothing: it would print names as they are; its error is caught below
+        if any(node.op_type in ROUNDING for node in all_nodes(graph.graph)):
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        try:
+            source = with_outputs(with_known_opsets(graph), set(self._logits.values()))
+            return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's errors have no common parent
+            raise UsageError(
+                f"{self._model.source}: onnxruntime, which gives the reference, cannot load it: "
+                f"{first_line(error)}",
+                "export the network without what onnxruntime does not know, such as operators on rare types; "
+                "or build a part of it: --outputs NAME",
+            ) from error
+
+    def _run(self, session: onnxruntime.InferenceSession, inputs: Mapping[str, np.ndarray]) -> Outputs:
+        computed = session.run(self._asked, {**inputs, **self._model.frozen})
+        results = dict(zip(self._asked, computed, strict=True))
+        outputs = {spec.name: results[spec.name] for spec in self._model.outputs}
+        for name, before in self._logits.items():
+            outputs[name] = sigmoid(results[before]).reshape(outputs[name].shape)
+        return outputs
+
+    def _blamed(self, inputs: Mapping[str, np.ndarray]) -> str:
+        """Name a stored tensor with NaN, if the outputs are finite with zeros in place of all such NaN."""
+        if not any(_holds_nan(tensor) for tensor in all_tensors(self._model.onnx.graph)):
+            return ""
+        copy = onnx.ModelProto()
+        copy.CopyFrom(self._model.onnx)
+        told = ""
+        for tensor in filter(_holds_nan, all_tensors(copy.graph)):
+            array = numpy_helper.to_array(tensor)
+            told = told or (
+                f": its tensor {tensor.name!r} holds NaN in {np.count_nonzero(np.isnan(array))} of "
+                f"{array.size} places"
+            )
+            tensor.CopyFrom(numpy_helper.from_array(np.where(np.isnan(array), 0, array), tensor.name))
+        return "" if _not_finite(self._run(self._open(copy), inputs)) else told
+
+    def _typed(self) -> str:
+        return " ".join(f"{self._option} {quote(spec.name)}=FILE.npy" for spec in self._model.inputs)
+
+
+def _not_finite(outputs: Outputs) -> list[tuple[str, np.ndarray]]:
+    return [
+        (name, array)
+        for name, array in outputs.items()
+        if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all()
+    ]
+
+
+def _holds_nan(tensor: onnx.TensorProto) -> bool:
+    array = numpy_helper.to_array(tensor)
+    return bool(np.issubdtype(array.dtype, np.floating) and np.isnan(array).any())
