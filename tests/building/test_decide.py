@@ -74,6 +74,22 @@ def test_what_was_found_with_avx512_is_never_compiled_for_a_cpu_without(
     assert {decision.source for decision in exact if decision.tuned} == {"exact"}
 
 
+def test_a_record_that_no_such_board_can_have_measured_is_skipped_and_named(
+    networks: dict[str, Network], store: RecordStore
+) -> None:
+    record_second(networks, store, "x86-64-v3", 0.001)
+    network = networks["x86-64-v3"]
+    heaviest = next(task for task in network.tasks if network.space(task).size > 1)
+    for flops, warns in ((10**6, False), (10**12, True)):
+        task = replace(heaviest, flops=flops)
+        found = decide_task(network, task, store, network.target, "x86_64", shipped=None)
+        assert found.tuned is not warns
+        assert ("skipped a record of board pc with x86-64-v3, run run-1" in found.warning) is warns
+    record_second(networks, store, "x86-64-v3", 5000.0)
+    found = decide_task(network, task, store, network.target, "x86_64", shipped=None)
+    assert found.hit is not None and found.hit.record.best_ms == 5000.0 and found.warning
+
+
 def test_what_was_found_without_avx512_serves_a_cpu_with_it_and_that_is_told(
     networks: dict[str, Network], store: RecordStore
 ) -> None:

@@ -60,7 +60,9 @@ class OneBoard(BoardRunner):
         super().__init__(
             [local_board()],
             SimpleNamespace(host="", port=0),
-            SimpleNamespace(threads=1, cpu="cpu", kind="cpu"),
+            SimpleNamespace(
+                threads=1, cpu="cpu", kind="cpu", triple="x86_64-", level="", device="", recorded_as=""
+            ),
             TuneOptions(),
             lambda _event: None,
         )

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from toolchain.errors import ToolchainError
 from toolchain.records.lookup import Hit, lookup
+from toolchain.records.record import Record
 from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Network
-from toolchain.tasks.key import entry_of, record_key
+from toolchain.tasks.key import entry_of, record_key, unbelievable
 from toolchain.tasks.space import Point
 from toolchain.tasks.task import Task
 
@@ -30,7 +31,7 @@ class Decision:
     improved
         The record decided for other code than a build makes without one.
     warning
-        Why a matching record was not applied; empty when all is well.
+        Why a matching record was not applied, be it for another one; empty when all is well.
     rule
         What the code was made by, once it is made: `winograd`, `rows` …
     """
@@ -104,15 +105,27 @@ def decide_task(
         return Decision(task)
     space = network.space(task)
     key = record_key(task.workload, target, record_class)
-    hit = lookup(store, key, space.kinds, shipped=shipped, usable=space.usable)
+    warning = ""
+
+    def usable(record: Record) -> bool:
+        nonlocal warning
+        if not unbelievable(record, task):
+            return space.usable(record)
+        warning = (
+            f"skipped a record of board {record.provenance.board}, run {record.provenance.run}: it says "
+            f"{record.best_ms:.3g} ms, and nothing of its kind computes {task.flops / 1e6:.4g} MFLOP so fast"
+        )
+        return False
+
+    hit = lookup(store, key, space.kinds, shipped=shipped, usable=usable)
     if hit is None:
-        return Decision(task)
+        return Decision(task, warning=warning)
     try:
         point = space.read(entry_of(hit.record), hit.definition)
         space.check(point)
     except ToolchainError as error:
         return Decision(task, warning=str(error))
-    return Decision(task, hit, point, improved=point != space.default())
+    return Decision(task, hit, point, improved=point != space.default(), warning=warning)
 
 
 def decide_beside(

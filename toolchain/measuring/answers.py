@@ -7,13 +7,14 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from toolchain.answers import Answer, Sentence, Several, Word
+from toolchain.architectures.least_time import LEAST_MS
 from toolchain.boards.edge_rt.answers import Celsius
 
 # A year, in milliseconds: no inference takes longer, and sums of such numbers stay finite.
 _LONGEST_MS = 3.2e10
 _MOST_THREADS = 1024  # as edge-rt's own
 
-Milliseconds = Annotated[float, Field(gt=0, le=_LONGEST_MS)]  # an inference takes some time, always
+Milliseconds = Annotated[float, Field(ge=LEAST_MS, le=_LONGEST_MS)]
 
 
 class Output(Answer):
@@ -48,7 +49,7 @@ class Copies(Answer):
 class Simulated(Answer):
     """What a cycle model says of a program, at the design's clock."""
 
-    ms: float = Field(gt=0, le=_LONGEST_MS)
+    ms: Milliseconds
     cycles: int = Field(ge=1, le=2**53)
     mhz: int = Field(ge=1, le=2**20)
     version: int = Field(ge=1, le=2**31)

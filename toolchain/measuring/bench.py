@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from toolchain.answers import LARGEST, lie
+from toolchain.architectures.least_time import bounding_flops, least_ms
 from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
@@ -17,6 +18,7 @@ from toolchain.measuring.deadlines import Deadline, deadline
 from toolchain.measuring.device import SIMULATION
 from toolchain.measuring.execute import answer_of, check_threads, invoke
 from toolchain.measuring.place import Placed, place
+from toolchain.profiles import CPU
 
 BUDGET_S = 10.0  # the default of --time
 _MOST_RUNS = 10_000  # within the budget; a network of 1 ms ends there
@@ -177,19 +179,43 @@ def _check(
 ) -> None:
     """Refuse what edge-rt cannot have done when it was asked so, and ended within its time."""
     problem = None
+    least, shortest = _least_ms(placed), min(answer.times_ms)
     if len(answer.times_ms) > samples:
         problem = f"times_ms has {len(answer.times_ms)} samples where {samples} were asked for"
-    elif (total := sum(answer.times_ms) / 1000) > _CLOCKS * limit.seconds:
-        problem = f"times_ms are {total:g} s in all, and it ended within {limit.seconds:g} s"
     elif answer.number < number:
         problem = f"number is {answer.number} where at least {number} were asked for"
+    elif (total := answer.number * sum(answer.times_ms) / 1000) > _CLOCKS * limit.seconds:
+        problem = (
+            f"times_ms, times the number {answer.number} of inferences in each, are {total:g} s in all, "
+            f"and it ended within {limit.seconds:g} s"
+        )
+    elif shortest < least:
+        problem = (
+            f"times_ms has {shortest:g}, and nothing like {placed.cluster} computes "
+            f"{placed.manifest.model.flops / 1e9:.3g} GFLOP in less than {least:.3g} ms"
+        )
     elif answer.modelled and placed.device != SIMULATION:
         problem = f"modelled is there, and {placed.device} computed"
     elif profile and not answer.profiled:
         problem = "operators is missing"
+    elif profile and placed.manifest.model.flops and not answer.operators:
+        problem = "operators is empty, and the network computes something"
     if problem:
         raise lie(placed.board.name, answer_of("bench"), problem)
     check_threads(placed, "bench", answer.threads)
+
+
+def _least_ms(placed: Placed) -> float:
+    """Return the milliseconds below which no such board computes the network."""
+    manifest, profile = placed.manifest, placed.board.profile
+    return least_ms(
+        bounding_flops(manifest.model.flops, (task.name for task in manifest.tasks)),
+        triple=profile.triple,
+        cpu=placed.cluster,
+        level=profile.architecture.level(placed.runtime.facts.cpu_features),
+        threads=placed.threads,
+        device="" if placed.device == CPU else placed.device,
+    )
 
 
 def summary(placed: Placed, answer: Timed) -> BenchResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from toolchain.architectures.least_time import LEAST_MS
 from toolchain.records.key import RecordKey
 
 KEY = ("workload", "triple", "cpu", "level", "threads", "board_class", "device")
@@ -24,7 +25,7 @@ Value = str | int | float | None
 ALL = ", ".join(NAMES)
 OF_KEY = " AND ".join(f"{name}=?" for name in KEY)
 # Earlier versions kept whatever a board said; such times are left alone.
-POSSIBLE = f"(best_ms IS NULL OR (best_ms > 0 AND best_ms < {_LONGEST_MS}))"
+POSSIBLE = f"(best_ms IS NULL OR (best_ms >= {LEAST_MS} AND best_ms < {_LONGEST_MS}))"
 _SAME = " AND ".join(f"refuted.{name} = records.{name}" for name in (*KEY, "digest"))
 # A candidate that ran, and was found later to compute something else. Numbers alone do not say what is later:
 # imported records are older than theirs.
@@ -55,7 +56,7 @@ INSERT_NEW = (
 
 def possible_ms(ms: float) -> bool:
     """Whether a call can have taken so long."""
-    return 0 < ms < _LONGEST_MS
+    return LEAST_MS <= ms < _LONGEST_MS
 
 
 def key_values(key: RecordKey) -> tuple[Value, ...]:

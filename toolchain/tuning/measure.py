@@ -49,6 +49,8 @@ class Request:
         What it is run with, and what must come of it; with the first it is timed.
     limit_s
         For one subject.
+    least_ms
+        No call can have taken less.
     timeout_s
         The server's deadline for the whole session.
     """
@@ -63,6 +65,7 @@ class Request:
     repeat: int
     min_repeat_ms: int
     limit_s: float
+    least_ms: float
     timeout_s: float
     cases: tuple[Case, ...]
     code: FileCode | None = None
@@ -153,7 +156,7 @@ class _Opened:
         often = Often(request.number, request.repeat, request.min_repeat_ms)
         times = self.file.time(subject.function, tensors, subject.memory, often)
         return Result(
-            times.ms if times.modelled else _believed(self.board, times.ms, request.timeout_s),
+            _believed(self.board, times, request),
             governor=self.facts.governor,
             temperature_c=self.facts.temperature_c,
             modelled=times.modelled,
@@ -188,13 +191,17 @@ def _facts(board: str, said: object) -> Facts:
     return understood(Facts, said, board, what)
 
 
-def _believed(board: str, times_ms: tuple[float, ...], longest_s: float) -> tuple[float, ...]:
-    """Return measured milliseconds; what no clock can have shown must not become a record."""
-    for ms in times_ms:
-        if not 0 < ms <= longest_s * 1e3:
-            problem = f"{shown(ms / 1e3)} s of a session that ends after {longest_s:g} s"
+def _believed(board: str, times: Times, request: Request) -> tuple[float, ...]:
+    """Return the milliseconds; what no clock or model can have shown must not become a record."""
+    for ms in times.ms:
+        problem = ""
+        if not ms >= request.least_ms:
+            problem = f"{shown(ms)} ms, and nothing of its kind is done in less than {request.least_ms:.3g}"
+        elif not (times.modelled or ms <= request.timeout_s * 1e3):
+            problem = f"{shown(ms / 1e3)} s of a session that ends after {request.timeout_s:g} s"
+        if problem:
             raise lie(board, "the time of a measurement", problem)
-    return times_ms
+    return times.ms
 
 
 def _arrays(parameters: tuple[Parameter, ...], case: Case) -> list[Array]:

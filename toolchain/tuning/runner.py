@@ -20,6 +20,7 @@ from toolchain.rpc.session import wait_for_server
 from toolchain.rpc.silence import who_is_silent
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.bench import Bench, Built
+from toolchain.tasks.key import least_task_ms, record_key
 from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
@@ -236,7 +237,8 @@ class BoardRunner:
             pooled.worker.call(_START_S, ready)
             with self.pool.tracker() as tracker:
                 grant = wait_for_server(tracker, pooled.key, session_s + _WAIT_S, session_s)
-            request = self._request(grant, pooled.key, built, cases, how, limit_s, session_s)
+            least = least_task_ms(task, record_key(task.workload, self._target, pooled.board.record_class))
+            request = self._request(grant, pooled.key, built, cases, how, limit_s, least, session_s)
             begun = time.monotonic()
             try:
                 results = pooled.worker.call(session_s + _GRACE_S, measure, request)
@@ -264,6 +266,7 @@ class BoardRunner:
         cases: tuple[Case, ...],
         how: TuneOptions,
         limit_s: float,
+        least_ms: float,
         session_s: float,
     ) -> Request:
         (library,) = {item.library for item in built if item.library is not None}
@@ -279,6 +282,7 @@ class BoardRunner:
             repeat=how.repeat,
             min_repeat_ms=how.min_repeat_ms,
             limit_s=limit_s,
+            least_ms=least_ms,
             timeout_s=session_s,
             cases=cases,
             code=code if isinstance(code, FileCode) else None,

@@ -14,7 +14,7 @@ from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
 from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate
-from toolchain.tasks.key import entry_of
+from toolchain.tasks.key import entry_of, unbelievable
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result, Tuner
@@ -170,7 +170,7 @@ class TaskRun:
 
     def unsettled(self) -> TunedTask:
         """Return the task as its trials left it: there was no time to compare the best of them again."""
-        best = self.context.store.best(self.key, self.space.kinds, self.space.usable) or self.default.record
+        best = self.context.store.best(self.key, self.space.kinds, self._usable) or self.default.record
         try:
             rule = self.space.rule(self.point(best))
         except ToolchainError:  # a build would not take it either
@@ -185,6 +185,10 @@ class TaskRun:
             rule,
             self.modelled,
         )
+
+    def _usable(self, record: Record) -> bool:
+        """Whether a build would take a record."""
+        return not unbelievable(record, self.task) and self.space.usable(record)
 
     def refuse(self, built: Built, result: Result) -> None:
         """Keep that a candidate failed that had run before."""
@@ -208,7 +212,9 @@ class TaskRun:
         rows = [
             row
             for row in self.context.store.all(self.key)
-            if row.digest in wanted and row.provenance.modelled == self.modelled
+            if row.digest in wanted
+            and row.provenance.modelled == self.modelled
+            and not unbelievable(row, self.task)
         ]
         # A choice was measured again, in a network maybe: what tuners learn was all measured in one way.
         rows.sort(key=lambda row: not row.confirmed)

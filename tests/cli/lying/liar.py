@@ -151,7 +151,7 @@ def tiny_bundle(path: Path) -> Path:
     )
     manifest = Manifest(
         tool_version="0.1.0",
-        model=ModelFacts(name="tiny", source_name="tiny.onnx", sha256="ab" * 32),
+        model=ModelFacts(name="tiny", source_name="tiny.onnx", sha256="ab" * 32, flops=10**9),
         target=TargetFacts(triple=host.triple, mcpu="generic", definition={}),
         device="cpu",
         requires=(FEATURE,),

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 NO_TEXT = (MISSING, 5, [], {"a": 1}, True, ESCAPE, "x" * 5000)
 NO_NUMBER = (MISSING, "abc", "5", NAN, INF, -INF, 10**300, True, [], {}, ESCAPE)
 NO_COUNT = (*NO_NUMBER, 1.5, -1)
-NO_TIME = (*NO_NUMBER, -1.0, 0, 1e300)
+NO_TIME = (*NO_NUMBER, -1.0, 0, 1e300, 5e-324, 1e-300, 1e-5)  # of 10⁹ operations
 NO_LIST = (MISSING, {}, "abc", 1, None, [5], [None], [[]])
 
 FIELDS: dict[str, dict[str, tuple[object, ...]]] = {
@@ -49,7 +49,7 @@ FIELDS: dict[str, dict[str, tuple[object, ...]]] = {
     "bench": {
         "times_ms": (*NO_LIST, [], [1.0] * 4, [1.0] * 2),
         "times_ms.1": (*NO_TIME[1:], 1e9),
-        "number": (*NO_COUNT, 0),
+        "number": (*NO_COUNT, 0, 2**40, 2**20),
         "runs": (*NO_COUNT, 4),
         "threads": (*NO_COUNT, 0, 2),
         "spin_us": NO_COUNT,
@@ -58,7 +58,7 @@ FIELDS: dict[str, dict[str, tuple[object, ...]]] = {
         "temperature_c": (*NO_NUMBER, 1e9),
         "copies_ms": (5, [], "abc", {}, {"to_device": 1.0}),
         "copies_ms.to_device": (*NO_NUMBER, -1.0, 1e300),
-        "operators": NO_LIST,
+        "operators": (*NO_LIST, []),
         "operators.0.name": NO_TEXT[:5],
         "operators.0.calls": (*NO_NUMBER, -1),
         "operators.0.ms": (*NO_NUMBER, -1),
