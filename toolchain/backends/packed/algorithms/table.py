@@ -7,6 +7,7 @@ from typing import Any
 
 from toolchain.backends.packed.algorithms.algorithm import Algorithm
 from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.columnwise.algorithm import Columnwise
 from toolchain.backends.packed.algorithms.dense.algorithm import Dense
 from toolchain.backends.packed.algorithms.depthwise.algorithm import Depthwise
 from toolchain.backends.packed.algorithms.direct.algorithm import Direct
@@ -22,6 +23,7 @@ ALGORITHMS: tuple[Algorithm[Any, Any], ...] = (
     Interleaved(),
     Dense(),
     Winograd(),
+    Columnwise(),
     General(),
 )
 """Of several that apply the first is taken by default, unless a later one is estimated to be better."""

@@ -1,0 +1,39 @@
+"""What a convolution of few output channels costs."""
+
+from __future__ import annotations
+
+from math import prod
+
+from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
+from toolchain.backends.packed.algorithms.columnwise.piece import (
+    columns_of_piece,
+    needs_window,
+    window_shape,
+)
+from toolchain.backends.packed.algorithms.cost import Cost, padded
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.convolution import Convolution
+
+_LINE = 64  # bytes of a cache line
+
+
+def loads(choice: ColumnwiseChoice, machine: Machine) -> float:
+    """Return the loads for each vector of products; those that lie across two cache lines count twice."""
+    across = 1 + max(0.0, machine.vector / _LINE - 4 / _LINE)
+    weights = choice.channels if machine.operand == "memory" else choice.channels / machine.lanes
+    return (choice.vectors * across + weights) / (choice.vectors * choice.channels)
+
+
+def cost(choice: ColumnwiseChoice, conv: Convolution, machine: Machine) -> Cost:
+    """Return the time of products and of copying inputs, and the bytes of the weight."""
+    rate, inner = machine.rates, conv.ci // conv.groups
+    rows = conv.batch * prod(conv.out[:-1])
+    products = rows * padded(conv.out[-1], machine.lanes) * prod(conv.kernel) * inner * conv.co
+    seconds = 2 * products / rate.flops * max(1.0, loads(choice, machine))
+    if needs_window(conv):
+        columns = columns_of_piece(conv, choice, machine)
+        pieces = rows // (choice.rows if len(conv.out) > 1 else 1) * -(-conv.out[-1] // columns)
+        seconds += pieces * prod(window_shape(conv, choice, machine, columns)) / rate.values
+    if conv.ci >= machine.lanes:  # it lies in blocks, most likely
+        seconds += conv.batch * conv.ci * prod(conv.size) / rate.values
+    return Cost(seconds / machine.threads, prod(conv.kernel) * inner * conv.co * machine.size)

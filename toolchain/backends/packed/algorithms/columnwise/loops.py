@@ -1,0 +1,213 @@
+"""Convolution of few output channels on plain values.
+
+A tile is some output channels x some vectors of neighbouring columns, kept in registers while it sums up
+over input channels and taps: a weight meets a vector of inputs. In blocks of channels, as `direct` works,
+most lanes would be channels that there are not: one channel, 256 taps, stride 2 took 15 times as long.
+
+Where windows reach beyond the image or have a stride, a piece first copies what it reads, see `window`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from tvm import tirx
+from tvm.tirx.script.builder import ir
+
+from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
+from toolchain.backends.packed.algorithms.columnwise.piece import columns_of_piece, needs_window
+from toolchain.backends.packed.algorithms.columnwise.weight import Taps, taps_of, weight_shape
+from toolchain.backends.packed.algorithms.columnwise.window import Window
+from toolchain.backends.packed.layout import Layouts
+from toolchain.backends.packed.loops.cut import shares, tiles
+from toolchain.backends.packed.loops.elementary import WRITTEN_OUT
+from toolchain.backends.packed.loops.endings import store_all
+from toolchain.backends.packed.loops.function import build
+from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.tile import Tile
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.convolution import Convolution
+from toolchain.backends.packed.recognise.expressions import calls, epilogue
+from toolchain.backends.packed.recognise.read import Expr, Read, shape_of
+
+_FEW = 7  # taps of a row up to which all are written out
+_AT_ONCE = 8  # weights whose products are written out where there are more
+
+
+def columnwise(
+    read: Read, conv: Convolution, choice: ColumnwiseChoice, layouts: Layouts, machine: Machine
+) -> tirx.PrimFunc:
+    """Return the function of a convolution, epilogue included.
+
+    Parameters
+    ----------
+    layouts
+        None of them packed.
+    """
+    if any(layouts):
+        raise ValueError(f"{conv.y.name}: it is computed on plain values")
+    return build(machine, lambda nest: _Columnwise(nest, read, conv, choice).emit())
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a tile is: image, group of channels, row, and where its vectors begin.
+
+    `inside` is the row, and the vectors' columns, in what is read.
+    """
+
+    n: Expr
+    group: Expr
+    row: Sequence[Expr]
+    first: Expr
+    inside: Sequence[Expr]
+    column: Expr
+    vectors: int
+    last: int | None
+
+
+class _Columnwise:
+    def __init__(self, nest: Nest, read: Read, conv: Convolution, choice: ColumnwiseChoice) -> None:
+        self.nest, self.read, self.conv, self.choice = nest, read, conv, choice
+        self.machine, self.lanes, self.analyzer = nest.machine, nest.machine.lanes, nest.analyzer
+        self.arguments = []
+        for param in read.params:
+            shape = weight_shape(conv, choice) if param.same_as(conv.weight) else shape_of(param)
+            self.arguments.append(ir.arg(param.name, ir.buffer(shape, str(param.dtype))))
+        self.x, self.weight, self.out = (
+            self.arguments[read.parameter(each)] for each in (conv.x, conv.weight, read.output)
+        )
+        self.dtype = str(conv.x.dtype)  # of the products; `y` may be wider
+
+    def emit(self) -> None:
+        """Emit all pieces: some rows, or a part of a row, of all channels."""
+        conv, choice, nest = self.conv, self.choice, self.nest
+        rows = choice.rows if len(conv.out) > 1 else 1
+        outer = list(conv.out[:-1])
+        if outer:
+            outer[-1] //= rows
+        wide = columns_of_piece(conv, choice, self.machine)
+        parts = -(-conv.out[-1] // wide)
+        with nest.pieces([conv.batch, *outer, parts]) as (n, *where, part):
+            # The last part begins earlier than it might: two parts then compute some columns, alike.
+            first = nest.simplify(tirx.min(part * wide, conv.out[-1] - wide))
+            row = [*where[:-1], nest.simplify(where[-1] * rows)] if where else []
+            window = Window(nest, conv, choice, self.x, wide) if needs_window(conv) else None
+            if window is not None:
+                window.fill(n, row, first)
+            with nest.grid([conv.co // choice.channels]) as (group,), nest.grid([rows] if row else []) as step:
+                here = [*row[:-1], nest.simplify(row[-1] + step[0])] if row else []
+                inside = [*[tirx.const(0, "int32") for _ in row[:-1]], *step] if window else here
+                for start, count, size, last in self._cut(wide):
+                    with nest.grid([count] if count > 1 else []) as tile:
+                        column = nest.simplify((tile[0] if tile else 0) * size * self.lanes + start)
+                        begin = column if window else nest.simplify(column + first)
+                        at = _Place(n, group, here, nest.simplify(first + column), inside, begin, size, last)
+                        self._tile(at, window)
+
+    def _cut(self, wide: int) -> list[tuple[int, int, int, int | None]]:
+        """Return the tiles of a row: first column, how many, vectors, where the last vector of a tile begins.
+
+        It begins where the row's end is a vector away; None: behind the vector before it.
+        """
+        lanes = self.lanes
+        found: list[tuple[int, int, int, int | None]] = []
+        for start, count, size in shares(-(-wide // lanes), self.choice.vectors):
+            found.append((start * lanes, count, size, None))
+        if wide % lanes:
+            start, count, size, _none = found.pop()
+            if count > 1:
+                found.append((start, count - 1, size, None))
+            start += (count - 1) * size * lanes
+            found.append((start, 1, size, wide - lanes - start))
+        return found
+
+    def _tile(self, at: _Place, window: Window | None) -> None:
+        """Emit one tile."""
+        conv, choice = self.conv, self.choice
+        count = conv.ci // conv.groups * prod(conv.kernel)
+        tile = Tile(
+            self.nest, self.machine.multiply_add(self.dtype), at.vectors, choice.channels, count, "weights"
+        )
+        for taps in taps_of(conv):
+            for start, many, size in tiles(taps.each, self._at_once(taps)):
+                self._sum(at, tile, window, taps, start, many, size)
+
+        def index(vector: Expr, channel: Expr, lane: Expr) -> list[Expr]:
+            place = at.first + self._vector(at, vector) + lane
+            return [at.n, at.group * choice.channels + channel, *at.row, self.nest.simplify(place)]
+
+        loop = self.machine.operand == "memory"
+        store_all(self, tile.totals, choice.channels, index, loop=loop)
+
+    def _at_once(self, taps: Taps) -> int:
+        """Return how many taps of a row are written out: all if they are few, else full vectors of weights."""
+        most = max(1, _AT_ONCE // self.choice.channels)
+        return taps.each if taps.each <= _FEW else -(-taps.each // -(-taps.each // most))
+
+    def _vector(self, at: _Place, vector: Expr | int) -> Expr | int:
+        """Return where a vector of a tile begins, seen from the tile's first column."""
+        return vector * self.lanes if at.last is None else tirx.min(vector * self.lanes, at.last)
+
+    def _sum(
+        self, at: _Place, tile: Tile, window: Window | None, taps: Taps, start: int, many: int, size: int
+    ) -> None:
+        """Add up the products of some taps of every row: `many` times `size` of each phase, from `start`."""
+        conv, choice, nest = self.conv, self.choice, self.nest
+        inner, channels = conv.ci // conv.groups, choice.channels
+        group = nest.simplify(at.group // (conv.co // conv.groups // channels)) * inner
+        with tile.loops([inner, *conv.kernel[:-1], taps.phases, many], size) as (own, *above, phase, step):
+            lines = [
+                place * stride + tap * dilation
+                for place, stride, tap, dilation in zip(
+                    at.inside, conv.stride, above, conv.dilation, strict=False
+                )
+            ]
+            number = taps.start + phase * taps.each + start + step * size
+            weights = self._weights([at.group, own, *above], nest.simplify(number), size)
+            for tap in range(size):
+                column = at.column + (start + step * size + tap) * conv.dilation[-1]
+
+                def inputs(_k: int, vector: int, lane: Expr, column: Expr = column) -> Expr:
+                    place = nest.simplify(column + self._vector(at, vector) + lane)
+                    if window is None:
+                        return tirx.BufferLoad(self.x, [at.n, group + own, *lines, place])
+                    return tirx.BufferLoad(window.buffer, [group + own, *lines, phase + taps.first, place])
+
+                kept = tile.kept(inputs)
+                with nest.unroll(channels) as channel:
+                    tile.add(channel, lambda _k, tap=tap, channel=channel: weights(tap, channel), kept)
+
+    def _weights(self, place: list[Expr], number: Expr, size: int):
+        """Return what reads the weights of `size` taps from `number` on: tap and channel -> the weight."""
+        channels, nest = self.choice.channels, self.nest
+        if self.machine.operand == "memory":
+            return lambda tap, channel: self.weight[(*place, (number + tap) * channels + channel)]
+        kept = nest.local((size * channels,), self.dtype)
+        for first, many, count in nest.vectors(size * channels):
+            for begin in range(first, first + many * count, count):
+                with nest.vector(count) as lane:
+                    value = self.weight[(*place, number * channels + begin + lane)]
+                    ir.buffer_store(kept, value, [begin + lane])
+        return lambda tap, channel: kept[tap * channels + channel]
+
+    @cached_property
+    def long(self) -> bool:
+        """Whether what follows the sums is much code."""
+        index = [tirx.Var("i", "int32") for _ in self.read.output.shape]
+        total = tirx.const(0, str(self.conv.y.dtype))
+        value = epilogue(self.read, self.conv.y, total, index, self._stored, self.analyzer)
+        return calls(value, *WRITTEN_OUT) > 0
+
+    def store(self, total: Expr, index: Sequence[Expr]) -> None:
+        """Write the output at a logical index, given the convolution's sum there."""
+        total = total.astype(str(self.conv.y.dtype))
+        value = epilogue(self.read, self.conv.y, total, index, self._stored, self.analyzer)
+        ir.buffer_store(self.out, value.astype(str(self.out.dtype)), list(index))
+
+    def _stored(self, buffer: tirx.Buffer, index: list[Expr]) -> Expr | None:
+        place = self.read.place(buffer)
+        return None if place is None else tirx.BufferLoad(self.arguments[place], index)

@@ -1,0 +1,81 @@
+"""Tiles of convolutions of few output channels: what a core's registers hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
+from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
+from toolchain.backends.packed.algorithms.columnwise.cost import loads
+from toolchain.backends.packed.algorithms.columnwise.piece import bytes_of_window
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.convolution import Convolution
+
+_PIECES = 4  # per thread, so that a busy core holds up no more than a quarter of its share
+_MOST_CHANNELS, _MOST_VECTORS, _MOST_ROWS = 8, 8, 32
+
+
+def default(conv: Convolution, machine: Machine) -> ColumnwiseChoice:
+    """Return the tile that loads least for its products, in pieces whose inputs the cache holds."""
+    tiles = [_tile(conv, machine, channels) for channels in _channels(conv)]
+    best = min(tiles, key=lambda tile: (loads(tile, machine), -tile.channels))
+    return replace(best, rows=_rows(conv, best, machine))
+
+
+def candidates(conv: Convolution, machine: Machine) -> list[ColumnwiseChoice]:
+    """Return the choices that a tuner may measure, the default first."""
+    first = default(conv, machine)
+    found = dict.fromkeys([first, *_space(conv, machine, first)])
+    return [choice for choice in found if legal(choice, conv, machine)]
+
+
+def legal(choice: ColumnwiseChoice, conv: Convolution, machine: Machine) -> bool:
+    """Whether a choice computes a convolution, without spills."""
+    if min(choice.channels, choice.vectors, choice.rows) < 1 or (conv.co // conv.groups) % choice.channels:
+        return False
+    if choice.rows > 1 and (len(conv.out) == 1 or conv.out[-2] % choice.rows):
+        return False
+    return choice.vectors <= _most_vectors(choice.channels, machine)
+
+
+def _most_vectors(channels: int, machine: Machine) -> int:
+    """Return the vectors of columns whose sums registers hold, beside inputs and a weight."""
+    return max(1, (machine.registers - 2) // (channels + 1))
+
+
+def _channels(conv: Convolution) -> list[int]:
+    each = conv.co // conv.groups
+    return [count for count in range(1, min(each, _MOST_CHANNELS) + 1) if each % count == 0]
+
+
+def _tile(conv: Convolution, machine: Machine, channels: int) -> ColumnwiseChoice:
+    """Return tiles of so many channels, about equal and none wider than the registers."""
+    row = -(-conv.out[-1] // machine.lanes)
+    most = min(_MOST_VECTORS, _most_vectors(channels, machine))
+    return ColumnwiseChoice(channels, -(-row // -(-row // most)))
+
+
+def _rows(conv: Convolution, choice: ColumnwiseChoice, machine: Machine) -> int:
+    """Return the rows of a piece: many share what they read, but there is a piece for every thread."""
+    if len(conv.out) == 1:
+        return 1
+    above = conv.batch * prod(conv.out[:-2])
+    fitting = [
+        rows
+        for rows in range(1, min(conv.out[-2], _MOST_ROWS) + 1)
+        if conv.out[-2] % rows == 0
+        and above * (conv.out[-2] // rows) >= _PIECES * machine.threads
+        and bytes_of_window(conv, replace(choice, rows=rows), machine) <= machine.cache // 2
+    ]
+    return max(fitting, default=1)
+
+
+def _space(conv: Convolution, machine: Machine, first: ColumnwiseChoice) -> Iterator[ColumnwiseChoice]:
+    for channels in reversed(_channels(conv)):
+        tile = _tile(conv, machine, channels)
+        for vectors in (tile.vectors, _most_vectors(channels, machine), tile.vectors // 2):
+            other = replace(tile, vectors=max(1, vectors))
+            yield replace(other, rows=_rows(conv, other, machine))
+    for rows in (1, 2, 4, 8, 16):
+        yield replace(first, rows=rows)
