@@ -24,7 +24,7 @@ CHANNELS = 16
 
 
 def default(board: str, layer: Layer, folder: Path) -> Path:
-    """Return the object of a layer as a network without records has it, direct or depthwise."""
+    """Return the object of a layer as a network without records has it, by any algorithm but winograd."""
     target = target_for(load_profile(board))
     machine = machine_of(target)
     found, conv = layer.read()
@@ -32,7 +32,10 @@ def default(board: str, layer: Layer, folder: Path) -> Path:
     assert choice is not None
     plain = dense_layout(machine.lanes, 4)
     inputs = Layout(machine.lanes if conv.ci >= machine.lanes else 1, conv.pads)
-    func = algorithm_of(choice).function(found, conv, choice, [inputs, None, plain, plain, plain], machine)
+    algorithm = algorithm_of(choice)
+    packed = [inputs, None, plain, plain, plain]
+    layouts = packed if algorithm.values == "packed" else [None] * len(packed)
+    func = algorithm.function(found, conv, choice, layouts, machine)
     return _object(func, target, folder)
 
 

@@ -1,7 +1,7 @@
 """Run generated functions on buffers between two pages that must not be touched.
 
 Every case runs at the end and at the start of its pages. A read or a write outside of a buffer ends this
-process by SIGSEGV. Run with `python -m tests.backends.packed.guarded [convolutions] [products]
+process by SIGSEGV. Run with `python -m tests.backends.packed.guarded [convolutions] [few] [products]
 [recurrences]`.
 """
 
@@ -16,8 +16,9 @@ import numpy as np
 import tvm
 
 from tests.backends.packed.contractions import CASES
-from tests.backends.packed.single import Case, Layer, ready
+from tests.backends.packed.single import Case, Layer, Ready, ready
 from toolchain.backends.packed import machines
+from toolchain.backends.packed.algorithms.columnwise import space as columnwise_space
 from toolchain.backends.packed.algorithms.depthwise import space as depthwise_space
 from toolchain.backends.packed.algorithms.direct import space as direct_space
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
@@ -51,6 +52,16 @@ LAYERS = (
     Layer(32, 32, (4, 4), groups=32, kernel=5, pad=2),
 )
 
+FEW = (  # output channels: the columns lie in lanes
+    Layer(1, 1, (1, 700), kernel=(1, 64), stride=2, pad=0),  # parts of a row
+    Layer(3, 2, (5, 37), kernel=5, stride=2, pad=(2, 3)),
+    Layer(4, 2, (6, 33), kernel=1, pad=0),  # read where it is
+    Layer(2, 3, (9, 40), pad=2, dilation=2, batch=2),
+    Layer(3, 3, (6, 50), kernel=3, stride=3, groups=3),
+    Layer(1, 1, (2, 300), kernel=(1, 31), stride=4, pad=(0, 20)),
+    Layer(17, 1, (5, 19), kernel=(7, 3), pad=(3, 1)),
+)
+
 WINOGRADS = (
     Case(Layer(32, 32, (14, 14)), WinogradChoice(2, 8, 3, (4, 4))),  # rows that do not divide the image
     Case(Layer(40, 48, (9, 7), batch=2), WinogradChoice(1, 5, 2, (1, 2))),  # rows of taps
@@ -62,10 +73,13 @@ WINOGRADS = (
 
 
 def cases(layers: Sequence[Layer], machine: Machine) -> list[Case]:
-    """Return the layers with and without zeros around the output."""
+    """Return the layers with and without zeros around the output; plain ones have none."""
     found = []
     for layer in layers:
         _read, conv = layer.read()
+        if layer in FEW:
+            found.append(Case(layer, columnwise_space.default(conv, machine)))
+            continue
         choice = (depthwise_space.default if conv.depthwise else direct_space.default)(conv, machine)
         found += [Case(layer, choice), Case(layer, choice, halo=1)]
     return found
@@ -107,7 +121,17 @@ def convolutions() -> None:
     flat = Case(LAYERS[0], DirectChoice(2, 14, flat=True, depth=2))
     wide = ready([*cases(LAYERS, MACHINE), flat], MACHINE)
     arm = ready([*cases(LAYERS[2:3], ARM), *WINOGRADS], ARM)
-    for each in [*wide, *ready(WINOGRADS, MACHINE), *arm]:
+    check([*wide, *ready(WINOGRADS, MACHINE), *arm])
+
+
+def few() -> None:
+    """Run convolutions of few output channels."""
+    check([*ready(cases(FEW, MACHINE), MACHINE), *ready(cases(FEW, ARM), ARM)])
+
+
+def check(made: Sequence[Ready]) -> None:
+    """Run compiled cases at both ends of their pages."""
+    for each in made:
         for at_end in (True, False):
             error = each.error(run(each.run, each.arguments, at_end))
             assert error < (2e-5 if each.case in WINOGRADS else 1e-5), (each.case, error)
@@ -157,7 +181,7 @@ def recurrences() -> None:
 
 
 if __name__ == "__main__":
-    runs = {each.__name__: each for each in (convolutions, products, recurrences)}
+    runs = {each.__name__: each for each in (convolutions, few, products, recurrences)}
     for name in sys.argv[1:] or runs:
         runs[name]()
     print("within its buffers")

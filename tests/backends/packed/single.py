@@ -107,12 +107,12 @@ class Ready:
     run: Callable[..., None]
     arguments: list[Array]
     expected: Array
-    output: Layout
+    output: Layout | None
 
     def error(self, output: Array) -> float:
-        """Return how far the packed output is from what is due, infinite where padding is not zero."""
-        found = self.output.unpack(output, self.expected.shape)
-        if not np.array_equal(self.output.pack(found), output):
+        """Return how far the output is from what is due, infinite where padding is not zero."""
+        found = output if self.output is None else self.output.unpack(output, self.expected.shape)
+        if self.output is not None and not np.array_equal(self.output.pack(found), output):
             return np.inf
         return float(np.abs(found - self.expected).max() / np.abs(self.expected).max())
 
@@ -142,20 +142,23 @@ def wrong(cases: Sequence[Case], machine: Machine) -> list[str]:
     return found
 
 
-def function(case: Case, machine: Machine) -> tuple[tvm.tirx.PrimFunc, list[Array], Array, Layout]:
+def function(case: Case, machine: Machine) -> tuple[tvm.tirx.PrimFunc, list[Array], Array, Layout | None]:
+    """Return a case's function, its arguments, what is due, and the output's layout; None: it is plain."""
     random = np.random.default_rng(0)
     found, conv = case.layer.read()
     values = [random.standard_normal(shape_of(param)).astype("float32") for param in found.params]
     vector = machine.lanes if conv.ci >= machine.lanes else 1
     plain = dense_layout(machine.lanes, 4)
-    output = replace(plain, halo=(case.halo,) * 4)
     algorithm = algorithm_of(case.choice)
-    layouts = [Layout(vector, algorithm.halo(conv, case.choice)), None, plain, plain, output]
+    layouts: list[Layout | None] = [None] * len(values)
+    if algorithm.values == "packed":
+        output = replace(plain, halo=(case.halo,) * 4)
+        layouts = [Layout(vector, algorithm.halo(conv, case.choice)), None, plain, plain, output]
     weight = algorithm.weight(values[1], conv, case.choice, machine, vector)
     func = algorithm.function(found, conv, case.choice, layouts, machine)
     packed = [
-        weight if layout is None else layout.pack(value)
-        for value, layout in zip(values, layouts, strict=True)
+        value if layout is None else layout.pack(value) for value, layout in zip(values, layouts, strict=True)
     ]
+    packed[1] = weight
     packed[-1] = np.full_like(packed[-1], np.nan)  # so that what is not written shows
-    return func, packed, case.layer.expected(*values[:-1]), output
+    return func, packed, case.layer.expected(*values[:-1]), layouts[-1]

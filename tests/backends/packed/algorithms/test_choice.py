@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
@@ -28,6 +29,8 @@ KEPT = {
         DenseChoice(vectors=3, rows=9, tiles=22, order="channels"),
     '{"algorithm":"interleaved","blocks":2,"columns":8,"depth":0,"flat":false,"order":"rows","rows":1,"tile":[]}':
         InterleavedChoice(2, 8),
+    '{"algorithm":"columnwise","blocks":1,"columns":8,"depth":0,"flat":false,"order":"rows","rows":4,"tile":[]}':
+        ColumnwiseChoice(1, 8, 4),
     '{"algorithm":"general","blocks":1,"columns":1,"depth":0,"flat":false,"order":"rows","rows":1,"tile":[]}':
         GENERAL,
 }  # fmt: skip

@@ -25,6 +25,7 @@ def contractions() -> dict[str, Contraction]:
         "groups": Layer(32, 32, (9, 9), groups=4),
         "depthwise": Layer(24, 24, (9, 9), groups=24),
         "picture": Layer(3, 16, (17, 17)),
+        "few": Layer(8, 3, (9, 40)),
     }
     found: dict[str, Contraction] = {name: layer.read()[1] for name, layer in layers.items()}
     for name, function in (("product", Product(5, 6, 40).function()), ("turned", TURNED[0].function())):

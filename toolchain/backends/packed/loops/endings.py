@@ -8,19 +8,41 @@ layer by winograd then compiles in a quarter of the time, and is as fast.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from tvm import tirx
+from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.loops.emitter import Emitter
+from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.recognise.read import Expr, Var
 
 # Most vectors of a round, which share the polynomials' coefficients.
 _AT_ONCE = 8
 
 
+class Storing(Protocol):
+    """What writes outputs: `Emitter`, or an algorithm's own for plain values."""
+
+    @property
+    def nest(self) -> Nest: ...
+
+    @property
+    def lanes(self) -> int: ...
+
+    @property
+    def analyzer(self) -> Analyzer: ...
+
+    @property
+    def long(self) -> bool:
+        """Whether what follows the sums is much code."""
+
+    def store(self, total: Expr, index: Sequence[Expr]) -> None:
+        """Write the output at a logical index, given the contraction's sum there."""
+
+
 def store_all(
-    emitter: Emitter,
+    emitter: Storing,
     totals: Sequence[tirx.Buffer],
     vectors: int,
     index: Callable[[Expr, Expr, Var], list[Expr]],

@@ -9,9 +9,9 @@ Where windows reach beyond the image or have a stride, a piece first copies what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
 from tvm import tirx
@@ -35,6 +35,8 @@ from toolchain.backends.packed.recognise.read import Expr, Read, shape_of
 
 _FEW = 7  # taps of a row up to which all are written out
 _AT_ONCE = 8  # weights whose products are written out where there are more
+# Where vectors are short, the inputs of tap t + lanes are those of tap t a vector further on: LLVM would keep
+# them, in registers that there are not.
 
 
 def columnwise(
@@ -69,6 +71,10 @@ class _Place:
     last: int | None
 
 
+def _same(weight: Expr, _k: int) -> Expr:
+    return weight
+
+
 class _Columnwise:
     def __init__(self, nest: Nest, read: Read, conv: Convolution, choice: ColumnwiseChoice) -> None:
         self.nest, self.read, self.conv, self.choice = nest, read, conv, choice
@@ -98,12 +104,15 @@ class _Columnwise:
             window = Window(nest, conv, choice, self.x, wide) if needs_window(conv) else None
             if window is not None:
                 window.fill(n, row, first)
-            with nest.grid([conv.co // choice.channels]) as (group,), nest.grid([rows] if row else []) as step:
+            with (
+                nest.grid([conv.co // choice.channels]) as (group,),
+                nest.grid([rows] if row else []) as step,
+            ):
                 here = [*row[:-1], nest.simplify(row[-1] + step[0])] if row else []
                 inside = [*[tirx.const(0, "int32") for _ in row[:-1]], *step] if window else here
                 for start, count, size, last in self._cut(wide):
-                    with nest.grid([count] if count > 1 else []) as tile:
-                        column = nest.simplify((tile[0] if tile else 0) * size * self.lanes + start)
+                    with nest.grid([count]) as (tile,):
+                        column = nest.simplify(tile * size * self.lanes + start)
                         begin = column if window else nest.simplify(column + first)
                         at = _Place(n, group, here, nest.simplify(first + column), inside, begin, size, last)
                         self._tile(at, window)
@@ -144,9 +153,11 @@ class _Columnwise:
         store_all(self, tile.totals, choice.channels, index, loop=loop)
 
     def _at_once(self, taps: Taps) -> int:
-        """Return how many taps of a row are written out: all if they are few, else full vectors of weights."""
-        most = max(1, _AT_ONCE // self.choice.channels)
-        return taps.each if taps.each <= _FEW else -(-taps.each // -(-taps.each // most))
+        """Return how many taps of a row are written out: all if they are few, else about equal parts."""
+        most, few = max(1, _AT_ONCE // self.choice.channels), _FEW
+        if self.machine.operand == "lane":
+            most, few = min(most, self.lanes), self.lanes + 1
+        return taps.each if taps.each <= few else -(-taps.each // -(-taps.each // most))
 
     def _vector(self, at: _Place, vector: Expr | int) -> Expr | int:
         """Return where a vector of a tile begins, seen from the tile's first column."""
@@ -179,9 +190,10 @@ class _Columnwise:
 
                 kept = tile.kept(inputs)
                 with nest.unroll(channels) as channel:
-                    tile.add(channel, lambda _k, tap=tap, channel=channel: weights(tap, channel), kept)
+                    weight = weights(tap, channel)
+                    tile.add(channel, partial(_same, weight), kept)
 
-    def _weights(self, place: list[Expr], number: Expr, size: int):
+    def _weights(self, place: list[Expr], number: Expr, size: int) -> Callable[[int, Expr], Expr]:
         """Return what reads the weights of `size` taps from `number` on: tap and channel -> the weight."""
         channels, nest = self.choice.channels, self.nest
         if self.machine.operand == "memory":

@@ -41,7 +41,11 @@ def legal(choice: ColumnwiseChoice, conv: Convolution, machine: Machine) -> bool
 
 def _most_vectors(channels: int, machine: Machine) -> int:
     """Return the vectors of columns whose sums registers hold, beside inputs and a weight."""
-    return max(1, (machine.registers - 2) // (channels + 1))
+    weights = 2 if machine.operand == "memory" else channels
+    most = (machine.registers - weights) // (channels + 1)
+    if machine.tiles.sums is not None:
+        most = min(most, (machine.tiles.sums - 2) // channels)
+    return max(1, most)
 
 
 def _channels(conv: Convolution) -> list[int]:

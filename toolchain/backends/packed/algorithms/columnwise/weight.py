@@ -18,7 +18,7 @@ from toolchain.backends.packed.recognise.convolution import Convolution
 
 @dataclass(frozen=True)
 class Taps:
-    """Taps of a row: `each` of every phase from `first` to `first` + `phases`; the weight has them from `start`."""
+    """Taps of a row: `each` of so many `phases` from `first` on; the weight has them from `start` on."""
 
     first: int
     phases: int

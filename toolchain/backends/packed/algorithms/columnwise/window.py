@@ -1,4 +1,4 @@
-"""The inputs that a piece of work reads, copied to where its vectors can be loaded: zeros around, phases apart."""
+"""The inputs that a piece of work reads, copied so that vectors can be loaded: zeros around, phases apart."""
 
 from __future__ import annotations
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tvm import tirx
 
 from toolchain.backends.packed.algorithms.algorithm import PackedAlgorithm
+from toolchain.backends.packed.algorithms.cost import Cost, padded
 from toolchain.backends.packed.algorithms.depthwise import space
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
 from toolchain.backends.packed.algorithms.depthwise.loops import depthwise
@@ -38,6 +41,14 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
     def legal(self, choice: DepthwiseChoice, contraction: Convolution, machine: Machine) -> bool:
         """Whether a choice fits the contraction and the registers."""
         return space.legal(choice, contraction, machine)
+
+    def cost(self, choice: DepthwiseChoice, contraction: Convolution, machine: Machine) -> Cost:
+        """Return the time of the products, channels that only a block has included."""
+        del choice
+        taps, channels = prod(contraction.kernel), padded(contraction.co, machine.lanes)
+        products = contraction.batch * prod(contraction.out) * taps * channels
+        seconds = 2 * products / machine.rates.flops / machine.threads
+        return Cost(seconds, taps * channels * machine.size)
 
     def weight(
         self,
