@@ -8,6 +8,7 @@ from tvm import relax
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.lowering.comparisons import with_bounds_kept
+from toolchain.lowering.confined import CONFINED
 from toolchain.lowering.constants import fold_constants
 from toolchain.lowering.scans import with_scans_moved
 from toolchain.lowering.vectors import target_of_code
@@ -42,7 +43,7 @@ def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "NCHW") 
     passes += [
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),
-        relax.transform.LegalizeOps(),
+        relax.transform.LegalizeOps(CONFINED),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
         relax.transform.FuseOps(),

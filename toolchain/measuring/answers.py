@@ -108,9 +108,13 @@ class Holder(Answer):
 
 
 class Problem(Answer):
-    """Why edge-rt failed: what it needs and the CPU lacks, or who holds a busy board."""
+    """Why edge-rt failed: what it needs and the CPU lacks, or who holds a busy board.
+
+    `kind` is one word for programs; `value`: the network refuses a value that it was given.
+    """
 
     message: Sentence
+    kind: Word = ""
     missing: Several[Word] = Field((), max_length=2000)
     holder: Holder | None = None
 

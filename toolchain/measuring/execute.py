@@ -224,6 +224,8 @@ def _failure(placed: Placed, verb: str, completed: Completed) -> ToolchainError:
         who = f"{holder.what} (process {holder.pid} there) holds it" if holder else problem.message
         return ToolchainError(f"board {name} is busy: {who}", "wait for it: --wait 60")
     message = f"{what}: {with_functions(problem.message, placed.code)}"
+    if code == _EXIT_USAGE and problem.kind == "value":
+        return UsageError(message, "give inputs for which the network is defined")
     return UsageError(message) if code == _EXIT_USAGE else ToolchainError(message)
 
 

@@ -19,7 +19,7 @@ extern "C" {
 enum edge_status {
   EDGE_OK = 0,
   EDGE_FAILED = 1,   /* loading, running, reading or writing failed */
-  EDGE_USAGE = 2,    /* an argument can't be used: wrong count, type, index */
+  EDGE_USAGE = 2,    /* an argument can't be used: wrong count, type, index; values of an input too */
   EDGE_REQUIRES = 5, /* here is not what the library needs: a feature of the CPU, a device, a function */
   EDGE_BUSY = 75     /* another measurement holds the lock */
 };
@@ -65,6 +65,10 @@ const char* edge_input_name(const edge_library* library, int index);
 /* Copies the data, from the host's memory, whatever computes. */
 int edge_set_input(edge_library* library, int index, const edge_tensor* value);
 
+/* Values that decide what memory is read or written are checked while the network computes: indices, lengths,
+ * divisors. EDGE_USAGE with the kind "value" where one is out of range; the words name the input (or the
+ * network's part that computed it), the value, its place, and the range. There are no outputs then, and the
+ * next run may have other inputs. */
 int edge_run(edge_library* library);
 int edge_output_count(const edge_library* library);
 /* What `value` points to is the host's memory, whatever computes, and lives until the next edge_run,

@@ -90,7 +90,7 @@ class PackedNetwork(FusedNetwork):
         kernels = self.kernels(progress)
         made = rewrite(self.fused, replace(self.choices, decided=decided), kernels.stand_in)
         files = self.export(made.module, kernels, folder, progress)
-        return Objects(files, made.rules, self.workloads(made.named), needs_of(self.target))
+        return Objects(files, made.rules, self.workloads(made.named), needs_of(self.target, made.module))
 
 
 def _said(parameter: Parameter) -> str:

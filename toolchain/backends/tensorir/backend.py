@@ -91,7 +91,7 @@ class TensorIRNetwork(FusedNetwork):
             files,
             rules,
             self.workloads({name: name for task in self.tasks for name in task.functions}),
-            needs_of(self.target),
+            needs_of(self.target, module),
         )
 
     @cached_property

@@ -11,7 +11,7 @@ from typing import Self
 
 from toolchain.backends.packed.backend import PackedNetwork
 from toolchain.backends.vta.model_runner import TRIAL_S, VTA_MODEL, model_bench
-from toolchain.backends.vta.offload import RUN, Offload
+from toolchain.backends.vta.offload import Offload
 from toolchain.backends.vta.probe import probe_for
 from toolchain.backends.vta.space import VtaSpace
 from toolchain.backends.vta.task import VtaReference, VtaTask, tasks_of
@@ -143,7 +143,7 @@ class VtaNetwork:
             made.files,
             {**made.rules, **{task.name: "vta" for task in self.tasks}},
             made.workloads,
-            needs=RuntimeNeeds(devices=(VTA,), functions=(RUN,)),
+            needs=RuntimeNeeds(devices=(VTA,), functions=made.needs.functions),  # the programs' among them
         )
 
     def _rest(self, blobs: Sequence[bytes], *, compiles: bool = False) -> PackedNetwork:

@@ -11,7 +11,9 @@ from tvm import relax
 from tvm.ir.expr import GenericConst
 
 from toolchain.models.importing.arithmetic import ARITHMETIC
+from toolchain.models.importing.checks import CHECKS
 from toolchain.models.importing.integers import INTEGERS
+from toolchain.models.importing.places import PLACES
 from toolchain.models.recurrent.convert import CELLS
 from toolchain.tvm_compat import Converter
 
@@ -27,23 +29,21 @@ def _mean(inputs: list[relax.Expr], _attributes: dict[str, Any]) -> relax.Expr:
 
 
 def _picked(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
-    """Indices count from the end too; one that is outside picks the nearest, and TVM would read there."""
+    """Constants may count from the end; computed indices were counted by their check."""
     data, indices = inputs
     axis = attributes.get("axis", 0) % len(data.ty.shape)
-    dtype, extent = str(indices.ty.dtype), int(data.ty.shape[axis])
     if isinstance(indices, GenericConst):
-        stored = indices.value.numpy()
+        dtype, extent, stored = str(indices.ty.dtype), int(data.ty.shape[axis]), indices.value.numpy()
         indices = relax.const(np.where(stored < 0, stored + extent, stored).astype(dtype), dtype)
-    else:
-        below = relax.op.less(indices, relax.const(0, dtype))
-        indices = relax.op.where(below, relax.op.add(indices, relax.const(extent, dtype)), indices)
     return relax.op.take(data, indices, axis, mode="clip")
 
 
 CONVERTERS: dict[str, Converter] = {
     **ARITHMETIC,
     **CELLS,
+    **CHECKS,
     **INTEGERS,
+    **PLACES,
     "Gather": _picked,
     "Max": _pairwise(relax.op.maximum),
     "Mean": _mean,

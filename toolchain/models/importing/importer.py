@@ -9,6 +9,7 @@ from onnx import checker, numpy_helper
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
+from toolchain.models.bounds.insert import with_checks
 from toolchain.models.preparing.batch_norms import fold_batch_norms
 from toolchain.models.preparing.padding import with_explicit_pads
 from toolchain.models.preparing.resizing import with_new_resizes
@@ -95,6 +96,7 @@ def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
     """Import a static, checked model to Relax; the i-th parameter of `main` is the i-th true input.
 
     Batch norms are folded into the convolutions before them; old ways to resize are brought up to date.
+    Values that decide an address or a division are checked before they are used.
 
     Raises
     ------
@@ -104,7 +106,7 @@ def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
     from toolchain import tvm_compat
     from toolchain.models.importing.converters import CONVERTERS
 
-    readable = with_explicit_pads(with_new_resizes(model, origin))
+    readable = with_explicit_pads(with_new_resizes(with_checks(model, origin), origin))
     try:
         return tvm_compat.import_onnx(fold_batch_norms(readable).graph, opset_of(model), CONVERTERS)
     except tvm_compat.NodeImportError as error:

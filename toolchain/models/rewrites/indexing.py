@@ -109,54 +109,6 @@ def compress(node: onnx.NodeProto, graph: Graph) -> bool:
     return True
 
 
-def reversed_sequence(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`ReverseSequence`: the first values of each sequence of a batch, back to front."""
-    x, lengths = node.input
-    own, shape = attributes_of(node), graph.shape(node.input[0])
-    if shape is None:
-        return False
-    batch, time = own.get("batch_axis", 1), own.get("time_axis", 0)
-    ones = [1] * len(shape)
-    ends = graph.reshape(lengths, [-1 if axis == batch else 1 for axis in range(len(shape))])
-    steps = graph.constant(np.arange(shape[time]).reshape([-1 if a == time else 1 for a in range(len(ones))]))
-    last = graph.emit("Sub", [ends, graph.constant(np.int64(1))])
-    mirrored = graph.emit("Sub", [last, steps])
-    index = graph.emit("Where", [graph.emit("Less", [steps, ends]), mirrored, steps])
-    everywhere = graph.emit("Expand", [index, graph.constant(np.asarray(shape, np.int64))])
-    graph.emit("GatherElements", [x, everywhere], node.output, axis=time)
-    return True
-
-
-def scattered_cache(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`TensorScatter`: a cache whose values from an index on, of each batch, are new ones."""
-    cache, update, *begin = node.input
-    own = attributes_of(node)
-    shape, new = graph.shape(cache), graph.shape(update)
-    if shape is None or new is None:
-        return False
-    axis = own.get("axis", -2) % len(shape)
-    steps = graph.constant(
-        np.arange(shape[axis]).reshape([-1 if a == axis else 1 for a in range(len(shape))])
-    )
-    first = graph.constant(np.zeros([1] * len(shape), np.int64))
-    if begin and begin[0]:
-        first = graph.reshape(begin[0], [-1, *[1] * (len(shape) - 1)])
-    place = graph.emit("Sub", [steps, first])
-    zero, extent = graph.constant(np.int64(0)), graph.constant(np.int64(shape[axis]))
-    if own.get("mode", b"linear") == b"circular":
-        behind = graph.emit("Add", [place, extent])
-        place = graph.emit("Where", [graph.emit("Less", [place, zero]), behind, place])
-    last = graph.constant(np.int64(new[axis] - 1))
-    inside = graph.emit(
-        "And", [graph.emit("GreaterOrEqual", [place, zero]), graph.emit("LessOrEqual", [place, last])]
-    )
-    safe = graph.emit("Where", [inside, place, zero])
-    everywhere = graph.emit("Expand", [safe, graph.constant(np.asarray(shape, np.int64))])
-    fresh = graph.emit("GatherElements", [update, everywhere], axis=axis)
-    graph.emit("Where", [inside, fresh, cache], node.output)
-    return True
-
-
 def eye_like(node: onnx.NodeProto, graph: Graph) -> bool:
     """`EyeLike`: a constant, for its input's shape is known."""
     shape, own = graph.shape(node.input[0]), attributes_of(node)

@@ -19,6 +19,7 @@
 #include <memory>
 #include <utility>
 
+#include "check.h"
 #include "cpu.h"
 #include "device.h"
 #include "edge_rt.h"
@@ -129,8 +130,9 @@ static Any Call(const edge_library& library, const Function& function) {
   try {
     function.CallPacked(arguments.data(), static_cast<int>(arguments.size()), &result);
   } catch (const tvm::ffi::Error& error) {
-    // The network's check of its parameters; the words name the parameter and what it expects.
     const std::string message = error.message();
+    if (error.kind() == kValueError) throw Failure(EDGE_USAGE, "value", message);
+    // The network's check of its parameters; the words name the parameter and what it expects.
     if (message.find("loc=param[") == message.npos) throw;
     throw Failure(EDGE_USAGE, "input", message);
   }

@@ -1,0 +1,156 @@
+"""Writes a check before every node whose values could be out of range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+
+from toolchain.errors import UsageError
+from toolchain.foreign import printable
+from toolchain.models.bounds.row import Checked, Divisor
+from toolchain.models.bounds.table import BOUNDS
+from toolchain.models.rewrites.graph import Array, Graph, Rule, apply_rules, operator_of
+from toolchain.models.walk import input_values, node_name
+
+INDICES, DIVISOR = "CheckIndices", "CheckDivisor"
+"""Operators of ours that the importer knows: they hand on what they are given, negative indices counted."""
+
+_NEGATIVES = ("refused", "from the end", "taken")
+_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+
+
+def with_checks(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
+    """Return a static model with checks of values that are computed or come as inputs.
+
+    Parameters
+    ----------
+    model
+        With inferred shapes.
+
+    Raises
+    ------
+    UsageError
+        A constant is out of range; names the node, the value and its place.
+    """
+    inserter = _Inserter(model)
+    rules: dict[str, Rule] = dict.fromkeys(BOUNDS, inserter.check)
+    return apply_rules(model, rules, origin)
+
+
+class _Inserter:
+    """Writes the checks of one model: the same values are checked once."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._inputs = {value.name for value in input_values(model.graph)}
+        self._makers = {name: node for node in model.graph.node for name in node.output}
+        self._checked: dict[tuple[object, ...], str] = {}
+
+    def check(self, node: onnx.NodeProto, graph: Graph) -> bool:
+        """Write a node behind the checks of its inputs; False: nothing is checked."""
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        for check in BOUNDS[operator_of(node)].checks:
+            name = node.input[check.place] if check.place < len(node.input) else ""
+            if not name or np.dtype(_known(graph.dtype(name), node, graph)).kind not in _kinds(check):
+                continue
+            extents = () if isinstance(check, Divisor) else _extents(check, node, graph)
+            stored = graph.value(name)
+            if stored is not None:
+                _refuse_constant(stored, check, extents, node, graph)
+                continue
+            key = (name, type(check), extents, getattr(check, "negative", ""))
+            if key not in self._checked:
+                self._checked[key] = self._write(check, name, extents, node, graph)
+            copy.input[check.place] = self._checked[key]
+        if copy.input[:] == node.input[:]:
+            return False
+        graph.emitted.append(copy)
+        return True
+
+    def _write(
+        self,
+        check: Checked | Divisor,
+        name: str,
+        extents: tuple[int, ...],
+        node: onnx.NodeProto,
+        graph: Graph,
+    ) -> str:
+        source, cast = name, False
+        while source in self._makers and source not in self._inputs:
+            maker = self._makers[source]
+            if maker.op_type not in _VIEWS and maker.op_type != "Cast":
+                break
+            source, cast = maker.input[0], cast or maker.op_type == "Cast"
+        known = source in self._inputs
+        what = (
+            f"input {printable(repr(source))}"
+            if known
+            else f"{printable(repr(name))}, which the network computes,"
+        )
+        shape, own = graph.shape(source), graph.shape(name)
+        # A place is told in the shape that the input has, where it is the same values in the same order.
+        seen = known and len(extents) < 2 and shape is not None and own is not None and shape != own
+        given = graph.reshape(name, shape or ()) if seen else name
+        if isinstance(check, Divisor):
+            made = graph.emit(DIVISOR, [given], what=what, who=f"{_who(node)} divides by it")
+        else:
+            who = f"{_who(node)} takes {check.noun}"
+            negative = _NEGATIVES.index(check.negative)
+            made = graph.emit(INDICES, [given], what=what, who=who, extents=extents, negative=negative)
+        return graph.reshape(made, own or ()) if seen else made
+
+
+def _kinds(check: Checked | Divisor) -> str:
+    return "iu" if isinstance(check, Divisor) else check.kinds
+
+
+def _who(node: onnx.NodeProto) -> str:
+    return f"node {printable(repr(node_name(node)))} ({node.op_type})"
+
+
+def _known(dtype: str, node: onnx.NodeProto, graph: Graph) -> str:
+    if dtype == "?":
+        raise _unknown(node, graph)
+    return dtype
+
+
+def _unknown(node: onnx.NodeProto, graph: Graph) -> UsageError:
+    return UsageError(
+        f"{graph.origin}: unsupported use of {node.op_type} (node {node_name(node)!r}): the shape or type of "
+        "what it reads is not known, so that its indices cannot be checked",
+        "check the shapes with `toolchain model inspect`, or export the network without this node",
+    )
+
+
+def _extents(check: Checked, node: onnx.NodeProto, graph: Graph) -> tuple[int, ...]:
+    try:
+        return tuple(int(extent) for extent in check.extents(node, graph))
+    except (LookupError, IndexError):
+        raise _unknown(node, graph) from None
+
+
+def _refuse_constant(
+    stored: Array, check: Checked | Divisor, extents: tuple[int, ...], node: onnx.NodeProto, graph: Graph
+) -> None:
+    """Raise UsageError where a constant is out of range."""
+    if isinstance(check, Divisor):
+        wrong, reason = stored == 0, "divides by it"
+    else:
+        ends = np.resize(np.array(extents, np.int64), stored.shape or (1,)).reshape(stored.shape)
+        begins = 0 * ends if check.negative == "refused" else -ends
+        wrong = (ends != 0) & ~((stored >= begins) & (stored < ends))
+        reason = f"takes {check.noun} from {begins.min()} to {ends.max() - 1}"
+    for place in _first(wrong):
+        at = f" at [{', '.join(map(str, place))}]" if place else ""
+        raise UsageError(
+            f"{graph.origin}: node {node_name(node)!r} ({node.op_type}) {reason}, and its constant "
+            f"{node.input[check.place]!r} holds {stored[place]}{at}",
+            "export the network again",
+        )
+
+
+def _first(wrong: Array) -> Iterator[tuple[int, ...]]:
+    if wrong.any():
+        yield tuple(int(place) for place in np.unravel_index(int(np.argmax(wrong)), wrong.shape))

@@ -1,0 +1,98 @@
+"""Every operator whose values decide an address, an extent or a division, and what it does out of range.
+
+What onnxruntime refuses is refused. All code is confined besides: no value makes it leave a buffer
+(`lowering/confined.py`).
+"""
+
+from __future__ import annotations
+
+import onnx
+
+from toolchain.models.bounds.row import Checked, Divisor, Row, along, coordinates, lengths, rows_of, shape_of
+from toolchain.models.rewrites.graph import Graph
+from toolchain.models.walk import attributes_of
+
+FARTHEST = 2**31
+"""Of a region's side, in pixels of what the network was given: far beyond every image."""
+
+MICROSOFT = "com.microsoft."
+
+
+def _free_places(node: onnx.NodeProto, graph: Graph) -> list[int]:
+    """Return one more than the last step at which TensorScatter's update fits into its cache."""
+    own = attributes_of(node)
+    axis = own.get("axis", -2)
+    cache, update = (shape_of(name, graph)[axis] for name in node.input[:2])
+    return [cache if own.get("mode", b"linear") == b"circular" else cache - update + 1]
+
+
+def _images(node: onnx.NodeProto, graph: Graph) -> list[int]:
+    """Return the columns of MaxRoiPool's regions: which image, and four coordinates, which are cut."""
+    return [shape_of(node.input[0], graph)[0], 0, 0, 0, 0]
+
+
+_PICKED = Row((Checked(1, "indices", along(0), "from the end"),))
+_COORDINATES = Row((Checked(1, "indices", coordinates, "from the end"),))
+_STEPS = Row((Checked(4, "lengths", lengths()),))
+_DIVIDED = Row(
+    (Divisor(),), otherwise="the least integer divided by -1 is itself, with rest 0; floats follow IEEE 754"
+)
+
+BOUNDS: dict[str, Row] = {
+    "BitShift": Row(otherwise="a count beyond the type's bits shifts all of them out"),
+    "Col2Im": Row(fixed=(1, 2)),
+    "Compress": Row(fixed=(1,)),
+    "ConstantOfShape": Row(fixed=(0,)),
+    "CumProd": Row(fixed=(1,)),
+    "CumSum": Row(fixed=(1,)),
+    "Div": _DIVIDED,
+    f"{MICROSOFT}EmbedLayerNormalization": Row(
+        (
+            Checked(0, "indices", rows_of(2)),
+            Checked(1, "indices", rows_of(4)),
+            Checked(8, "indices", rows_of(3)),
+        )
+    ),
+    "Expand": Row(fixed=(1,)),
+    "Gather": _PICKED,
+    "GatherElements": _PICKED,
+    "GatherND": _COORDINATES,
+    "GridSample": Row(
+        otherwise="samples beyond the image are what padding_mode says; coordinates are cut at 2^20 halves "
+        "of the image, and NaN is one of the ends"
+    ),
+    "GRU": _STEPS,
+    "LSTM": _STEPS,
+    "MaxRoiPool": Row(
+        (Checked(1, "images", _images, kinds="f"),),
+        otherwise="regions are cut four images' widths beyond the image",
+    ),
+    "Mod": _DIVIDED,
+    "OneHot": Row(fixed=(1,), otherwise="an index outside the depth gives off values alone"),
+    "Pad": Row(fixed=(1, 3)),
+    "Range": Row(fixed=(0, 1, 2)),
+    "Reshape": Row(fixed=(1,)),
+    "Resize": Row(fixed=(1, 2, 3)),
+    "ReverseSequence": Row((Checked(1, "lengths", lengths("time_axis")),)),
+    "RNN": _STEPS,
+    "RoiAlign": Row(
+        (
+            Checked(1, "coordinates", lambda _node, _graph: [FARTHEST], "taken", "f"),
+            Checked(2, "images", rows_of(0)),
+        ),
+        otherwise="regions are cut four images' widths beyond the image",
+    ),
+    "Scatter": _PICKED,
+    "ScatterElements": _PICKED,
+    "ScatterND": _COORDINATES,
+    "Slice": Row(fixed=(1, 2, 3, 4)),
+    "Split": Row(fixed=(1,)),
+    "Squeeze": Row(fixed=(1,)),
+    "TensorScatter": Row((Checked(2, "indices", _free_places),)),
+    "Tile": Row(fixed=(1,)),
+    "TopK": Row(fixed=(1,)),
+    "Trilu": Row(fixed=(1,)),
+    "Unsqueeze": Row(fixed=(1,)),
+    "Upsample": Row(fixed=(1,)),
+}
+"""By operator, as `operator_of` names it. MaxUnpool, losses and others are written as these."""

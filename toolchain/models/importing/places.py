@@ -1,0 +1,87 @@
+"""Operators that put values where others say, in Relax: no index makes them leave a buffer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax, te, tirx
+
+from toolchain.tvm_compat import Converter
+
+Attributes = dict[str, Any]
+
+
+def _shape(value: relax.Expr) -> tuple[int, ...]:
+    return tuple(int(extent) for extent in value.ty.shape)
+
+
+def _reversed(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+    """The first values of each sequence of a batch, back to front."""
+    batch, time = attributes.get("batch_axis", 1), attributes.get("time_axis", 0)
+
+    def reversed_sequence(x: te.Tensor, lengths: te.Tensor) -> te.Tensor:
+        steps = tirx.const(int(x.shape[time]), "int64")
+
+        def value(*place: Any) -> Any:
+            length = tirx.max(tirx.min(lengths[place[batch]], steps), tirx.const(0, "int64"))
+            mirrored = length - 1 - place[time]
+            step = tirx.Select(mirrored >= 0, mirrored, place[time])
+            return x(*place[:time], step, *place[time + 1 :])
+
+        return te.compute(x.shape, value, name="reversed")
+
+    return relax.BlockBuilder.current().call_te(reversed_sequence, *inputs)
+
+
+def _scattered_cache(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+    """A cache whose values from a step on, of each batch, are new ones."""
+    cache, update, begin = [*inputs, None][:3]
+    rank = len(_shape(cache))
+    axis = attributes.get("axis", -2) % rank
+    if begin is None:
+        begin = relax.const(np.zeros(_shape(cache)[0], np.int64))
+    circular = attributes.get("mode", b"linear") == b"circular"
+
+    def scattered(cache: te.Tensor, update: te.Tensor, begin: te.Tensor) -> te.Tensor:
+        zero, extent = tirx.const(0, "int64"), tirx.const(int(cache.shape[axis]), "int64")
+        new = tirx.const(int(update.shape[axis]), "int64")
+
+        def value(*place: Any) -> Any:
+            step = place[axis] - tirx.max(tirx.min(begin[place[0]], extent), zero)
+            if circular:
+                step = tirx.Select(step < zero, step + extent, step)
+            near = tirx.min(tirx.max(step, zero), new - 1)
+            inside = tirx.EQ(step, near)
+            return tirx.Select(inside, update(*place[:axis], near, *place[axis + 1 :]), cache(*place))
+
+        return te.compute(cache.shape, value, name="scattered")
+
+    return relax.BlockBuilder.current().call_te(scattered, cache, update, begin)
+
+
+def _scattered(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+    """TVM's function takes the axes before and behind the scattered one in a row, as the data has them."""
+    data, indices, updates = inputs
+    whole, part = _shape(data), _shape(indices)
+    axis = attributes.get("axis", 0) % len(whole)
+    reduction = attributes.get("reduction", b"none").decode()
+    reduction = "update" if reduction == "none" else reduction
+    alike = all(whole[each] == part[each] for each in range(len(whole)) if each not in (0, axis, axis + 1))
+    if alike:
+        return relax.op.scatter_elements(data, indices, updates, axis=axis, reduction=reduction)
+    dtype, count = str(indices.ty.dtype), int(np.prod(part))
+    grid = np.moveaxis(np.indices(part), 0, -1).reshape(count, len(whole)).astype(dtype)
+    chosen = np.broadcast_to(np.eye(len(whole), dtype=bool)[axis], grid.shape)
+    target = relax.op.where(
+        relax.const(chosen, "bool"), relax.op.reshape(indices, (count, 1)), relax.const(grid, dtype)
+    )
+    return relax.op.scatter_nd(data, target, relax.op.reshape(updates, (count,)), reduction)
+
+
+PLACES: dict[str, Converter] = {
+    "ReverseSequence": _reversed,
+    "ScatterElements": _scattered,
+    "TensorScatter": _scattered_cache,
+}
+"""By operator; see `converters.CONVERTERS`."""
