@@ -10,12 +10,12 @@ import onnx
 
 from toolchain.models.costs import count_macs, count_parameters
 from toolchain.models.folding.fold import fold
-from toolchain.models.folding.result import Folded
-from toolchain.models.importing.importer import CONTROL, unsupported_operators
+from toolchain.models.importing.importer import unsupported_operators
 from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.prepare import prepare
 from toolchain.models.preparing.refusing import inputs_to_freeze, ways_to_cut
-from toolchain.models.preparing.shapes import dimensions, dtype_of
+from toolchain.models.preparing.shapes import dimensions, dtype_of, open_inputs, shapes_to_give
+from toolchain.models.preparing.undecided import without_undecided
 from toolchain.models.reading.source import read_source
 from toolchain.models.walk import all_nodes, input_values, node_name, opset_of
 
@@ -30,8 +30,10 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
         where the rank is unknown), operators (type -> count), unsupported ([{op, nodes}]), data_dependent
         ([{op, node, reason}]: nodes whose result cannot be compiled because it depends on the data), cut
         (tensors for `--outputs`, before what cannot be compiled), freeze (inputs for `--input-value` that
-        decide what the first of these nodes does), parameters, macs and flops (two per
-        multiply-accumulate of convolutions, products and recurrent layers; null where shapes are open).
+        decide what the first of these nodes does), open (what to type after `--shape`, D for a number),
+        undecided ([{op, node}]: nodes that can be compiled or not as these shapes are), parameters, macs and
+        flops (two per multiply-accumulate of convolutions, products and recurrent layers; null where shapes
+        are open).
 
     Raises
     ------
@@ -43,12 +45,11 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
     folded = fold(model, found.origin, frozen, strict=False)
     macs = count_macs(folded.model)
     inputs = input_values(folded.model.graph)
-    shapes = [dimensions(value) for value in inputs]
-    is_open = any(shape is None or any(isinstance(extent, str) for extent in shape) for shape in shapes)
+    unknown = open_inputs(inputs)
+    undecided: list[onnx.NodeProto] = []
     unsupported = unsupported_operators(folded.model, inside=True)
-    if is_open:  # the shapes may decide what an `If` or a loop does
-        judged = [problem for problem in folded.problems if problem.node.op_type not in CONTROL]
-        folded = Folded(folded.model, judged)
+    if unknown:
+        folded, unsupported, undecided = without_undecided(folded, unsupported)
     return {
         "name": found.name,
         "source": found.origin,
@@ -66,6 +67,8 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
             for problem in folded.problems
         ],
         "freeze": inputs_to_freeze(folded),
+        "open": shapes_to_give(unknown),
+        "undecided": [{"op": node.op_type, "node": node_name(node)} for node in undecided],
         "cut": ways_to_cut(folded, model),
         "parameters": count_parameters(model),
         "macs": macs,

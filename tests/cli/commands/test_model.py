@@ -10,14 +10,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
+from onnx.numpy_helper import from_array
 
 from tests.cli.bad_models import MODELS
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.measuring.small_network import INPUT
-from tests.models.graphs import classifier
+from tests.models.graphs import classifier, graph_of, tensor_info
 from tests.models.preparing.test_cutting import detector
 from toolchain.models.zoo import ZOO
 
@@ -50,6 +53,40 @@ def test_inspect_shows_a_network_whose_shapes_are_open(invoke: Toolchain, folder
     assert ran.code == 0
     assert "input   data ['batch', 3, 'height', '?'] float32" in ran.out
     assert "FLOPs unknown" in ran.out and "Conv" in ran.out
+
+
+WORDS = Path(__file__).parents[2] / "data" / "exporters" / "torchscript_words.onnx"
+"""Its batch and its length are open; it makes a mask by ConstantOfShape."""
+
+
+def test_inspect_blames_no_node_for_a_shape_that_is_open(invoke: Toolchain) -> None:
+    ran = invoke("model", "inspect", str(WORDS))
+    assert ran.code == 0 and "cannot be compiled" not in ran.out and "can be compiled up to" not in ran.out
+    *_, undecided, given = ran.out.splitlines()
+    assert undecided.startswith("not known before --shape: whether ConstantOfShape (node '/ConstantOfShape')")
+    assert given == "shapes are open: give them to every command, such as --shape ids=1,D with numbers for D"
+    found = invoke("model", "inspect", str(WORDS), "--json").document
+    assert (found["data_dependent"], found["cut"], found["open"]) == ([], [], ["ids=1,D"])
+    whole = invoke("model", "inspect", str(WORDS), "--shape", "ids=1,7")
+    assert whole.code == 0 and "--shape" not in whole.out and "cannot be compiled" not in whole.out
+
+
+def test_inspect_says_what_no_shape_can_help(invoke: Toolchain, folder: Path) -> None:
+    """Places of values above 0 depend on the data; those of ones that a shape makes follow from it."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("ConstantOfShape", ["shape"], ["ones"], value=from_array(np.ones(1, "float32"))),
+        helper.make_node("NonZero", ["ones"], ["everywhere"], "all"),
+        helper.make_node("NonZero", ["x"], ["places"], "some"),
+        helper.make_node("Add", ["everywhere", "places"], ["y"]),
+    ]
+    y = tensor_info("y", (2, None), TensorProto.INT64)
+    onnx.save(graph_of(nodes, [tensor_info("x", ("n", 4))], [y], {}), folder / "open.onnx")
+    ran = invoke("model", "inspect", "open.onnx")
+    assert "cannot be compiled: NonZero (node 'some') makes a tensor whose shape depends" in ran.out
+    assert "not known before --shape: " in ran.out and "NonZero (node 'all') can be compiled" in ran.out
+    whole = invoke("model", "inspect", "open.onnx", "--shape", "x=3,4")
+    assert "node 'some'" in whole.out and "node 'all'" not in whole.out
 
 
 def test_inspect_shows_where_a_network_can_be_cut(invoke: Toolchain, folder: Path) -> None:

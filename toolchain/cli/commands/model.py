@@ -16,6 +16,8 @@ from toolchain.cli.output import emit, output_options, table
 if TYPE_CHECKING:
     from toolchain.models.options import ModelOptions
 
+NODES_SHOWN = 5
+
 
 @click.group()
 @output_options
@@ -76,6 +78,18 @@ def _show(found: dict[str, Any]) -> None:
         from toolchain.models.preparing.cutting import outputs_option
 
         click.echo(f"can be compiled up to these tensors: {outputs_option(found['cut'])}")
+    if found["open"]:
+        _show_open(found)
+
+
+def _show_open(found: dict[str, Any]) -> None:
+    if undecided := [f"{each['op']} (node {each['node']!r})" for each in found["undecided"]]:
+        more = f" and {len(undecided) - NODES_SHOWN} more" if len(undecided) > NODES_SHOWN else ""
+        listed = ", ".join(undecided[:NODES_SHOWN]) + more
+        click.echo(f"not known before --shape: whether {listed} can be compiled")
+    given = " ".join(f"--shape {quote(text)}" for text in found["open"])
+    numbers = " with numbers for D" if any("D" in text.rpartition("=")[2] for text in found["open"]) else ""
+    click.echo(f"shapes are open: give them to every command, such as {given}{numbers}")
 
 
 @command.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 from shlex import quote
 
@@ -296,26 +296,36 @@ def _check_static(inputs: list[onnx.ValueInfoProto], options: ModelOptions, orig
             raise UsageError(
                 f"{origin}: input {value.name!r} is no tensor of numbers", "export the network without it"
             )
-    shapes = {value.name: dimensions(value) for value in inputs}
-    unknown = {
-        name: shape
-        for name, shape in shapes.items()
-        if shape is None or any(isinstance(extent, str) for extent in shape)
-    }
+    unknown = open_inputs(inputs)
     if not unknown:
         return
     told = "; ".join(
         format_shape(name, shape) if shape is not None else f"{name} (not even how many dimensions)"
         for name, shape in unknown.items()
     )
-    batches = {shape[0] for shape in unknown.values() if shape is not None and len(shape) > 1} - {"?"}
-    examples = {name: _example(shape, batches) for name, shape in unknown.items()}
-    typed = "".join(f" --shape {quote(format_shape(name, shape))}" for name, shape in examples.items())
-    numbers = " with numbers for D" if any("D" in shape for shape in examples.values()) else ""
+    given = shapes_to_give(unknown)
+    typed = "".join(f" --shape {quote(text)}" for text in given)
+    numbers = " with numbers for D" if any("D" in text.rpartition("=")[2] for text in given) else ""
     hint = f"toolchain demo {quote(origin)}{options.typed()}{typed}{numbers}, and the same for other commands"
     if all(shape is not None and shape[1:] == sized(shape[1:]) for shape in unknown.values()):
         hint += "; or --batch N"
     raise UsageError(f"{origin} leaves open the shapes of its inputs: {told}", hint)
+
+
+def open_inputs(inputs: Iterable[onnx.ValueInfoProto]) -> dict[str, Shape | None]:
+    """Return the shapes of the inputs that are not known, by name."""
+    shapes = {value.name: dimensions(value) for value in inputs}
+    return {
+        name: shape
+        for name, shape in shapes.items()
+        if shape is None or any(isinstance(extent, str) for extent in shape)
+    }
+
+
+def shapes_to_give(unknown: Mapping[str, Shape | None]) -> list[str]:
+    """Return what to type after `--shape` for each open input: D stands for what only the user knows."""
+    batches = {shape[0] for shape in unknown.values() if shape is not None and len(shape) > 1} - {"?"}
+    return [format_shape(name, _example(shape, batches)) for name, shape in unknown.items()]
 
 
 def sized(shape: Shape) -> tuple[int, ...]:
