@@ -15,6 +15,11 @@ from toolchain.foreign import LONGEST, first_line, last_line
         ('Traceback (most recent call last):\n  File "x.py", line 1\nValueError: bad\n', "ValueError: bad"),
         ("", "ValueError"),
         ("a\x1b[2Jb", "a\\x1b[2Jb"),
+        (
+            "FAIL : /onnxruntime_src/a/b.cc:2 void ort::F(const X&) const no such thing",
+            "FAIL : no such thing",
+        ),
+        ("FAIL : /onnxruntime_src/a/b.cc:2 no such thing", "FAIL : no such thing"),
     ],
 )
 def test_the_line_that_says_what_is_wrong(message: str, line: str) -> None:

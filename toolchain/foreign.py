@@ -14,6 +14,7 @@ LONGEST = 300
 
 _TAIL = 1 << 14  # bytes in which the last line is looked for
 _PREFACE = "Error caught from RPC call:"  # of what a board's side raised, on a line of its own
+_PLACE = re.compile(r"/onnxruntime_src/\S+:\d+ (?:[^\n]*?\)(?: const)? (?=\S))?")
 _LINES = re.compile(r"([\n\t]+)")
 
 
@@ -21,9 +22,9 @@ def first_line(error: BaseException) -> str:
     """Return the line of a library's error that says what is wrong.
 
     TVM's and onnx's messages begin with it and go on with programs and backtraces; Python's tracebacks
-    end with it.
+    end with it. onnxruntime's place and signature in its source are left out.
     """
-    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line.strip() for line in _PLACE.sub("", str(error)).splitlines()]
     lines = [line for line in lines if line and not line.endswith(_PREFACE)] or [type(error).__name__]
     return shortened(lines[-1] if lines[0].startswith("Traceback") else lines[0])
 

@@ -16,6 +16,7 @@ from toolchain.foreign import shortened
 from toolchain.models.exporting import FOREIGN, SAVED_MODEL, export_first
 from toolchain.models.options import ModelOptions, format_shape
 from toolchain.models.reading.external import read_external_data
+from toolchain.models.reading.ir import declare_known_ir
 from toolchain.models.walk import all_names, all_tensors
 from toolchain.models.zoo import ZOO, ZooNetwork
 from toolchain.models.zoo.graph import GraphBuilder
@@ -114,6 +115,7 @@ def _from_file(path: Path) -> Source:
         raise UsageError(f"{path}: not an ONNX file: it holds no graph", "export or download it again")
     if not all(isinstance(name, str) for name in all_names(proto.graph)):
         raise UsageError(f"{path}: not an ONNX file: it holds broken names", "export or download it again")
+    declare_known_ir(proto, str(path))
     for tensor in all_tensors(proto.graph):
         if abs(math.prod(tensor.dims)) > MOST_ELEMENTS:
             raise UsageError(
