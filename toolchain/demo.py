@@ -101,7 +101,7 @@ def run_demo(
     build_options = BuildOptions(code=code, sample=sample, sample_option="--input")
     board = find_board(board_name) if board_name else _start_board(note)
     trials: list[dict[str, Any]] = []
-    with user_store() as store:
+    with user_store(note) as store:
         if board.name == LOCAL and not board_name:
             built = build(model, find_target(CLASS), store, out, build_options)
             note(f"built and checked {built.library} for {CLASS}, which this machine cannot run")

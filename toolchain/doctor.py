@@ -226,7 +226,7 @@ def _check_records() -> Iterator[Check]:
     if url is None:
         return  # a file in data_dir
     try:
-        with user_store() as store:
+        with user_store(wait=False) as store:
             yield Check("records", "ok", store.name)
     except ToolchainError as error:
         yield Check("records", "missing", error.message, error.hint)

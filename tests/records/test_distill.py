@@ -9,8 +9,8 @@ import pytest
 from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.errors import ToolchainError
 from toolchain.records.distill import Distilled, distill
-from toolchain.records.selection import Build
 from toolchain.records.store import RecordStore, anything
+from toolchain.records.taken import Build
 
 BUILDS = [Build(KINDS, anything)]
 OTHER = replace(KEY, threads=1)

@@ -6,45 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.records.samples import KEY, PROVENANCE, put
-from toolchain.backends.table import BACKENDS
-from toolchain.records.selection import Build, Selection, taken
-from toolchain.records.store import RecordStore, anything
-
-BUILDS = [build for offer in BACKENDS for build in offer.builds]
-WINOGRAD, DIRECT = '{"algorithm":"winograd"}', '{"algorithm":"direct"}'
+from toolchain.records.selection import Selection
+from toolchain.records.store import RecordStore
 
 
 @pytest.fixture
 def store(tmp_path: Path):
     with RecordStore(tmp_path / "records.sqlite") as store:
         yield store
-
-
-def test_every_sort_of_build_has_its_own(store: RecordStore) -> None:
-    winograd = put(store, 1.0, kind="cpu", payload=WINOGRAD)
-    direct = put(store, 3.0, kind="cpu", payload=DIRECT)
-    put(store, 4.0, kind="cpu", payload=DIRECT)
-    trace = put(store, 9.0)
-    put(store, 2.0, kind="cpu", payload="", run_ms=(), failure="timeout")
-    cut = put(store, 5.0, kind="vta", payload="tile_h=1")
-    chosen = [record for _number, record in taken(store.ranked(), BUILDS)]
-    assert set(chosen) == {winograd, direct, trace, cut}
-    # The same as builds ask for, one after the other.
-    assert set(chosen) == {store.best(KEY, build.kinds, build.usable) for build in BUILDS}
-
-
-def test_keep_counts_candidates_and_not_measurements(store: RecordStore) -> None:
-    put(store, 2.0, digest="a")
-    again = put(store, 2.2, digest="a", confirmed=True)
-    others = [put(store, ms, digest=digest) for ms, digest in ((3.0, "b"), (4.0, "c"))]
-    for keep, expected in ((1, [again]), (2, [again, others[0]]), (9, [again, *others])):
-        assert [record for _number, record in taken(store.ranked(), BUILDS, keep)] == expected
-
-
-def test_kinds_that_no_backend_here_knows_are_kept_too(store: RecordStore) -> None:
-    toy = put(store, 2.0, kind="toy")
-    put(store, 3.0, kind="toy")
-    assert [record for _number, record in taken(store.ranked(), [Build(("cpu",), anything)])] == [toy]
 
 
 def test_a_selection(store: RecordStore) -> None:

@@ -15,8 +15,9 @@ from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.records.distill import distill
 from toolchain.records.repair import repair, skipped
-from toolchain.records.selection import Build
+from toolchain.records.selection import Selection
 from toolchain.records.store import RecordStore, anything
+from toolchain.records.taken import Build, taken
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,9 +54,9 @@ def test_the_newest_of_some_kinds_come_first(store: RecordStore) -> None:
         put(store, 1.0, kind="toy"),
         put(store, 3.0, run_ms=(), failure="build"),
     )
-    assert list(store.newest(KINDS)) == [failed, old]
-    assert list(store.newest(("toy", *KINDS))) == [failed, toy, old]
-    assert list(store.newest(("other",))) == []
+    assert list(store.newest(Selection(kinds=KINDS))) == [failed, old]
+    assert list(store.newest(Selection(kinds=("toy", *KINDS)))) == list(store.newest()) == [failed, toy, old]
+    assert list(store.newest(Selection(kinds=("other",)))) == []
 
 
 def test_what_was_measured_stands_before_what_a_model_said(store: RecordStore) -> None:
@@ -123,8 +124,9 @@ def test_a_row_with_times_of_another_form_is_skipped_and_named(store: RecordStor
     with sqlite3.connect(Path(store.name)) as db:
         db.execute("UPDATE records SET run_ms=? WHERE digest='bad'", (text,))
     assert store.best(KEY, KINDS) == good
-    assert store.bests(KEY, KINDS) == store.all() == list(store.newest(KINDS)) == [good]
-    assert store.ranked() == [(2, good)]
+    assert store.bests(KEY, KINDS) == store.all() == list(store.newest()) == [good]
+    chosen = [(each.number, each.record) for each in taken(store, [Build(KINDS, anything)])]
+    assert chosen == [(2, good)], "the first of its group is behind one that is unreadable"
     assert list(store.unreadable) == [1]
     says = skipped(store)
     assert says is not None and says.startswith(f"skipped 1 unreadable record of {store.name}: row 1: ")

@@ -23,8 +23,8 @@ from toolchain.errors import ToolchainError
 from toolchain.lowering.fused import FusedNetwork
 from toolchain.lowering.rows import default_schedule
 from toolchain.profiles import Profile
-from toolchain.records.selection import Build
 from toolchain.records.store import Usable, anything
+from toolchain.records.taken import Build
 from toolchain.targets.target import BoardTarget, target_for
 from toolchain.tasks.backend import Objects, OffBoards, Progress
 from toolchain.tasks.bench import Bench, Built

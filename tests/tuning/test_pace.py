@@ -9,8 +9,11 @@ import pytest
 from tests.cli.tuning.runs import CONV, DENSE
 from tests.records.samples import KEY, PROVENANCE
 from toolchain.boards.inventory.lookup import find_board
+from toolchain.records.function import Function
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Record
+from toolchain.records.sqlite.file import SqliteFile
+from toolchain.records.store import RecordStore
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.pace import Pace, longest_pace, usual_pace
 from toolchain.tuning.pace import earlier_pace as paced_by
@@ -37,7 +40,10 @@ def of_run(run: str, day: int, seconds: float, trials: int, key: RecordKey = KEY
 
 
 def earlier_pace(records: list[Record], key: RecordKey, runner: str = "boards") -> Pace | None:
-    return paced_by(records, key, runner, {"some-model"})
+    with RecordStore(SqliteFile(None)) as store:
+        function = Function("function", key.workload, "conv", "")
+        store.add_new([function], records)
+        return paced_by(store, key, runner, {"some-model"})
 
 
 def test_it_is_that_of_the_last_run_on_the_class() -> None:

@@ -12,8 +12,8 @@ from toolchain.backends.tensorir import kinds as tensorir
 from toolchain.backends.vta import kinds as vta
 from toolchain.errors import UsageError
 from toolchain.profiles import Profile
-from toolchain.records.selection import Build
 from toolchain.records.store import anything
+from toolchain.records.taken import Build
 from toolchain.tasks.backend import Backend
 from toolchain.tasks.options import CodeOptions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, cast
 
@@ -57,6 +58,20 @@ class Seconds(click.FloatRange):
         if not seconds <= LONGEST_S:  # NaN is not, either
             self.fail(f"{value} is no time to wait for; at most {LONGEST_S:.0f} seconds (two weeks) are.")
         return seconds
+
+
+class Moment(click.ParamType[str]):
+    """A day or a time as people write it, in this machine's zone where none is named."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return it as records are dated: ISO 8601 in UTC."""
+        try:
+            moment = datetime.fromisoformat(value)
+            return moment.astimezone(UTC).isoformat(timespec="milliseconds")
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is no day or time, such as 2026-11-23 or 2026-11-23T18:00.", param, ctx)
 
 
 def board_option(help_text: str) -> Callable[[Function], Function]:

@@ -6,8 +6,9 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import Any, TextIO, TypeVar
 
 import click
@@ -110,10 +111,35 @@ def print_json(document: Any) -> None:
     OutputError
         Standard output cannot be written.
     """
-    text = json.dumps(_finite(document), indent=2, default=str, allow_nan=False) + "\n"
+    _write([_json(document), "\n"])
+
+
+def print_json_list(items: Iterable[Any]) -> None:
+    """Write items to stdout as `print_json` writes a list of them.
+
+    Only their texts are kept until all of them are there: of a million records these are a tenth.
+
+    Raises
+    ------
+    OutputError
+        Standard output cannot be written.
+    """
+    texts = [_json([item])[2:-2] for item in items]  # without the brackets on lines of their own
+    if not texts:
+        print_json([])
+        return
+    first, *others = texts
+    _write(chain(["[\n", first], (f",\n{text}" for text in others), ["\n]\n"]))
+
+
+def _json(document: Any) -> str:
+    return json.dumps(_finite(document), indent=2, default=str, allow_nan=False)
+
+
+def _write(texts: Iterable[str]) -> None:
     stream = stdout()
     try:
-        stream.write(text)
+        stream.writelines(texts)
         stream.flush()
     except BrokenPipeError:
         raise

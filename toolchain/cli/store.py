@@ -1,4 +1,4 @@
-"""The configured records, for commands: what was skipped there is said."""
+"""The configured records, for commands: what is waited for and what was skipped there is said."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def user_store() -> Iterator[RecordStore]:
-    """Open the configured store; warn in the end of rows that could not be read."""
+    """Open the configured store; tell what is waited for, and warn in the end of rows that are unreadable."""
     from toolchain.records import store as records
     from toolchain.records.repair import skipped
 
-    with records.user_store() as store:
+    with records.user_store(note) as store:
         try:
             yield store
         finally:

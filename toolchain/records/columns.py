@@ -38,11 +38,16 @@ _REFUTED = (
 )
 MEASURED = f"{POSSIBLE} AND best_ms IS NOT NULL AND NOT {_REFUTED}"
 RANK = (
-    "modelled, confirmed DESC, CASE WHEN confirmed = 1 THEN created END DESC,"
-    " CASE WHEN confirmed = 1 THEN -id ELSE best_ms END, id"
+    "modelled, confirmed DESC, (CASE WHEN confirmed = 1 THEN created END) DESC,"
+    " (CASE WHEN confirmed = 1 THEN -id ELSE best_ms END), id"
 )
 """The order in which a build takes the records of one key: what was measured before what a model said, the
 last confirmed one (imported ones are older than their numbers), then the fastest."""
+FAILED = "(CASE WHEN best_ms IS NULL THEN 1 ELSE 0 END)"
+"""1 for a failure; failures of a group come last in the index of ranks."""
+GROUP = (*KEY, "kind", "excluded")
+"""Records that agree in these are taken by the same builds, but for what their payloads say."""
+OF_GROUP = " AND ".join(f"{name}=?" for name in GROUP)
 
 SELECT = f"SELECT id, {ALL} FROM records"  # noqa: S608  # our own constants
 INSERT = f"INSERT INTO records ({ALL}, best_ms) VALUES ({', '.join('?' * (len(NAMES) + 1))})"  # noqa: S608

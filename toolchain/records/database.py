@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.records.columns import Value
+
+Tell = Callable[[str], None]
+"""Called with a sentence for the user about a wait: what it is for, and how long it may take."""
+
+
+def tell_nobody(_text: str) -> None:
+    """Keep it to oneself."""
 
 
 class ConnectionRenewedError(ToolchainError):

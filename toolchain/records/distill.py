@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolchain.errors import ToolchainError
-from toolchain.records.selection import Build, taken
 from toolchain.records.store import RecordStore
+from toolchain.records.taken import Build, taken
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,9 @@ def distill(
     ToolchainError
         The database refuses, and nothing was removed; or it was, and the file stayed as large.
     """
-    best = {number for number, _record in taken(store.ranked(), builds, keep)}
+    for _record in store.newest():  # each is read, so that those are known that cannot be
+        pass
+    best = {each.number for each in taken(store, builds, keep)}
     timed, everything = store.numbers(failures=False), store.numbers(failures=True)
     keeping = best | store.unreadable.keys()  # `repair` removes those
     drop = [number for number in (timed if failures else everything) if number not in keeping]

@@ -1,29 +1,12 @@
-"""Which records are meant: those that builds take, or some of them by task, board class and kind."""
+"""Which records are meant: some of them by task, board class, kind, board and age."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from toolchain.records.key import RecordKey
+from toolchain.records.columns import Value
 from toolchain.records.record import Record
-from toolchain.records.store import Usable
-
-
-@dataclass(frozen=True)
-class Build:
-    """A sort of build: the kinds of records that it takes, and which of those.
-
-    Attributes
-    ----------
-    options
-        What is typed for it; empty: nothing.
-    """
-
-    kinds: tuple[str, ...]
-    usable: Usable
-    options: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,56 +17,46 @@ class Selection:
     ----------
     tasks
         Beginnings of the workloads' hashes, as `toolchain tasks` prints them.
+    boards
+        Names of the boards that measured.
+    since
+        Only records that were created then or later: ISO 8601 in UTC, as `Record.created` is written.
     """
 
     tasks: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+    boards: tuple[str, ...] = ()
+    since: str = ""
 
     def __contains__(self, record: Record) -> bool:
         return (
             (not self.tasks or record.key.workload.startswith(self.tasks))
             and (not self.classes or record.key.board_class in self.classes)
             and (not self.kinds or record.kind in self.kinds)
+            and (not self.boards or record.provenance.board in self.boards)
+            and record.created >= self.since
         )
 
+    def where(self) -> tuple[str, tuple[Value, ...]]:
+        """Return the same as conditions of SQL, each with an AND before it, and their values."""
+        conditions, values = [], []
+        if self.tasks:
+            # Whole hashes are what the index has; the functions are few beside the records.
+            begins = " OR ".join("substr(workload, 1, ?) = ?" for _ in self.tasks)
+            conditions.append(f"workload IN (SELECT workload FROM functions WHERE {begins})")  # noqa: S608
+            values += [value for task in self.tasks for value in (len(task), task)]
+        for column, wanted in (("board_class", self.classes), ("kind", self.kinds), ("board", self.boards)):
+            if wanted:
+                conditions.append(f"{column} IN ({', '.join('?' * len(wanted))})")
+                values += wanted
+        if self.since:
+            conditions.append("created >= ?")
+            values.append(self.since)
+        return "".join(f" AND {condition}" for condition in conditions), tuple(values)
 
-def taken(
-    ranked: Iterable[tuple[int, Record]], builds: Sequence[Build], keep: int = 1
-) -> list[tuple[int, Record]]:
-    """Return the records that builds take: of each key and sort of build the first ones.
 
-    Parameters
-    ----------
-    ranked
-        What `RecordStore.ranked` gives.
-    builds
-        The sorts of builds there are. Of a kind that none of them takes the first ones are returned as well.
-    keep
-        How many different candidates of each.
-    """
-    known = {kind for build in builds for kind in build.kinds}
-    digests: defaultdict[tuple[RecordKey, int | str], set[str]] = defaultdict(set)
-    chosen = []
-    for number, record in ranked:
-        if record.kind in known:
-            sorts: list[int | str] = [
-                place
-                for place, build in enumerate(builds)
-                if record.kind in build.kinds and build.usable(record)
-            ]
-        else:
-            sorts = [record.kind]
-        wanting = [
-            have
-            for sort in sorts
-            if len(have := digests[record.key, sort]) < keep and record.digest not in have
-        ]
-        for have in wanting:
-            have.add(record.digest)
-        if wanting:
-            chosen.append((number, record))
-    return chosen
+EVERYTHING = Selection()
 
 
 def unmeasured(records: Iterable[Record], known: Iterable[Record]) -> list[Record]:

@@ -8,33 +8,56 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolchain.configuration.settings import data_dir, settings
 from toolchain.errors import ToolchainError
-from toolchain.records import columns, rows
+from toolchain.records import columns, ranking, rows
 from toolchain.records.database import (
     ConnectionRenewedError,
     Database,
     DatabaseGoneError,
+    Tell,
     UnknownFunctionError,
+    tell_nobody,
 )
 from toolchain.records.function import Function, function_id
 from toolchain.records.key import RecordKey
 from toolchain.records.record import PASSING_FAILURES, Record
+from toolchain.records.selection import EVERYTHING, Selection
 from toolchain.records.sqlite.file import FILE_NAME, SqliteFile
 
 _DIGESTS = "SELECT DISTINCT digest, failure FROM records"
 _CHOICE_FIRST = f"AND {columns.MEASURED} ORDER BY {columns.RANK}"
 _KIND = 1 + columns.NAMES.index("kind")  # the row's number is first
+_CREATED = 1 + columns.NAMES.index("created")
+_OF_GROUP = [columns.NAMES.index(name) for name in columns.GROUP]
 _PAGE = 10_000  # rows in memory
 _ADD_FUNCTION = (
     "INSERT INTO functions (id, workload, name, definition) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 
+# Records of the first page, and of the largest; each is twice as long as the one before.
+_PAGES = (64, 4096)
+_GROUP_PAGES = (4, 128)  # builds seldom look further than at the first
+
 Usable = Callable[[Record], bool]
+
+
+class Group(NamedTuple):
+    """Records that agree in `columns.GROUP`, whose values are `of`.
+
+    Attributes
+    ----------
+    records
+        With their numbers, in the order of preference; they are read as they are asked for.
+    """
+
+    of: tuple[Any, ...]
+    records: Iterator[tuple[int, Record]]
 
 
 def anything(_record: Record) -> bool:
@@ -42,8 +65,15 @@ def anything(_record: Record) -> bool:
     return True
 
 
-def user_store() -> RecordStore:
+def user_store(tell: Tell = tell_nobody, *, wait: bool = True) -> RecordStore:
     """Open the records that are configured: the team's database, else the file in the data folder.
+
+    Parameters
+    ----------
+    tell
+        Called with what is waited for.
+    wait
+        Whether a database that does not answer is waited for.
 
     Raises
     ------
@@ -56,10 +86,10 @@ def user_store() -> RecordStore:
     """
     url = settings().records_url
     if url is None:
-        return RecordStore(data_dir() / FILE_NAME)
+        return RecordStore(SqliteFile(data_dir() / FILE_NAME, tell=tell))
     from toolchain.records.postgres.server import connect  # imports the driver
 
-    return RecordStore(connect(url.get_secret_value()))
+    return RecordStore(connect(url.get_secret_value(), tell, away_s=None if wait else 0))
 
 
 class RecordStore:
@@ -147,7 +177,7 @@ class RecordStore:
             return self._database.run_for_each(columns.INSERT_NEW, map(rows.values_if_new, records))
 
     def remove(self, numbers: Sequence[int]) -> None:
-        """Remove records by their numbers of `ranked`, and functions that none is of; all of them or none."""
+        """Remove records by their numbers, and functions that none is of; all of them or none."""
         with self._lock, self._database.transaction():
             self._database.run_for_each("DELETE FROM records WHERE id=?", [(number,) for number in numbers])
             self._database.run(
@@ -198,17 +228,59 @@ class RecordStore:
             query, values = f"{query} AND {columns.OF_KEY}", columns.key_values(key)
         return [record for _number, record in self._records(self._all(f"{query} ORDER BY id", values))]
 
-    def newest(self, kinds: Sequence[str]) -> Iterator[Record]:
-        """Yield the records of these kinds, failures included, newest first; none is made before its turn."""
-        marks = ", ".join("?" * len(kinds))
-        query = f"{columns.SELECT} WHERE {columns.POSSIBLE} AND kind IN ({marks}) ORDER BY id DESC"
-        return (record for _number, record in self._records(self._all(query, tuple(kinds))))
+    def newest(self, selection: Selection = EVERYTHING) -> Iterator[Record]:
+        """Yield the records of a selection, failures included, newest first; pages are read as needed."""
+        where, values = selection.where()
+        page, longest = _PAGES
+        last: tuple[columns.Value, ...] = ()
+        while True:
+            behind = " AND (created, id) < (?, ?)" if last else ""
+            query = (
+                f"{columns.SELECT} WHERE {columns.POSSIBLE}{where}{behind}"
+                " ORDER BY created DESC, id DESC LIMIT ?"
+            )
+            found = self._all(query, (*values, *last, page))
+            yield from (record for _number, record in self._records(found))
+            if len(found) < page:
+                return
+            last = (found[-1][_CREATED], found[-1][0])
+            page = min(longest, 2 * page)
 
-    def ranked(self) -> list[tuple[int, Record]]:
-        """Return every record that has a time, with its number: of one key, in the order of preference."""
-        keys = ", ".join(columns.KEY)
-        query = f"{columns.SELECT} WHERE {columns.MEASURED} ORDER BY {keys}, {columns.RANK}"
-        return list(self._records(self._all(query)))
+    def count(self, selection: Selection = EVERYTHING) -> int:
+        """Return how many records `newest` yields, those included that cannot be read."""
+        where, values = selection.where()
+        query = f"SELECT count(*) FROM records WHERE {columns.POSSIBLE}{where}"  # noqa: S608  # our own
+        return int(self._all(query, values)[0][0])
+
+    def runs(self) -> list[tuple[str, str]]:
+        """Return the runs that measured, each with when its last record was created; the last run first."""
+        query = "SELECT run, max(created) AS last FROM records GROUP BY run ORDER BY last DESC, run"
+        return [(run, last) for run, last in self._all(query)]
+
+    def of_run(self, run: str, limit: int | None = None) -> list[Record]:
+        """Return every record of a run, or the first ones, failures included, oldest first."""
+        first = f" LIMIT {limit}" if limit is not None else ""
+        query = f"{columns.SELECT} WHERE run=? AND {columns.POSSIBLE} ORDER BY created, id{first}"
+        return [record for _number, record in self._records(self._all(query, (run,)))]
+
+    def groups(self) -> list[Group]:
+        """Return the groups of records that have times, in the order of their keys; see `ranking`."""
+        return [
+            Group(tuple(row[1 + at] for at in _OF_GROUP), chain(self._records([row]), self._behind(row)))
+            for row in self._all(ranking.FIRST)
+        ]
+
+    def _behind(self, first: tuple[Any, ...]) -> Iterator[tuple[int, Record]]:
+        """Yield the records of a group behind its first one; pages are read as needed."""
+        values = tuple(first[1 + at] for at in _OF_GROUP)
+        skip, (page, longest) = 1, _GROUP_PAGES
+        while True:
+            found = self._all(ranking.PAGE, (*values, page, skip))
+            yield from self._records(found)
+            if len(found) < page:
+                return
+            skip += page
+            page = min(longest, 2 * page)
 
     def numbers(self, *, failures: bool) -> list[int]:
         """Return the numbers of all records; without failures, of those that claim a time."""
@@ -226,6 +298,10 @@ class RecordStore:
     def functions(self) -> list[Function]:
         """Return every function."""
         return [Function(*row) for row in self._all("SELECT id, workload, name, definition FROM functions")]
+
+    def function_names(self) -> dict[str, str]:
+        """Return the name of every function by its id."""
+        return dict(self._all("SELECT id, name FROM functions"))
 
     def measured(self, key: RecordKey) -> set[str]:
         """Return the digests of candidates that need no second measurement on this key."""

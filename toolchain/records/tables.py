@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from toolchain.records.columns import FAILED, GROUP, KEY, RANK
+
 VERSION = 2
 """Of the tables. Another one needs a step in the migrations of every database."""
 _TABLES = """
@@ -42,12 +44,26 @@ CREATE TABLE records (
     modelled {integer} NOT NULL,
     CHECK ((best_ms IS NULL) = (failure IS NOT NULL))
 );
-CREATE INDEX by_key ON records (workload, triple, cpu, level, threads, board_class, device, best_ms);
 """
+_INDEXED = {
+    "by_rank": f"({', '.join(GROUP)}, {FAILED}, {RANK})",
+    "refutations": f"(digest, {', '.join(KEY)}) WHERE failure = 'wrong result'",
+    "by_created": "(created, id, board, board_class, kind, best_ms)",
+    "by_run": "(run, created)",
+}
+INDEXES = {name: f"CREATE INDEX IF NOT EXISTS {name} ON records {what}" for name, what in _INDEXED.items()}
+"""Statements by the index that each creates. A new index is no new version of the tables: programs that do
+not know it read and write as before. An index that is changed gets another name.
+
+by_rank: the choice of a group is its first entry. refutations: few. by_created: what a list shows, and how
+many there are, without the records themselves. by_run: the runs there were, and the records of one.
+"""
+DROP_SUPERSEDED = "DROP INDEX IF EXISTS by_key"
+"""The index that `by_rank` begins like."""
 
 
 def tables(*, identity: str, integer: str, real: str) -> list[str]:
-    """Return the statements that create the tables, with a database's words for types.
+    """Return the statements that create the tables and their indexes, with a database's words for types.
 
     Parameters
     ----------
@@ -55,4 +71,4 @@ def tables(*, identity: str, integer: str, real: str) -> list[str]:
         A number that counts up by itself, as primary key.
     """
     text = _TABLES.format(identity=identity, integer=integer, real=real)
-    return [statement for statement in map(str.strip, text.split(";")) if statement]
+    return [*(statement for statement in map(str.strip, text.split(";")) if statement), *INDEXES.values()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -151,20 +151,18 @@ def read_run(
     UsageError
         There is no such run, or there are several.
     """
-    identity = _identity(records, run)
+    last = {record.provenance.run: record.created for record in records}  # the oldest come first
+    identity = chosen_run(list(last.items()), run)
     own = [record for record in records if record.provenance.run == identity]
     measured = [record for record in own if not record.confirmed] or own
     begun = min(_time(record) for record in measured)
     first = own[0]
+    by_task: defaultdict[str, list[Record]] = defaultdict(list)
+    for record in own:
+        by_task[record.key.workload].append(record)
     tasks = [
-        _task(
-            [record for record in own if record.key.workload == workload],
-            names,
-            begun,
-            (weights or {}).get(workload),
-            (compared or {}).get(workload),
-        )
-        for workload in dict.fromkeys(record.key.workload for record in own)
+        _task(of_task, names, begun, (weights or {}).get(workload), (compared or {}).get(workload))
+        for workload, of_task in by_task.items()
     ]
     return Run(
         identity,
@@ -178,8 +176,22 @@ def read_run(
     )
 
 
-def _identity(records: Sequence[Record], run: str | None) -> str:
-    last = {record.provenance.run: record.created for record in records}  # the oldest come first
+def chosen_run(runs: Sequence[tuple[str, str]], run: str | None) -> str:
+    """Return the id of a run.
+
+    Parameters
+    ----------
+    runs
+        The ids of all runs, each with when its last record was created.
+    run
+        What the id begins with; None: the last run.
+
+    Raises
+    ------
+    UsageError
+        There is no such run, or there are several.
+    """
+    last = dict(runs)
     known = sorted(last, key=lambda identity: last[identity], reverse=True)
     listed = ", ".join(f"{identity[:ID_LENGTH]} ({last[identity][:16]})" for identity in known[:_LISTED])
     if not known:

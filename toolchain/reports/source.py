@@ -12,12 +12,13 @@ from toolchain.records.exchange import read_records
 from toolchain.records.record import Record
 from toolchain.records.repair import skipped
 from toolchain.records.store import RecordStore, user_store
+from toolchain.reports.runs import chosen_run
 
 _SQLITE = b"SQLite format 3\0"
 
 
 class Source(NamedTuple):
-    """Records, oldest first.
+    """Records, those of the run that was asked for among them.
 
     Attributes
     ----------
@@ -32,19 +33,24 @@ class Source(NamedTuple):
     skipped: str | None = None
 
 
-def records_in(path: Path | None) -> Source:
-    """Return the records of a file: a store, or what `toolchain records export` wrote; None: the user's.
+def records_in(path: Path | None, run: str | None) -> Source:
+    """Return records of a file: a store, or what `toolchain records export` wrote; None: the user's.
+
+    Parameters
+    ----------
+    run
+        What the id of the run begins with that is asked for; None: the last run.
 
     Raises
     ------
     UsageError
-        The file is not there, or is none of records.
+        The file is not there, or is none of records; or there is no such run, or there are several.
     ToolchainError
         The store does not answer.
     """
     if path is None:
         with user_store() as store:
-            return of_store(store)
+            return of_store(store, run)
     try:
         with open_plain(path) as file:
             is_store = file.read(len(_SQLITE)) == _SQLITE
@@ -56,12 +62,12 @@ def records_in(path: Path | None) -> Source:
         # Beside a store that is in use lies what was written last; a file that is only read is read alone.
         in_use = path.with_name(f"{path.name}-wal").exists()
         with RecordStore(path, read_only=not in_use) as store:
-            return of_store(store)
+            return of_store(store, run)
     functions, records = read_records(path)
     return Source(records, {function.id: function.name for function in functions})
 
 
-def of_store(store: RecordStore) -> Source:
-    """Return the records of a store."""
-    records, names = store.all(), {function.id: function.name for function in store.functions()}
-    return Source(records, names, skipped(store))
+def of_store(store: RecordStore, run: str | None) -> Source:
+    """Return a store's records of a run; errors are those of `records_in`."""
+    records = store.of_run(chosen_run(store.runs(), run))
+    return Source(records, store.function_names(), skipped(store))

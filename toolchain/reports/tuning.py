@@ -42,7 +42,7 @@ def report_result(path: Path, store: RecordStore, result: TuneResult, model: str
     ToolchainError
         The file system refused, or the store.
     """
-    source = of_store(store)
+    source = of_store(store, result.run)
     weights = {tuned.task.workload: tuned.task.weight for tuned in result.tasks}
     compared = {tuned.task.workload: (tuned.default_ms, tuned.best_ms) for tuned in result.tasks}
     run = read_run(source.records, source.names, result.run, weights, compared)

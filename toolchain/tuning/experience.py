@@ -11,6 +11,7 @@ import numpy as np
 from toolchain.errors import ToolchainError
 from toolchain.records.key import RecordKey
 from toolchain.records.record import PASSING_FAILURES
+from toolchain.records.selection import Selection
 from toolchain.records.store import RecordStore
 from toolchain.tasks.experience import Experience, Foreign
 from toolchain.tasks.key import entry_of
@@ -32,7 +33,7 @@ def recorded(store: RecordStore, key: RecordKey, space: Space) -> list[list[Fore
     groups: defaultdict[tuple[RecordKey, bool], dict[str, Foreign]] = defaultdict(dict)
     definitions: dict[str, str] = {}
     kept = 0
-    for record in store.newest(space.kinds):
+    for record in store.newest(Selection(kinds=tuple(space.kinds))):
         if record.key == key or record.key.emulated != key.emulated:
             continue
         group = groups[record.key, record.provenance.modelled]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from toolchain.boards.board import Board
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Record
+from toolchain.records.store import RecordStore
 from toolchain.tasks.task import Task
 from toolchain.tuning.limit import trial_limit_s
 from toolchain.tuning.options import TuneOptions
@@ -31,9 +32,7 @@ class Pace:
     most: bool = False
 
 
-def earlier_pace(
-    records: Iterable[Record], key: RecordKey, runner: str, others: Container[str]
-) -> Pace | None:
+def earlier_pace(store: RecordStore, key: RecordKey, runner: str, others: Container[str]) -> Pace | None:
     """Return the pace of the last run of a runner for the same target and class; None: there is none.
 
     That is the time from the first default to the last trial, over the trials: searching, building and
@@ -46,13 +45,16 @@ def earlier_pace(
     others
         The runners that leave their names in records where a board would leave its own.
     """
-    runs: dict[str, list[Record]] = {}
-    for record in records:
+
+    def alike(record: Record) -> bool:
         who = record.provenance.board.partition(" ")[0]
         mine = who == runner if runner in others else who not in others
-        if mine and not record.confirmed and _place(record.key) == _place(key):
-            runs.setdefault(record.provenance.run, []).append(record)
-    for of_run in sorted(runs.values(), key=lambda of_run: max(_times(of_run)), reverse=True):
+        return mine and _place(record.key) == _place(key)
+
+    for run, _last in store.runs():
+        if not all(map(alike, store.of_run(run, 1))):
+            continue  # a run is of one target, one class and one runner
+        of_run = [record for record in store.of_run(run) if alike(record) and not record.confirmed]
         trials = [record for record in of_run if record.provenance.trial is not None]
         if len(trials) >= _ENOUGH:
             times = _times(of_run)

@@ -117,7 +117,7 @@ def plan(
     finite = [left for left in lefts if left is not None]
     trials = min(options.trials, sum(finite)) if len(finite) == len(lefts) else options.trials
     usual_s = {name: way.trial_s for name, way in backend.runners.items() if way.trial_s is not None}
-    pace = earlier_pace(store.all(), keys[0], runner, usual_s) if keys else None
+    pace = earlier_pace(store, keys[0], runner, usual_s) if keys else None
     if pace is None and runner in usual_s:
         pace = usual_pace(runner, usual_s[runner])
     return Plan(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Toolchain
-from tests.records.samples import KEY, put
+from tests.records.samples import KEY, PROVENANCE, put
 from toolchain.configuration.settings import configuration
 from toolchain.records.store import user_store
 
@@ -28,8 +28,8 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("records")
 def test_all_are_listed_and_the_best_is_told(invoke: Toolchain) -> None:
     listed = invoke("records", "list", "--json").document
-    assert [record["best_ms"] for record in listed] == [3.0, 1.5, None]
-    assert listed[2]["failure"] == "runtime"
+    assert [record["best_ms"] for record in listed] == [None, 1.5, 3.0]
+    assert listed[0]["failure"] == "runtime"
     assert {record["workload"] for record in listed} == {KEY.workload}
     (best,) = invoke("records", "best", "--json").document
     assert best["best_ms"] == 1.5
@@ -63,6 +63,30 @@ def test_no_records_are_no_error(invoke: Toolchain, tmp_path: Path, monkeypatch:
 def test_a_selection_is_listed(invoke: Toolchain) -> None:
     assert len(invoke("records", "list", "--task", KEY.workload[:8], "--json").document) == 3
     assert invoke("records", "best", "--class", "rk3399", "--json").document == []
+
+
+@pytest.mark.usefixtures("records")
+def test_the_newest_are_listed_and_the_others_counted(
+    invoke: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with user_store() as store:
+        for day in range(1, 61):
+            desk = replace(PROVENANCE, board="desk")
+            put(store, float(day), created=f"2026-{1 + day // 31:02}-{1 + day % 28:02}", provenance=desk)
+    monkeypatch.setenv("TZ", "UTC")
+    ran = invoke("records", "list")
+    assert len(ran.out.splitlines()) == 1 + 50
+    assert ran.err.startswith("… and 13 more: --limit N shows more of them")
+    assert len(invoke("records", "list", "--limit", "63").out.splitlines()) == 1 + 63
+    two = invoke("records", "list", "--limit", "2", "--json")
+    assert [record["failure"] for record in two.document] == ["runtime", None]
+    assert ran.out.splitlines()[1:3] == invoke("records", "list", "--limit", "2").out.splitlines()[1:]
+    assert len(invoke("records", "list", "--json").document) == 63, "a program gets all of them"
+    assert len(invoke("records", "list", "--board", "desk", "--json").document) == 60
+    late = invoke("records", "list", "--since", "2026-02-20", "--board", "desk", "--json").document
+    assert {record["created"][:10] >= "2026-02-20" for record in late} == {True} and late
+    ran = invoke("records", "list", "--since", "yesterday")
+    assert ran.code == 2 and ran.says("--since", "'yesterday' is no day or time, such as 2026-11-23")
 
 
 @pytest.mark.usefixtures("records")
@@ -123,7 +147,7 @@ def test_one_bad_row_stops_nothing_and_is_named(invoke: Toolchain, tmp_path: Pat
     with sqlite3.connect(file) as db:
         db.execute("UPDATE records SET run_ms='{-1.0}' WHERE best_ms=1.5")
     for arguments, expected in (
-        (["list", "--json"], [3.0, None]),
+        (["list", "--json"], [None, 3.0]),
         (["best", "--json"], [3.0]),
         (["distill", "--dry-run", "--json"], None),
         (["export", "x.jsonl", "--json"], None),

@@ -32,7 +32,7 @@ def test_records_of_a_team(invoke: Toolchain, tmp_path: Path, monkeypatch) -> No
     with user_store() as store:
         put(store, 2.0)
         put(store, 1.0)
-    assert [record["best_ms"] for record in invoke("records", "list", "--json").document] == [2.0, 1.0]
+    assert [record["best_ms"] for record in invoke("records", "list", "--json").document] == [1.0, 2.0]
     assert invoke("records", "export", "team.jsonl").code == 0
     distilled = invoke("records", "distill", "--json").document
     assert (distilled["kept"], distilled["removed"]) == (1, 1) and distilled["store"].startswith(

@@ -14,8 +14,11 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.records.plans import Watched, ask_everything
 from tests.records.postgres.server import PASSWORD, USER, Postgres, postgres
 from tests.records.samples import KEY, KINDS, PROVENANCE, put
+from tests.records.test_growth import fill
+from toolchain.backends.table import BACKENDS
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.records.distill import distill
 from toolchain.records.exchange import read_records, write_records
@@ -23,10 +26,12 @@ from toolchain.records.lookup import lookup
 from toolchain.records.postgres import server as module
 from toolchain.records.postgres.server import connect
 from toolchain.records.repair import repair
-from toolchain.records.selection import Build
 from toolchain.records.store import RecordStore, anything
+from toolchain.records.tables import INDEXES
+from toolchain.records.taken import Build, taken
 
 ROOT = Path(__file__).parents[3]
+BUILDS = [build for offer in BACKENDS for build in offer.builds]
 pytestmark = pytest.mark.slow  # all of them wait for a server to start
 
 
@@ -54,7 +59,7 @@ def test_it_answers_as_the_file_does(store: RecordStore, tmp_path: Path) -> None
         assert store.best(KEY, KINDS) == file.best(KEY, KINDS) == store.all()[2]
         assert store.bests(KEY, KINDS) == file.bests(KEY, KINDS)
         assert store.measured(KEY) == file.measured(KEY)
-        assert [record for _number, record in store.ranked()] == [record for _number, record in file.ranked()]
+        assert taken(store, BUILDS) == taken(file, BUILDS)
         assert store.functions() == file.functions()
         hit = lookup(store, replace(KEY, cpu="znver4"), KINDS, shipped=None)
         assert hit == lookup(file, replace(KEY, cpu="znver4"), KINDS, shipped=None)
@@ -206,10 +211,16 @@ def test_who_may_only_read_reads(postgres_server: Postgres, postgres_url: str) -
         (lambda url: url.replace("127.0.0.1", "127.0.0.2"), "127.0.0.2", "start the server"),
     ],
 )
-def test_addresses_where_nobody_answers(postgres_server: Postgres, change, says: str, hint: str) -> None:
-    url = postgres_server.url()
+def test_addresses_where_nobody_answers(
+    postgres_server: Postgres, change, says: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, told = postgres_server.url(), []
+    nobody = "127.0.0.2" in says
+    if nobody:
+        monkeypatch.setattr(module, "_AWAY_S", 1.0)
     with pytest.raises(ToolchainError, match=says) as caught:
-        connect(change(url))
+        connect(change(url), told.append)
+    assert len(told) == nobody, "who refuses is not waited for"
     assert hint in caught.value.hint
     assert PASSWORD not in str(caught.value) and quote(PASSWORD, safe="") not in str(caught.value)
 
@@ -272,6 +283,81 @@ def test_a_server_that_goes_away(own: Postgres, monkeypatch: pytest.MonkeyPatch)
     own.start()
     with RecordStore(connect(url)) as store:
         assert {record.best_ms for record in store.all()} - {4.0} == {1.0, 2.0, 3.0}
+
+
+def test_a_command_that_begins_while_the_server_is_away_waits_and_says_so(own: Postgres) -> None:
+    url = own.new()
+    connect(url).close()
+    own.stop()
+    told: list[str] = []
+
+    def tell(text: str) -> None:
+        told.append(text)
+        if len(told) == 1:
+            threading.Thread(target=own.start).start()  # it recovers first, and says that it is starting up
+
+    with RecordStore(connect(url, tell)) as store:
+        put(store, 1.0)
+        own.stop()
+        told.clear()
+        put(store, 2.0)
+        assert len(told) == 2 and "went away" not in told[0]
+        assert len(store.all()) == 2
+    name = store.name
+    assert told[0].startswith(f"the database of records {name} cannot be reached: ")
+    assert told[0].endswith("waiting for it, 60 s at most")
+    assert told[1] == f"the database of records {name} answers again"
+    assert PASSWORD not in " ".join(told)
+
+
+def test_doctor_does_not_wait(own: Postgres) -> None:
+    url, told = own.url(), []
+    own.stop()
+    with pytest.raises(ToolchainError, match="cannot be reached"):
+        connect(url, told.append, away_s=0)
+    assert told == []
+
+
+def test_a_server_that_is_silent_is_told_of(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    database = connect(postgres_url, told.append)
+    database.rows("SELECT 1")
+    assert told == []
+    monkeypatch.setattr(module, "_SLOW_S", 0.1)
+    database.rows("SELECT pg_sleep(1)")
+    database.close()
+    (text,) = told
+    assert text.startswith(f"the database of records {database.name} has not answered for ")
+    assert text.endswith("waiting, 300 s at most")
+
+
+def test_indexes_answer_what_commands_ask(postgres_url: str) -> None:
+    url = postgres_url.replace("options=", "options=-cenable_seqscan%3Doff%20-cenable_bitmapscan%3Doff%20")
+    watched = Watched(connect(url), "EXPLAIN")
+    with RecordStore(watched) as store:
+        fill(store)
+        ask_everything(store)
+    plans = "\n".join(watched.plans)
+    assert "Seq Scan on records" not in plans
+    first, *_others = watched.plans
+    for index in ("by_rank", "refutations"):
+        assert f"Scan using {index} on records" in first
+    assert "Sort Key: groups.workload" in first and first.count("Sort Key") == 1
+    assert "using by_created" in plans and "using by_run" in plans
+
+
+def test_tables_from_before_get_the_indexes(postgres_server: Postgres, postgres_url: str) -> None:
+    connect(postgres_url).close()
+    for name in INDEXES:
+        postgres_server.sql(f"DROP INDEX {name}", postgres_url)
+    postgres_server.sql("CREATE INDEX by_key ON records (workload)", postgres_url)
+    told: list[str] = []
+    for _ in range(2):
+        connect(postgres_url, told.append).close()
+    assert len(told) == 1 and "gets indexes, once" in told[0]
+    schema = postgres_url.rpartition("%3D")[2]
+    found = postgres_server.sql(f"SELECT indexname FROM pg_indexes WHERE schemaname = '{schema}'")  # noqa: S608
+    assert {name for (name,) in found} - {"records_pkey", "functions_pkey"} == set(INDEXES)
 
 
 def test_the_socket_and_the_password_file(postgres_server: Postgres, tmp_path: Path, monkeypatch) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolchain.cli.commands import records_exchange, records_repair
 from toolchain.cli.commands.records_exchange import builds, selection_options
-from toolchain.cli.output import emit, output_options, table
+from toolchain.cli.options import Moment
+from toolchain.cli.output import note, output_options, print_json_list, table, wants_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 _WIDEST = 64  # characters of a cell; a class, a core or a level of ours has fewer
 
 
+_LIMIT = 50  # records that are listed, where nobody said how many
+
+
 @click.group()
 @output_options
 def command() -> None:
@@ -28,13 +33,32 @@ def command() -> None:
 
 @command.command("list")
 @selection_options
+@click.option("--board", "boards", metavar="B", multiple=True, help="That this board measured; likewise.")
+@click.option(
+    "--since", type=Moment(), metavar="TIME", help="Of this day or time (2026-11-23[T18:00]), or later."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Only the newest N; default: {_LIMIT}, with --json all of them.",
+)
 @output_options
-def list_records(selection: Selection) -> None:
-    """List every measured candidate, oldest first, failures included."""
+def list_records(selection: Selection, boards: tuple[str, ...], since: str | None, limit: int | None) -> None:
+    """List measured candidates, the newest first, failures included."""
     from toolchain.cli.store import user_store
 
+    chosen = replace(selection, boards=boards, since=since or "")
+    limit = limit if limit is not None or wants_json() else _LIMIT
     with user_store() as store:
-        _emit([record for record in store.all() if record in selection])
+        newest = islice(store.newest(chosen), limit)
+        if wants_json():
+            print_json_list(map(_row, newest))
+        else:
+            _show(list(newest))
+        more = store.count(chosen) - limit if limit is not None else 0
+    if more > 0:
+        note(f"… and {more} more: --limit N shows more of them, --task, --board and --since choose")
 
 
 @command.command()
@@ -47,51 +71,47 @@ def best(selection: Selection) -> None:
     column WITH has the options of builds that take another one than builds without options.
     """
     from toolchain.cli.store import user_store
-    from toolchain.records.selection import taken
+    from toolchain.records.taken import taken
 
     with user_store() as store:
-        ranked = list(store.ranked())
-    sorts = [
-        (build, {number for number, record in taken(ranked, [build]) if record.kind in build.kinds})
-        for build in builds()
-    ]
-    chosen = [(number, record) for number, record in taken(ranked, builds()) if record in selection]
-    options = [[build.options for build, numbers in sorts if number in numbers] for number, _record in chosen]
-    records = [record for _number, record in chosen]
-    _emit(records, ["" if "" in own else ", ".join(own) for own in options])
+        chosen = [each for each in taken(store, builds()) if each.record in selection]
+    options = ["" if "" in each.options else ", ".join(each.options) for each in chosen]
+    records = [each.record for each in chosen]
+    if wants_json():
+        both = zip(records, options, strict=True)
+        print_json_list({**_row(record), "options": own} for record, own in both)
+    else:
+        _show(records, options)
 
 
 for _each in (*records_exchange.COMMANDS, records_repair.repair):
     command.add_command(_each)
 
 
-def _emit(records: Sequence[Record], options: Sequence[str] | None = None) -> None:
+def _show(records: Sequence[Record], options: Sequence[str] | None = None) -> None:
     """Print records; `options` are those of the builds that take them, where that was asked."""
     head = ["TASK", "CLASS", "CPU", "DEVICE", "LEVEL", "THREADS", "KIND", "MS", "MEASURED"]
-    more: list[dict[str, str]] = [{} for _ in records]
+    more: list[list[str]] = [[] for _ in records]
     if options is not None:
         head.append("WITH")
-        more = [{"options": own} for own in options]
-    emit(
-        [{**_row(record), **own} for record, own in zip(records, more, strict=True)],
-        lambda: table(
-            head,
-            [
-                (
-                    record.key.workload[:8],
-                    _cell(record.key.board_class),
-                    _cell(record.key.cpu),
-                    _cell(record.key.device or "cpu"),
-                    _cell(record.key.level),
-                    record.key.threads,
-                    _cell(_kind(record)),
-                    record.failure or f"{record.best_ms:.3f}{_by_model(record)}",
-                    _cell(record.created),
-                    *own.values(),
-                )
-                for record, own in zip(records, more, strict=True)
-            ],
-        ),
+        more = [[own] for own in options]
+    table(
+        head,
+        [
+            (
+                record.key.workload[:8],
+                _cell(record.key.board_class),
+                _cell(record.key.cpu),
+                _cell(record.key.device or "cpu"),
+                _cell(record.key.level),
+                record.key.threads,
+                _cell(_kind(record)),
+                record.failure or f"{record.best_ms:.3f}{_by_model(record)}",
+                _cell(record.created),
+                *own,
+            )
+            for record, own in zip(records, more, strict=True)
+        ],
     )
 
 
@@ -111,11 +131,11 @@ def _kind(record: Record) -> str:
 
 def _row(record: Record) -> dict[str, Any]:
     return {
-        **asdict(record.key),
+        **vars(record.key),
         "kind": record.kind,
         "best_ms": record.best_ms,
         "failure": record.failure,
         "confirmed": record.confirmed,
         "created": record.created,
-        **asdict(record.provenance),
+        **vars(record.provenance),
     }

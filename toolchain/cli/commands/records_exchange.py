@@ -16,7 +16,8 @@ from toolchain.errors import UsageError
 if TYPE_CHECKING:
     from toolchain.records.function import Function as RecordedFunction
     from toolchain.records.record import Record
-    from toolchain.records.selection import Build, Selection
+    from toolchain.records.selection import Selection
+    from toolchain.records.taken import Build
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -66,12 +67,10 @@ def export_records(file: Path, selection: Selection, best: bool, file_format: st
     from toolchain.backends.table import metaschedule
     from toolchain.cli.store import user_store
     from toolchain.records.exchange import write_records
-    from toolchain.records.selection import taken
+    from toolchain.records.taken import taken
 
     with user_store() as store:
-        found: list[Record] = (
-            [record for _number, record in taken(store.ranked(), builds())] if best else store.all()
-        )
+        found: list[Record] = [each.record for each in taken(store, builds())] if best else store.all()
         chosen = [record for record in found if record in selection]
         if not chosen:
             raise UsageError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from toolchain.cli.output import emit, output_options, table
+from toolchain.cli.output import emit, note, output_options, table
 
 
 @click.command()
@@ -19,7 +19,7 @@ def repair(dry_run: bool) -> None:
     from toolchain.records import repair as repairing
     from toolchain.records.store import user_store
 
-    with user_store() as store:
+    with user_store(note) as store:
         removed = repairing.repair(store, dry_run=dry_run)
         where = store.name
     rows = [{"row": number, "problem": problem} for number, problem in removed.items()]

@@ -31,7 +31,7 @@ def command(path: Path | None, run: str | None, output: Path | None) -> None:
     from toolchain.reports.source import records_in
     from toolchain.reports.tuning import write_tuning_report
 
-    source = records_in(path)
+    source = records_in(path, run)
     if source.skipped:
         note(f"warning: {source.skipped}")
     found = read_run(source.records, source.names, run)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolchain.errors import UsageError
-from toolchain.records.tables import VERSION, tables
+from toolchain.records.database import Tell
+from toolchain.records.tables import DROP_SUPERSEDED, INDEXES, VERSION, tables
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -15,23 +16,48 @@ _MARK = "edge_toolchain"
 """The table that says that the others are ours, and of which version."""
 
 
-def prepare(db: Connection[Any], name: str) -> None:
-    """Check the tables; create them where there are none.
+def prepare(db: Connection[Any], name: str, tell: Tell) -> None:
+    """Check the tables; create them where there are none, and their indexes if they are the user's own.
+
+    Parameters
+    ----------
+    tell
+        Called with what takes long.
 
     Raises
     ------
     UsageError
         There are tables of others, or of another version.
     """
-    if _exists(db, _MARK):
-        _check_version(db, name)
-        return
-    with db.transaction():
-        db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))  # of several that start at once, one creates
-        if not _exists(db, _MARK):
-            _create(db, name)
-            return
+    if not _exists(db, _MARK):
+        with db.transaction():
+            _take_turns(db)
+            if not _exists(db, _MARK):
+                _create(db, name)
+                return
     _check_version(db, name)
+    if _lacks_indexes(db):
+        tell(f"the database of records {name} gets indexes, once: with many records that may take a minute")
+        with db.transaction():
+            _take_turns(db)
+            for statement in (*INDEXES.values(), DROP_SUPERSEDED):
+                db.execute(statement.encode())
+
+
+def _take_turns(db: Connection[Any]) -> None:
+    """Wait for others who make tables or indexes; of several that start at once, one makes them."""
+    db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+
+
+def _lacks_indexes(db: Connection[Any]) -> bool:
+    """Whether indexes are missing that this user may make: those of tables of his own."""
+    found = db.execute(
+        "SELECT pg_has_role(pg_class.relowner, 'USAGE'), ARRAY(SELECT named.relname::text FROM pg_index"
+        " JOIN pg_class AS named ON named.oid = indexrelid WHERE indrelid = pg_class.oid)"
+        " FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+        " WHERE pg_class.relname = 'records' AND nspname = ANY (current_schemas(false))"
+    ).fetchone()
+    return found is not None and found[0] and not INDEXES.keys() <= set(found[1])
 
 
 def _create(db: Connection[Any], name: str) -> None:

@@ -6,13 +6,13 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.records.columns import Value
-from toolchain.records.database import ConnectionRenewedError, DatabaseGoneError
+from toolchain.records.database import ConnectionRenewedError, DatabaseGoneError, Tell, tell_nobody
 from toolchain.records.postgres.address import Address, parse_address
 from toolchain.records.postgres.refusals import explain, is_broken, one_line
 from toolchain.records.postgres.schema import prepare
@@ -25,6 +25,9 @@ _ANSWER_S = 300.0  # for all rows of a large store over a slow network
 _LOCK_S = 30  # another one's import has the tables for itself
 _AWAY_S = 60.0  # a server that is started anew ends no run
 _AGAIN_S = 0.5
+_SLOW_S = 10.0  # of silence, until that is told
+_WHERE = ("host", "hostaddr", "port", "service")  # of an address, to see who answers there
+Given = TypeVar("Given")
 # Of TCP: a peer that is silent is noticed within half a minute.
 _SILENCE = {
     "keepalives_idle": "10",
@@ -34,8 +37,15 @@ _SILENCE = {
 }
 
 
-def connect(url: str) -> PostgresServer:
+def connect(url: str, tell: Tell = tell_nobody, *, away_s: float | None = None) -> PostgresServer:
     """Connect to the database at a URL; make the tables where it has none.
+
+    Parameters
+    ----------
+    tell
+        Called when the server is waited for.
+    away_s
+        How long a server is waited for that does not answer; None: as long as one that goes away.
 
     Raises
     ------
@@ -55,19 +65,19 @@ def connect(url: str) -> PostgresServer:
             "pip install 'edge-toolchain[postgres]'",
         ) from error
     del psycopg
-    return PostgresServer(address)
+    return PostgresServer(address, tell, _AWAY_S if away_s is None else away_s)
 
 
 class PostgresServer:
     """See `database.Database`. A connection that breaks is made again."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, tell: Tell, away_s: float) -> None:
         self.name = address.name
-        self._address = address
-        self._db = self._connect()
+        self._address, self._tell = address, tell
+        self._db = self._connect_within(away_s)
         try:
             with self._explained():
-                prepare(self._db, self.name)
+                prepare(self._db, self.name, tell)
         except BaseException:
             self.close()
             raise
@@ -116,6 +126,44 @@ class PostgresServer:
         with self._explained():
             return list(self._db.execute(_adapted(query), values).fetchall())
 
+    def _connect_within(self, seconds: float) -> Connection[Any]:
+        """Connect; a server that does not answer, or that is about to start, is waited for.
+
+        Raises
+        ------
+        ToolchainError
+            It does not answer in this time, or it refuses.
+        """
+        deadline = time.monotonic() + seconds
+        waiting = answered = False
+        while True:
+            try:
+                db = self._connect()
+            except ToolchainError as error:
+                # What answers refuses for good; but it may have begun to answer just now.
+                if isinstance(error, UsageError) or answered or time.monotonic() >= deadline:
+                    raise
+                answered = self._answers()
+                if answered:
+                    continue
+                if not waiting:
+                    self._tell(f"{error.message}; waiting for it, {seconds:.0f} s at most")
+                waiting = True
+                time.sleep(_AGAIN_S)
+            else:
+                if waiting:
+                    self._tell(f"the database of records {self.name} answers again")
+                return db
+
+    def _answers(self) -> bool:
+        """Whether a server is there and takes connections, be it without this user."""
+        from psycopg.conninfo import make_conninfo
+        from psycopg.pq import PGconn, Ping
+
+        where = {name: text for name, text in self._address.parameters.items() if name in _WHERE}
+        answer = PGconn.ping(make_conninfo("", connect_timeout=_CONNECT_S, **where).encode())
+        return bool(answer == Ping.OK)
+
     def _connect(self) -> Connection[Any]:
         import psycopg
 
@@ -155,34 +203,35 @@ class PostgresServer:
         import psycopg
 
         try:
-            with _answer_within(self._db, _ANSWER_S):
+            with _answer_within(self._db, _ANSWER_S), _after(_SLOW_S, self._tell, self._slow()):
                 yield
         except psycopg.Error as error:
             if is_broken(error, self._db):
                 self._renew(error)
             raise explain(error, self.name, self.unreadable, self._address.password) from error
 
+    def _slow(self) -> str:
+        return (
+            f"the database of records {self.name} has not answered for {_SLOW_S:.0f} s; waiting, "
+            f"{_ANSWER_S:.0f} s at most"
+        )
+
     def _renew(self, error: Exception) -> None:
         """Connect again; raise what has become of it."""
         self._db.close()
         said = one_line(error, self._address.password)
-        deadline = time.monotonic() + _AWAY_S
-        while True:
-            try:
-                self._db = self._connect()
-            except ToolchainError:
-                if time.monotonic() > deadline:
-                    raise DatabaseGoneError(
-                        f"the database of records {self.name} went away and did not come back within "
-                        f"{_AWAY_S:.0f} s: {said}",
-                        "start the server, then run the same command again: it goes on from there",
-                    ) from error
-                time.sleep(_AGAIN_S)
-            else:
-                raise ConnectionRenewedError(
-                    f"the connection to the database of records {self.name} broke: {said}",
-                    "run the same command again",
-                ) from error
+        try:
+            self._db = self._connect_within(_AWAY_S)
+        except ToolchainError as gone:
+            raise DatabaseGoneError(
+                f"the database of records {self.name} went away and did not come back within "
+                f"{_AWAY_S:.0f} s: {said}",
+                "start the server, then run the same command again: it goes on from there",
+            ) from gone
+        raise ConnectionRenewedError(
+            f"the connection to the database of records {self.name} broke: {said}",
+            "run the same command again",
+        ) from error
 
 
 def _adapted(statement: str) -> bytes:
@@ -192,7 +241,14 @@ def _adapted(statement: str) -> bytes:
 @contextmanager
 def _answer_within(db: Connection[Any], seconds: float) -> Iterator[None]:
     """End the connection where the server stays silent: libpq itself waits for ever."""
-    timer = threading.Timer(seconds, _hang_up, (db,))
+    with _after(seconds, _hang_up, db):
+        yield
+
+
+@contextmanager
+def _after(seconds: float, act: Callable[[Given], object], value: Given) -> Iterator[None]:
+    """Call something where the block takes longer than this."""
+    timer = threading.Timer(seconds, act, (value,))
     timer.daemon = True
     timer.start()
     try:

@@ -15,7 +15,7 @@ from typing import Any
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.atomic import cannot_write
 from toolchain.records.columns import Value
-from toolchain.records.database import UnknownFunctionError
+from toolchain.records.database import Tell, UnknownFunctionError, tell_nobody
 from toolchain.records.sqlite import schema
 
 FILE_NAME = "records.sqlite"
@@ -35,6 +35,8 @@ class SqliteFile:
         The file, which is created where it is missing; None: in memory.
     read_only
         For a file that nobody writes; it must exist.
+    tell
+        Called with what takes long.
 
     Raises
     ------
@@ -44,7 +46,7 @@ class SqliteFile:
         The file system refused.
     """
 
-    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path | None, *, read_only: bool = False, tell: Tell = tell_nobody) -> None:
         self.path = path or Path(":memory:")
         self.name = str(self.path)
         with self._explained():
@@ -53,7 +55,7 @@ class SqliteFile:
                 return
             if not read_only:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = schema.connect(path, read_only=read_only, wait_s=_BUSY_S)
+            self._db = schema.connect(path, read_only=read_only, wait_s=_BUSY_S, tell=tell)
 
     def rows(self, query: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """Return what a query finds."""

@@ -7,17 +7,25 @@ import time
 from pathlib import Path
 
 from toolchain.errors import UsageError
+from toolchain.records.database import Tell
 from toolchain.records.sqlite.migration import migrate, migrated_copy
-from toolchain.records.tables import VERSION, tables
+from toolchain.records.tables import DROP_SUPERSEDED, INDEXES, VERSION, tables
 
 _MARKS = ("application_id", "user_version")
 _APPLICATION = 0x45444745  # "EDGE", so that another program's file is not taken for ours
+_LARGE = 50 * 2**20  # bytes; indexes of more take so long that a user should know why
 
 
-def connect(path: Path, *, read_only: bool, wait_s: float) -> sqlite3.Connection:
+def connect(path: Path, *, read_only: bool, wait_s: float, tell: Tell) -> sqlite3.Connection:
     """Open a store; create it where it is missing, and migrate one of an earlier version.
 
-    A file that is only read stays as it is: of an earlier version, a migrated copy in memory is read.
+    A file that is only read stays as it is: of an earlier version, a migrated copy in memory is read. A store
+    without the indexes of this version gets them.
+
+    Parameters
+    ----------
+    tell
+        Called with what takes long.
 
     Raises
     ------
@@ -32,10 +40,15 @@ def connect(path: Path, *, read_only: bool, wait_s: float) -> sqlite3.Connection
             _write_ahead(db, wait_s)
             db.execute("PRAGMA synchronous=FULL")  # a commit is on the disk, power cuts included
             _create(db)
-        if _version(db, path) == VERSION:
-            return db
+        current = _version(db, path) == VERSION
         if not read_only:
-            migrate(db)
+            if not current:
+                migrate(db)
+            if not _is_indexed(db):
+                if path.stat().st_size > _LARGE:
+                    tell(f"{path} gets indexes, once: with as many records as it has that may take a minute")
+                _add_indexes(db)
+        if current or not read_only:
             return db
         copy = migrated_copy(db)
     except BaseException:
@@ -51,6 +64,24 @@ def connect_memory() -> sqlite3.Connection:
     db.execute("PRAGMA foreign_keys=ON")
     _create(db)
     return db
+
+
+def _is_indexed(db: sqlite3.Connection) -> bool:
+    there = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type='index'")}
+    return there >= INDEXES.keys()
+
+
+def _add_indexes(db: sqlite3.Connection) -> None:
+    """Make the indexes that are missing, all of them or none; of several processes, one makes them."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in (*INDEXES.values(), DROP_SUPERSEDED):
+            db.execute(statement)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # a full disk ends it by itself
+            db.execute("ROLLBACK")
+        raise
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
