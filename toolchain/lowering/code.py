@@ -48,7 +48,7 @@ class FunctionCode:
         with scratch_folder() as folder:
             try:
                 func = unpickled(self.recipe).function()
-                return compiled(func, tvm.target.Target(self.target), symbol, folder).part()
+                return compiled(func, tvm.target.Target(self.target), symbol, folder).part(folder)
             except (ToolchainError, OSError):  # a full disk is no fault of the function
                 raise
             except Exception as error:  # TVM raises anything from TypeError to its own kinds

@@ -15,6 +15,7 @@ from toolchain.lowering.armv7 import form_multiply_accumulate
 from toolchain.lowering.comparisons import with_bounds_kept
 from toolchain.lowering.in_memory import object_of
 from toolchain.lowering.kernels.device import Kernel, kernels_of
+from toolchain.lowering.kernels.lean import lean
 from toolchain.lowering.kernels.part import Part
 from toolchain.lowering.kernels.passes import Lowered, lowered
 from toolchain.lowering.kernels.pickling import unpickled
@@ -42,7 +43,7 @@ def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
     try:
         func = unpickled(recipe).function()
         with scratch_folder() as folder:
-            return compiled(func, tvm.target.Target(target), symbol, folder).part().to_bytes()
+            return compiled(func, tvm.target.Target(target), symbol, folder).part(folder).to_bytes()
     except (ValueError, TypeError, RuntimeError) as error:  # TVM's own are RuntimeErrors
         raise ToolchainError(f"TVM cannot compile the network: {first_line(error)}") from error
 
@@ -54,9 +55,15 @@ class Compiled:
     host: tvm.runtime.Module
     kernels: tuple[Kernel, ...] = ()
 
-    def part(self) -> Part:
-        """Return it without TVM's objects."""
-        return Part(object_of(self.host), self.kernels)
+    def part(self, folder: Path) -> Part:
+        """Return it without TVM's objects.
+
+        Parameters
+        ----------
+        folder
+            For files that are removed again.
+        """
+        return Part(object_of(lean(self.host, folder)), self.kernels)
 
 
 def lower(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str) -> tuple[Lowered, tvm.target.Target]:

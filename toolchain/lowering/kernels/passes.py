@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import s_tir, tirx
 
 from toolchain import tvm_compat
@@ -104,5 +103,5 @@ def _passes(func: tirx.PrimFunc, *, device: bool) -> Iterator[tvm.transform.Pass
 
 def _found(within: tirx.Stmt | tvm.ir.Expr, *kinds: type) -> list[Any]:
     found: list[Any] = []
-    tvm_ffi.structural_walk(within, [(kind, found.append) for kind in kinds])
+    tvm_compat.walked(within, [(kind, found.append) for kind in kinds])
     return found

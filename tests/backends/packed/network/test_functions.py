@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import pytest
 import tvm
 import tvm_ffi
 from tvm import relax, te, tirx, topi
+from tvm.ir.expr import TensorLoad
 
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.policy import default_choice
+from toolchain.backends.packed.network import functions as of_functions
 from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.functions import Functions, called, variables
 from toolchain.backends.packed.network.plan import Generated, plan
+from toolchain.backends.packed.recognise import read as reading
+from toolchain.backends.packed.recognise.read import Expr, loads, read
 from toolchain.lowering.tasks import extract_tasks
 
 MACHINE = machines.AVX2.of(2)
@@ -51,6 +56,37 @@ def test_one_that_stores_elsewhere_than_at_its_axes_is_none() -> None:
     functions = Functions(tvm.IRModule({"straight": func, "turned": other}), MACHINE)
     assert functions["straight"] is not None
     assert functions["turned"] is None
+
+
+def test_what_is_computed_by_element_is_known_without_its_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To write loops, only to see that they can be written, took as long as TVM's fusion."""
+    module = tvm.IRModule({"attention": attention()})
+
+    def refused(*_arguments: object) -> tirx.PrimFunc:
+        raise AssertionError("loops were written")
+
+    monkeypatch.setattr(of_functions, "general", refused)
+    found = Functions(module, MACHINE)["attention"]
+    assert found is not None and len(found.parts) == 3
+
+
+def test_a_stage_is_searched_for_what_it_reads_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A concatenation of hundreds of steps is a stage that reads them all: each asks who reads it."""
+    steps = [te.placeholder((1, 4), name=f"x{number}") for number in range(20)]
+    scaled = [topi.multiply(x, x) for x in steps]
+    func = te.create_prim_func([*steps, topi.concatenate(scaled, axis=0)])
+    searched: list[object] = []
+
+    def counted(value: Expr) -> list[TensorLoad]:
+        searched.append(value)
+        return loads(value)
+
+    monkeypatch.setattr(reading, "loads", counted)
+    found = read(func)
+    for stage in found.stages:
+        found.readers(stage.buffer)
+    assert [len(found.readers(param)) for param in found.params] == [2] * 20 + [0]
+    assert len(searched) == len(found.stages) == 21
 
 
 def test_what_is_decided_for_a_function_is_for_its_first_contraction() -> None:

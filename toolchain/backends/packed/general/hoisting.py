@@ -40,7 +40,7 @@ def hoisted(value: Expr, free: Sequence[Var], nest: Nest) -> Expr:
 
     def same(each: Expr) -> bool:
         found: list[Var] = []
-        tvm_ffi.structural_walk(each, [(tirx.Var, found.append)])
+        tvm_compat.walked(each, [(tirx.Var, found.append)])
         return not any(var.same_as(own) for var in found for own in free)
 
     def stored(each: Expr) -> Expr:

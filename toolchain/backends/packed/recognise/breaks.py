@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer
 
+from toolchain import tvm_compat
 from toolchain.backends.packed.recognise.expressions import linear
 from toolchain.backends.packed.recognise.read import Expr, Var
 
@@ -74,5 +74,5 @@ def _differences(values: Sequence[Expr]) -> list[tuple[Expr, int]]:
 
     kinds = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE, tirx.Min, tirx.Max)
     for value in values:
-        tvm_ffi.structural_walk(value, [(kind, compare) for kind in kinds])
+        tvm_compat.walked(value, [(kind, compare) for kind in kinds])
     return found

@@ -105,7 +105,7 @@ def calls(value: Expr, *names: str) -> int:
         name = getattr(call.op, "name", "").rsplit(".", 1)[-1]
         count += name in names if names else name not in ("if_then_else", "likely")
 
-    tvm_ffi.structural_walk(value, [(tvm.ir.Call, visit)])
+    tvm_compat.walked(value, [(tvm.ir.Call, visit)])
     return count
 
 

@@ -71,5 +71,5 @@ def _data(value: Expr) -> bool:
     if str(value.ty) != "int64":
         return True
     found: list[object] = []
-    tvm_ffi.structural_walk(value, [(TensorLoad, found.append), (tvm.ir.Call, found.append)])
+    tvm_compat.walked(value, [(TensorLoad, found.append), (tvm.ir.Call, found.append)])
     return bool(found)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TypeAlias
 
 import tvm
-import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir.expr import TensorLoad
 
@@ -96,6 +96,10 @@ class Read:
     params: tuple[tirx.Buffer, ...]
     stages: tuple[Stage, ...]
 
+    def __reduce__(self) -> tuple[type[Read], tuple[object, ...]]:
+        """Be pickled without what was found out."""
+        return Read, (self.params, self.stages)
+
     def producer(self, buffer: tirx.Buffer) -> Stage | None:
         """Return the stage that writes a buffer, None for an input."""
         return next((stage for stage in self.stages if stage.part(buffer) is not None), None)
@@ -113,16 +117,28 @@ class Read:
         """The last parameter."""
         return self.params[-1]
 
+    @property
+    def by_element(self) -> bool:
+        """Whether each stage writes at its axes, and reads parameters and what other stages write."""
+        return all(
+            isinstance(index, tirx.Var | tirx.IntImm) for stage in self.stages for index in stage.indices
+        ) and all(
+            self.place(buffer) is not None or self.producer(buffer) is not None for buffer in self._readers
+        )
+
     def readers(self, buffer: tirx.Buffer) -> list[Stage]:
         """Return the stages that read a buffer, once for every place where they do."""
-        return [
-            stage
-            for stage in self.stages
-            if stage.part(buffer) is None
-            for part in stage.parts
-            for load in loads(part.value)
-            if load.source.same_as(buffer)
-        ]
+        return [stage for stage in self._readers.get(buffer, ()) if stage.part(buffer) is None]
+
+    @cached_property
+    def _readers(self) -> dict[tirx.Buffer, list[Stage]]:
+        """By buffer, the stages that read it, once for every place: one look at each stage serves all."""
+        found: dict[tirx.Buffer, list[Stage]] = {}
+        for stage in self.stages:
+            for part in stage.parts:
+                for load in loads(part.value):
+                    found.setdefault(load.source, []).append(stage)
+        return found
 
 
 def shape_of(buffer: tirx.Buffer) -> tuple[int, ...]:
@@ -133,7 +149,7 @@ def shape_of(buffer: tirx.Buffer) -> tuple[int, ...]:
 def loads(value: Expr) -> list[TensorLoad]:
     """Return every load in an expression."""
     found: list[TensorLoad] = []
-    tvm_ffi.structural_walk(value, [(TensorLoad, found.append)])
+    tvm_compat.walked(value, [(TensorLoad, found.append)])
     return found
 
 
@@ -146,7 +162,7 @@ def read(func: tirx.PrimFunc) -> Read:
         A block does more than store values, or a shape is not known now, or empty.
     """
     blocks: list[s_tir.SBlock] = []  # an error of ours would not come through the walk as it is
-    tvm_ffi.structural_walk(func.body, [(s_tir.SBlock, blocks.append)])
+    tvm_compat.walked(func.body, [(s_tir.SBlock, blocks.append)])
     params = tuple(func.params)
     if not all(isinstance(extent, tirx.IntImm) for param in params for extent in param.shape):
         raise UnreadableError("a shape is not known")
