@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from benchmarks.families import mobile, pictures, plain, sequences
+from benchmarks.families import mobile, pictures, plain, sequences, unusual
 from benchmarks.families.graph import Net
 
 
@@ -64,5 +64,11 @@ _FAMILIES = (
     Network("lstm", "LSTM 2 x 128 x 50", sequences.lstm, (50, 1, 128)),
     Network("gru", "GRU 2 x 96 x 50, both directions", sequences.gru, (50, 1, 96)),
     Network("crnn", "convolutions, then LSTM in both directions", sequences.crnn, (1, 1, 32, 128)),
+    Network("pitch", "long filters of one channel, few channels", unusual.pitch, (1, 1, 1, 22050)),
+    Network("conformer", "attention, depthwise 1-D of 31 taps", unusual.conformer, (1, 100, 80)),
+    Network("dcgan", "transposed 4x4", unusual.dcgan, (1, 100, 1, 1)),
+    Network("unet-3d", "3x3x3, transposed 2x2x2", unusual.unet_3d, (1, 1, 32, 32, 32)),
+    Network("rcan", "super-resolution, many 3x3, gates", unusual.rcan, (1, 3, 48, 48)),
+    Network("bifpn", "3x3 on maps down to 4x4", unusual.bifpn, (1, 3, 128, 128)),
 )
 FAMILIES = {network.name: network for network in _FAMILIES}
