@@ -16,6 +16,7 @@ from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.building.decide import Decision, decide_beside, decide_task, points
 from toolchain.building.manifest import manifest_of
+from toolchain.building.size import Size, weights_of
 from toolchain.bundles.write import write_bundle
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
@@ -79,6 +80,8 @@ class BuildResult:
         The sample in the bundle, and where it is from.
     beside
         What decided for the tasks of the CPU beside a device; empty where the CPU computes all.
+    size
+        Bytes of the bundle beside those of the network.
     """
 
     bundle: Path
@@ -90,6 +93,7 @@ class BuildResult:
     reference: Reference
     quantised: Quantised | None = None
     beside: list[Decision] = field(default_factory=list)
+    size: Size = field(default_factory=Size)
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain build --json` prints it."""
@@ -104,6 +108,7 @@ class BuildResult:
             **_decided(self.decisions),
             "beside": _decided(self.beside) if self.beside else None,
             "sample": self.reference.to_json(),
+            "size": self.size.to_json(),
             "quantising": self.quantised.to_json() if self.quantised else None,
             "warnings": self.warnings,
         }
@@ -194,6 +199,7 @@ def build(
         reference,
         model.quantised,
         compiled.beside,
+        Size(bundle.stat().st_size, weights_of(model.onnx), objects.transformed),
     )
 
 

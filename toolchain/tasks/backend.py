@@ -56,12 +56,15 @@ class Objects:
         What a profile on the board calls a function -> workload of the task that it computes.
     needs
         What the runtime on the board must offer.
+    transformed
+        Bytes of weights that `--winograd off` would save.
     """
 
     files: tuple[Path, ...]
     rules: Mapping[str, str]
     workloads: Mapping[str, str] = field(default_factory=dict)
     needs: RuntimeNeeds = field(default_factory=RuntimeNeeds)
+    transformed: int = 0
 
 
 class Network(Protocol):

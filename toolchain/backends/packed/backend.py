@@ -90,7 +90,8 @@ class PackedNetwork(FusedNetwork):
         kernels = self.kernels(progress)
         made = rewrite(self.fused, replace(self.choices, decided=decided), kernels.stand_in)
         files = self.export(made.module, kernels, folder, progress)
-        return Objects(files, made.rules, self.workloads(made.named), needs_of(self.target, made.module))
+        workloads = self.workloads(made.named)
+        return Objects(files, made.rules, workloads, needs_of(self.target, made.module), made.transformed)
 
 
 def _said(parameter: Parameter) -> str:

@@ -146,6 +146,8 @@ def show(result: BuildResult) -> None:
         show_quantised(result.quantised)
     click.echo(f"sample: {result.reference}")
     click.echo(f"target: {result.target.triple}, {result.target.cpu}{device}")
+    if result.size.said:
+        click.echo(f"size: {result.size.said}")
     click.echo(f"library: {result.library}\nbundle: {result.bundle}")
 
 

@@ -67,12 +67,15 @@ class Rewritten:
         The last, where calls of one function differ in their layouts.
     named
         What a function is called now -> what the fused one is called that it computes.
+    transformed
+        Bytes that weights have more than in the network since winograd transformed them.
     """
 
     module: tvm.IRModule
     rules: dict[str, str]
     made: dict[str, Made]
     named: dict[str, str]
+    transformed: int
 
 
 def rewrite(fused: tvm.IRModule, choices: Choices, render: Render = generated) -> Rewritten:
@@ -100,6 +103,7 @@ class _Rewriter:
         self.placed: set[relax.Var] = set()  # operands that lie in their concatenation
         self.made: dict[str, Made] = {}
         self.named: dict[str, str] = {}
+        self.transformed = 0
 
     def run(self) -> Rewritten:
         main = self.fused["main"]
@@ -110,7 +114,7 @@ class _Rewriter:
                     self._step(step)
                 result = self.builder.emit_output(self._plain_expr(main.body.body))
             self.builder.emit_func_output(result)
-        return Rewritten(self.builder.finalize(), self.rules, self.made, self.named)
+        return Rewritten(self.builder.finalize(), self.rules, self.made, self.named, self.transformed)
 
     def _step(self, step: Step) -> None:
         if isinstance(step, Generated):
@@ -226,7 +230,10 @@ class _Rewriter:
         if subject is not None and subject.weight is not None and param.same_as(subject.weight):
             source = algorithm.source(subject)
             lanes = 1 if source is None else self.plan.layout(step.argument(source)).lanes
-            return None, _constant(algorithm.weight(value, subject, step.choice, self.machine, lanes))
+            packed = algorithm.weight(value, subject, step.choice, self.machine, lanes)
+            if not algorithm.exact:
+                self.transformed += max(0, packed.nbytes - value.nbytes)
+            return None, _constant(packed)
         layout = algorithm.constant(param, subject, self.machine)
         return layout, _constant(value if layout is None else layout.pack(value))
 
