@@ -35,7 +35,8 @@ def test_old_and_new_operator_sets(tmp_path: Path, opset: int) -> None:
         ([0], "has operators of set 0"),
         ([-1], "has operators of set -1"),
         ([], "declares no operator set"),
-        ([13, 17], r"declares more than one operator set \(13, 17\)"),
+        ([17, 13], r"declares several operator sets of ONNX \(17, 13\)"),
+        ([17, 13, 17, 13], r"declares several operator sets of ONNX \(17, 13, 17, 13\)"),
         ([3], "cannot be brought to operator set 7"),
     ],
 )
@@ -46,6 +47,36 @@ def test_operator_sets_that_nobody_knows(tmp_path: Path, versions: list[int], sa
     with pytest.raises(UsageError, match=says) as caught:
         loaded(graph, tmp_path)
     assert caught.value.hint and caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "sets", [[("", 17), ("", 17)], [("", 17), ("ai.onnx", 17)], [("", 12), ("ai.onnx", 13)]]
+)
+def test_a_set_that_is_declared_twice_is_one(sets: list[tuple[str, int]], tmp_path: Path) -> None:
+    """A Softmax means another thing since set 13: onnxruntime takes the last."""
+    x, y = tensor_info("x", (2, 3, 4)), tensor_info("y", (2, 3, 4))
+    graph = graph_of([helper.make_node("Softmax", ["x"], ["y"])], [x], [y], {})
+    del graph.opset_import[:]
+    graph.opset_import.extend(
+        helper.make_opsetid(*each) for each in (*sets, ("ai.onnx.ml", 3), ("ai.onnx.ml", 3))
+    )
+    model = loaded(graph, tmp_path)
+    assert len(model.onnx.opset_import) == 2
+    inputs = sample_inputs(model)
+    np.testing.assert_allclose(reference_outputs(model, inputs)["y"], outputs_of(graph, inputs)[0], atol=1e-6)
+    np.testing.assert_allclose(reference_outputs(model, inputs)["y"].sum(-1), 1, atol=1e-6)
+
+
+def test_models_that_onnx_merged_are_read(tmp_path: Path) -> None:
+    first, second = (
+        graph_of([helper.make_node(op, [a], [b])], [tensor_info(a, (1, 4))], [tensor_info(b, (1, 4))], {})
+        for op, a, b in (("Relu", "x", "h"), ("Neg", "g", "y"))
+    )
+    merged = onnx.compose.merge_models(first, second, [("h", "g")])
+    assert len(merged.opset_import) == 2, "the same set twice"
+    model = loaded(merged, tmp_path)
+    assert [node.op_type for node in model.onnx.graph.node] == ["Relu", "Neg"]
+    assert reference_outputs(model, sample_inputs(model))["y"].max() <= 0
 
 
 def test_a_files_own_functions_are_written_out() -> None:

@@ -7,7 +7,7 @@ import onnx
 from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_converter
 
 from toolchain.errors import UsageError
-from toolchain.foreign import first_line
+from toolchain.foreign import first_line, printable
 from toolchain.models.preparing.batchwise import steps_first
 from toolchain.models.reading.expansion import check_expansion
 from toolchain.models.walk import all_nodes, opset_of
@@ -38,9 +38,10 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     UsageError
         onnx cannot do it, or nobody knows the operator set yet.
     """
-    _check_opset(model, origin)
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
+    _declare_once(copy, origin)
+    _check_opset(copy, origin)
     try:
         if copy.functions:
             check_expansion(copy, origin)
@@ -65,15 +66,34 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     return copy
 
 
+def _declare_once(model: onnx.ModelProto, origin: str) -> None:
+    """Leave one operator set of each domain, which files that were merged declare twice.
+
+    Of several versions ONNX means the newest, and onnxruntime takes the last: they are refused where that is
+    not the same.
+    """
+    versions: dict[str, list[int]] = {}
+    for each in model.opset_import:
+        versions.setdefault("" if each.domain == "ai.onnx" else each.domain, []).append(each.version)
+    for domain, declared in versions.items():
+        if declared[-1] < max(declared):
+            raise UsageError(
+                f"{origin} declares several operator sets of {printable(domain) or 'ONNX'} "
+                f"({', '.join(map(str, declared))}): ONNX means the newest, onnxruntime would take the last",
+                "export it again; of merged models, convert each to one set before: "
+                "onnx.version_converter.convert_version",
+            )
+    if len(versions) < len(model.opset_import):
+        del model.opset_import[:]
+        model.opset_import.extend(helper.make_opsetid(name, last) for name, (*_, last) in versions.items())
+
+
 def _check_opset(model: onnx.ModelProto, origin: str) -> None:
     versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
-    if len(versions) != 1 and any(node.domain in ("", "ai.onnx") for node in model.graph.node):
-        told = (
-            "no operator set"
-            if not versions
-            else f"more than one operator set ({', '.join(map(str, versions))})"
+    if not versions and any(node.domain in ("", "ai.onnx") for node in model.graph.node):
+        raise UsageError(
+            f"{origin} declares no operator set, so that its operators mean nothing", "export it again"
         )
-        raise UsageError(f"{origin} declares {told}, so that its operators mean nothing", "export it again")
     if versions and not 1 <= versions[0] <= NEWEST_OPSET:
         raise UsageError(
             f"{origin} has operators of set {versions[0]}; known are 1 to {NEWEST_OPSET}",
