@@ -79,6 +79,53 @@ def test_models_that_onnx_merged_are_read(tmp_path: Path) -> None:
     assert reference_outputs(model, sample_inputs(model))["y"].max() <= 0
 
 
+def says_little(name: str, code: int | None, shape: tuple[int, ...] | None) -> onnx.ValueInfoProto:
+    """A declaration without elements (None: not even that it is a tensor) or without a shape."""
+    value = onnx.ValueInfoProto(name=name)
+    if code is not None:
+        value.type.tensor_type.elem_type = code
+        for extent in shape or ():
+            value.type.tensor_type.shape.dim.add(dim_value=extent)
+    return value
+
+
+@pytest.mark.parametrize("where", ["output", "value_info", "branch"])
+@pytest.mark.parametrize(
+    ("code", "shape"),
+    [(None, None), (0, None), (1, None), (0, (1, 4))],
+    ids=["bare", "nothing", "float", "4"],
+)
+def test_a_type_that_says_too_little_follows_from_the_nodes(
+    where: str, code: int | None, shape: tuple[int, ...] | None, tmp_path: Path
+) -> None:
+    def branch(operator: str) -> onnx.GraphProto:
+        graph = helper.make_graph([helper.make_node(operator, ["x"], [operator])], operator, [], [])
+        graph.output.append(says_little(operator, code, shape))
+        return graph
+
+    nodes = [helper.make_node("Relu", ["x"], ["h"]), helper.make_node("Neg", ["h"], ["y"])]
+    if where == "branch":
+        inner = {"then_branch": branch("Neg"), "else_branch": branch("Relu")}
+        nodes = [helper.make_node("If", ["yes"], ["y"], **inner)]
+    graph = graph_of(nodes, [tensor_info("x", (1, 4))], [tensor_info("y", (1, 4))], {"yes": np.array(True)})
+    if where == "output":
+        graph.graph.output[0].CopyFrom(says_little("y", code, shape))
+    if where == "value_info":
+        graph.graph.value_info.append(says_little("h", code, shape))
+    model = loaded(graph, tmp_path)
+    assert [(spec.shape, spec.dtype) for spec in model.outputs] == [((1, 4), "float32")]
+    assert reference_outputs(model, sample_inputs(model))["y"].shape == (1, 4)
+
+
+def test_an_output_without_a_shape_hides_no_other_error(tmp_path: Path) -> None:
+    graph = graph_of(
+        [helper.make_node("NonZero", ["x"], ["y"], "places")], [tensor_info("x", (1, 4))], [], {}
+    )
+    graph.graph.output.append(says_little("y", onnx.TensorProto.INT64, None))
+    with pytest.raises(UsageError, match=r"NonZero \(node 'places'\) makes a tensor whose shape depends"):
+        loaded(graph, tmp_path)
+
+
 def test_a_files_own_functions_are_written_out() -> None:
     sets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
     body = [helper.make_node("Add", ["a", "a"], ["t"]), helper.make_node("Neg", ["t"], ["b"])]

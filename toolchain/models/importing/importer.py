@@ -16,7 +16,7 @@ from toolchain.models.preparing.resizing import with_new_resizes
 from toolchain.models.preparing.shapes import dtype_of
 from toolchain.models.rewrites import RULES, operator_of
 from toolchain.models.spec import TensorSpec
-from toolchain.models.walk import all_nodes, all_tensors, input_values, opset_of
+from toolchain.models.walk import all_graphs, all_nodes, all_tensors, input_values, opset_of
 
 if TYPE_CHECKING:
     import tvm
@@ -77,19 +77,21 @@ def check_valid(model: onnx.ModelProto, origin: str) -> None:
             raise UsageError(
                 f"{origin}: tensor {tensor.name!r} is broken: {first_line(error)}", "export it again"
             ) from error
-    outputs = list(model.graph.output)
+    # Types of outputs that the graph was cut at, or that say nothing, follow from the nodes: not known yet.
+    held = [(graph, list(graph.output)) for graph in all_graphs(model.graph)]
     try:
-        # Of a tensor that the graph was cut at the type is not known yet.
-        del model.graph.output[:]
-        model.graph.output.extend(value for value in outputs if value.HasField("type"))
+        for graph, outputs in held:
+            del graph.output[:]
+            graph.output.extend(value for value in outputs if value.HasField("type"))
         checker.check_model(model)
     except Exception as error:  # ValidationError; UnicodeDecodeError where names are broken
         raise UsageError(
             f"{origin}: not a valid ONNX graph: {first_line(error)}", "export it again"
         ) from error
     finally:
-        del model.graph.output[:]
-        model.graph.output.extend(outputs)
+        for graph, outputs in held:
+            del graph.output[:]
+            graph.output.extend(outputs)
 
 
 def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:

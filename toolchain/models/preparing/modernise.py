@@ -10,7 +10,7 @@ from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.preparing.batchwise import steps_first
 from toolchain.models.reading.expansion import check_expansion
-from toolchain.models.walk import all_nodes, opset_of
+from toolchain.models.walk import all_graphs, all_nodes, opset_of
 
 OLDEST_OPSET = 7
 """onnxruntime runs operator set 7 and newer (its documentation, "Compatibility")."""
@@ -40,6 +40,7 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
+    _drop_empty_types(copy)
     _declare_once(copy, origin)
     _check_opset(copy, origin)
     try:
@@ -64,6 +65,30 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
             spell_out(node)
     steps_first(copy)
     return copy
+
+
+def _drop_empty_types(model: onnx.ModelProto) -> None:
+    """Leave out types that do not say of what elements or of what shape: they follow from the nodes.
+
+    Tools that add outputs write such ones; onnx's checker refuses them, onnxruntime some of them.
+    """
+    for graph in all_graphs(model.graph):
+        for value in graph.output:
+            if not (_names_elements(value) and _has_shape(value)):
+                value.ClearField("type")
+        told = [value for value in graph.value_info if _names_elements(value)]
+        if len(told) < len(graph.value_info):
+            del graph.value_info[:]
+            graph.value_info.extend(told)
+
+
+def _names_elements(value: onnx.ValueInfoProto) -> bool:
+    kind = value.type.WhichOneof("value")
+    return kind is not None and (kind != "tensor_type" or value.type.tensor_type.elem_type != 0)
+
+
+def _has_shape(value: onnx.ValueInfoProto) -> bool:
+    return bool(value.type.WhichOneof("value") != "tensor_type" or value.type.tensor_type.HasField("shape"))
 
 
 def _declare_once(model: onnx.ModelProto, origin: str) -> None:
