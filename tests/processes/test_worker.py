@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -96,3 +97,26 @@ def test_a_parent_that_lets_go_in_the_middle_hears_nothing(
     connection.close()
     assert process.wait(60) == 0
     assert capfd.readouterr().err == ""
+
+
+def test_a_process_that_was_ended_is_said_to_be() -> None:
+    worker = Worker()
+    ending = threading.Timer(0.5, worker.end)
+    worker.call(60, int)
+    ending.start()
+    with pytest.raises(WorkerDiedError, match="the process was ended with the run"):
+        worker.call(60, time.sleep, 60)
+    ending.join()
+
+
+def test_a_process_that_no_longer_answers_has_no_exit_code() -> None:
+    worker = Worker()
+    with pytest.raises(WorkerDiedError, match="the process no longer answered, and was ended"):
+        worker.call(60, _deaf)
+    worker.close()
+
+
+def _deaf() -> None:
+    """Close the line to the parent, and live on."""
+    os.closerange(3, 256)
+    time.sleep(60)

@@ -208,6 +208,16 @@ def test_a_damaged_line_is_named(
     assert f"line {number} is damaged: " in message and says in message, message
 
 
+def test_the_place_in_a_damaged_line_is_said_once(file: Path) -> None:
+    lines = file.read_text().splitlines(keepends=True)
+    at = lines[3].index('"triple"')
+    lines[3] = lines[3][:at] + "?" + lines[3][at + 1 :]
+    file.write_text("".join(lines))
+    message = refused(file)
+    assert f"line 4 is damaged: at character {at + 1} it is no JSON: Expecting property name" in message
+    assert "line 1" not in message and "column" not in message
+
+
 def test_lines_that_are_no_json(file: Path) -> None:
     lines = file.read_text().splitlines(keepends=True)
     for bad in ("{", "[" * 100_000, "1" * 5000, '"text"', "\x1b[31m"):

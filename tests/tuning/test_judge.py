@@ -231,6 +231,7 @@ def test_it_says_what_it_is_at() -> None:
     steps: list[str] = []
     judge(CANDIDATES, Told({"b": 8.0}, inference_s=0.25), NEVER, said, steps.append)
     assert steps[0] == "building the network without tuning"
-    assert "building network 2 of 2 with candidates: compiling 1/3 functions" in steps
-    assert "timing 3 networks in turn: 1/5 rounds at most, 0.25 s an inference" in steps
+    assert "building the network with finalists 2 of 2: compiling 1/3 functions" in steps
+    timing = "timing 3 builds of the network in turn, one untuned and 2 with finalists: "
+    assert f"{timing}1/5 rounds at most, 0.25 s an inference" in steps
     assert any("9/9 rounds" in step and "with the winners" in step for step in steps)

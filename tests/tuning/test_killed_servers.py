@@ -132,7 +132,7 @@ def test_a_run_goes_on(
 ) -> None:
     compilers: list[HostCompilers] = []
 
-    def compilers_for(_builders: str | None) -> HostCompilers:
+    def compilers_for(_builders: str | None, _notice: object) -> HostCompilers:
         compilers.append(HostCompilers(1))
         return compilers[0]
 

@@ -58,7 +58,7 @@ class Worker:
             code = self.close()
             if late.is_set():
                 raise TimeoutError(f"no answer within {deadline_s:.0f} s") from error
-            raise WorkerDiedError(f"the process ended with exit code {code}") from error
+            raise WorkerDiedError(self._how(code)) from error
         except BaseException:  # Ctrl-C included: an answer that comes too late must not be read later
             self.close()
             raise
@@ -93,6 +93,13 @@ class Worker:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_S)
         return code
+
+    def _how(self, code: int | None) -> str:
+        if code is not None:
+            return f"the process ended with exit code {code}"
+        if self._ended:
+            return "the process was ended with the run"
+        return "the process no longer answered, and was ended"
 
     def _start(self) -> tuple[Connection, subprocess.Popen[bytes]]:
         # No fork: this process runs TVM's threads. Nor multiprocessing's spawn, which runs the caller's own

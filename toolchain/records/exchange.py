@@ -147,6 +147,8 @@ def _parsed(line: bytes) -> dict[str, Any]:
         document = json.loads(line, parse_constant=_refuse)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+    except json.JSONDecodeError as error:  # it counts lines from this one
+        raise ValueError(f"at character {error.pos + 1} it is no JSON: {error.msg}") from error
     if not isinstance(document, dict):
         raise ValueError("it is no object of JSON")
     return document

@@ -38,13 +38,15 @@ def measured_defaults(
         runs.append(TaskRun(task, space, tuner, context))
     if left := tuple(tasks[len(runs) :]):
         context.listener(LeftOut(left))
-        context.listener(Notice(_left_out(left, len(tasks))))
+        context.listener(Notice(_left_out(left, len(tasks), context)))
     return runs
 
 
-def _left_out(left: Sequence[Task], count: int) -> str:
+def _left_out(left: Sequence[Task], count: int, context: RunContext) -> str:
     ids = ",".join(task.id for task in left)
+    measured = sum(bool(context.store.measured(context.key_of(task.workload))) for task in left)
+    kept = f" What earlier runs measured of {measured} of them stays, and builds take it." if measured else ""
     return (
-        f"{len(left)} of {count} tasks are not tuned, the last ones: --time leaves no room to measure their "
-        f"defaults. Give it more, or tune them by themselves: --tasks {ids}"
+        f"{len(left)} of {count} tasks are left out of this run, the last ones: --time was too short to "
+        f"measure their defaults first.{kept} To tune them, give more --time, or name them: --tasks {ids}"
     )

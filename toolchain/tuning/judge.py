@@ -197,7 +197,7 @@ class _Judge(Generic[Variant]):
             points = {
                 workload: points[place] for workload, points in self.candidates.items() if place < len(points)
             }
-            what = f"network {place} of {self.networks - 1} with candidates"
+            what = f"the network with finalists {place} of {self.networks - 1}"
             try:
                 variants[place] = self._built(points, what)
             except TimeUpError:
@@ -209,7 +209,8 @@ class _Judge(Generic[Variant]):
     def _profile(self, variants: dict[int, Variant]) -> None:
         """Take profiles in turn; who is first in one round is last in the next."""
         order = list(variants)
-        rounds = self.time.rounds(_ROUNDS, f"{len(order)} networks in turn", last=False)
+        what = f"{len(order)} builds of the network in turn, one untuned and {len(order) - 1} with finalists"
+        rounds = self.time.rounds(_ROUNDS, what, last=False)
         for number in rounds:
             for place in order if number % 2 == 0 else order[::-1]:
                 if place not in variants:

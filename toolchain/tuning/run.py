@@ -29,6 +29,7 @@ from toolchain.tuning.allowance import RunTime
 from toolchain.tuning.cases import run_cases
 from toolchain.tuning.conclude import NetworkJudge, conclude, obstacle_to_network
 from toolchain.tuning.defaults import measured_defaults
+from toolchain.tuning.ended import why_ended_early
 from toolchain.tuning.events import Began, Listener, Notice, Step
 from toolchain.tuning.experience import Experienced
 from toolchain.tuning.options import BOARDS, TuneOptions
@@ -113,8 +114,11 @@ def tune(
         modelled = any(run.modelled for run in runs)
         obstacle = obstacle_to_network(runner, boards, modelled=modelled) or network.one_piece
         before, search_begun = bench.runner.in_use_s, time.monotonic()
-        search.run(runs, Announced(scheduler, tasks, listener), given.search(to_the_end=bool(obstacle)))
+        allowed = given.search(to_the_end=bool(obstacle))
+        search.run(runs, Announced(scheduler, tasks, listener), allowed)
         search_s = time.monotonic() - search_begun
+        if why := why_ended_early(runs, options, allowed):
+            listener(Notice(why))
         in_use_s = {name: seconds - before[name] for name, seconds in bench.runner.in_use_s.items()}
         judge = NetworkJudge(model, backend, network, target, boards, store, listener)
         tuned, in_network = conclude(runs, judge, obstacle, given.conclusion())

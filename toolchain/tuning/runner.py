@@ -318,7 +318,9 @@ def board_bench(
     ToolchainError
         The lab does not come up.
     """
-    compilers = compilers_for(options.builders)  # before the lab: a fleet may not be there
+    compilers = compilers_for(
+        options.builders, lambda text: listener(Notice(text))
+    )  # before the lab: a fleet may not be there
     listener(Step("starting the lab"))
     with (
         closing(compilers),

@@ -75,6 +75,8 @@ class TaskRun:
     ----------
     left
         How many points had not been measured when the run began; None: no end of them.
+    exhausted
+        There is nothing more to measure.
 
     Raises
     ------
@@ -99,6 +101,8 @@ class TaskRun:
         earlier = [] if context.fresh else self._earlier()
         earlier += self._measure_recorded()
         self.left = self._left([point for point, _result in earlier])
+        self._own: set[str] = set()  # digests of what this run proposed
+        self._out_of_proposals = False
         tuner.learn([(space.default(), result), *earlier])
 
     @property
@@ -114,15 +118,31 @@ class TaskRun:
     def propose(self, count: int) -> list[Proposal]:
         """Return what to measure next, at most `count`; none: there is no more.
 
-        What an earlier run measured the tuner is told from the store at once: it is no trial of this one.
+        What another run measured the tuner is told from the store at once: it is no trial of this one. Only
+        what two runs have under way at the same time both of them measure.
         """
+        if not self.context.fresh:
+            self._look_again()
         while points := self.tuner.propose(count):
             known = {point: self.known.get(self.space.entry(point).digest) for point in points}
             if answered := [(point, result_of(record)) for point, record in known.items() if record]:
                 self.tuner.learn(answered)
             if new := [point for point in points if not known[point]]:
+                self._own.update(self.space.entry(point).digest for point in new)
                 return [Proposal(point, self.space.candidate(point)) for point in new]
+        self._out_of_proposals = True
         return []
+
+    @property
+    def exhausted(self) -> bool:
+        """See above."""
+        return self._out_of_proposals or (self.left is not None and self.trials >= self.left)
+
+    def _look_again(self) -> None:
+        """Take over what other runs measured since this one looked."""
+        there = self.known.keys() | self._own | {self.default.record.digest}
+        if self.context.store.measured(self.key) - there:
+            self._earlier()
 
     def measure(
         self, proposals: Sequence[Proposal], over: Callable[[], bool] = lambda: False

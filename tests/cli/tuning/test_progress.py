@@ -10,6 +10,7 @@ import pytest
 from tests.cli.tuning.runs import CONV, batch, begun
 from toolchain.cli.tuning import progress
 from toolchain.cli.tuning.progress import tuning_progress
+from toolchain.errors import ToolchainError
 from toolchain.tuning.events import Event, Notice, Trial
 
 
@@ -26,11 +27,12 @@ def test_a_batch_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     lines = told(capsys, *begun(), *batch())
     assert lines == [
         "measuring the defaults",
-        "default 44fe76e2 2.000 ms best 2.000 ms on b1 fused_conv2d",
-        "default 90ab12cd 1.000 ms best 1.000 ms on b1 fused_dense",
+        "default 44fe76e2 2.000 ms a call on b1 fused_conv2d",
+        "default 90ab12cd 1.000 ms a call on b1 fused_dense",
         "searching",
         "44fe76e2 failed, timeout: not done within 3 s",
-        "3/20 44fe76e2 1.000 ms 8.0 GFLOPS 3 trials, 1 failed total 4.000 ms 0 s fused_conv2d",
+        "3/20 44fe76e2 best 1.000 ms a call 8.0 GFLOPS 3 trials, 1 failed "
+        "these tasks: 4.000 ms per inference 0 s fused_conv2d",
     ]
 
 
@@ -50,9 +52,9 @@ def test_every_trial_is_told_with_v(
     monkeypatch.setattr(progress, "is_verbose", lambda: True)
     lines = told(capsys, *begun(), *batch())
     assert lines[4:7] == [
-        "1/20 44fe76e2 1.000 ms best 1.000 ms on b1 fused_conv2d",
+        "1/20 44fe76e2 1.000 ms a call, best so far 1.000 on b1 fused_conv2d",
         "2/20 44fe76e2 failed, timeout: not done within 3 s on b2 fused_conv2d",
-        "3/20 44fe76e2 1.500 ms best 1.000 ms on b1 fused_conv2d",
+        "3/20 44fe76e2 1.500 ms a call, best so far 1.000 on b1 fused_conv2d",
     ]
 
 
@@ -79,11 +81,27 @@ def test_an_interrupted_run_says_what_was_found_and_how_to_go_on(capsys: pytest.
     said = re.sub(" +", " ", capsys.readouterr().err)
     assert "44fe76e2 1.000 ms 8.0 GFLOPS 3 (1 failed) trials fused_conv2d" in said
     assert "90ab12cd 1.000 ms 1.0 GFLOPS 0 trials fused_dense" in said
-    assert "Estimated total latency: 4.000 ms (untuned 7.000) Trials: 3/20" in said
+    assert "These tasks: 4.000 ms per inference (7.000 without tuning) Trials: 3/20" in said
     assert "the same command goes on from here" in said
 
 
-def test_a_run_interrupted_before_its_first_trial_found_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ToolchainError("for 60 s there was no worker")])
+def test_a_run_that_ends_while_defaults_are_measured_says_what_it_has(
+    capsys: pytest.CaptureFixture[str], error: BaseException
+) -> None:
+    with pytest.raises(type(error)), tuning_progress() as listener:
+        for event in begun()[:3]:
+            listener(event)
+        raise error
+    said = re.sub(" +", " ", capsys.readouterr().err)
+    assert "44fe76e2 2.000 ms 4.0 GFLOPS 0 trials fused_conv2d" in said
+    assert "90ab12cd - ms - GFLOPS 0 trials fused_dense" in said
+    assert "the same command goes on from here" in said
+
+
+def test_a_run_interrupted_before_its_first_default_found_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(KeyboardInterrupt), tuning_progress():
         raise KeyboardInterrupt
     assert capsys.readouterr().err == ""

@@ -33,8 +33,8 @@ def test_what_a_batch_brought_is_counted_by_weight() -> None:
 
 def test_the_tasks_whose_turn_it_is_are_named() -> None:
     standing = after(*begun(), *batch(), TurnBegan(DENSE, 2), TurnBegan(DENSE, 2))
-    assert standing.next == [DENSE.id]
-    assert after(*begun(), *batch()).next == []
+    assert standing.at_work == [DENSE.id]
+    assert after(*begun(), *batch()).at_work == []
 
 
 def test_a_default_is_no_trial() -> None:

@@ -84,7 +84,8 @@ def workers(scheduler: str) -> Iterator[list[subprocess.Popen[str]]]:
 def test_a_worker_that_is_killed_in_the_middle_costs_time_alone(
     scheduler: str, workers: list[subprocess.Popen[str]]
 ) -> None:
-    with closing(FleetCompilers(f"dask://{scheduler}")) as compilers:
+    told: list[str] = []
+    with closing(FleetCompilers(f"dask://{scheduler}", told.append)) as compilers:
         assert compilers.lanes == 2
         made = compilers.compile([(Said("a"), "a"), (Refused(), "b"), (Crashing(), "c"), (Said("d"), "d")])
         assert [each.failure for each in made] == [None, "build", "build", None]
@@ -103,6 +104,34 @@ def test_a_worker_that_is_killed_in_the_middle_costs_time_alone(
         with fleet_alone.context(), pytest.raises(ToolchainError, match="for 2 s there was no worker"):
             compilers.compile([(Said("never"), "main")])
         fleet_alone.undo()
+        address = f"--builders dask://{scheduler}"
+        assert told == [f"{address}: no worker is there; waiting for one, 2 s at most"]
+
+
+def test_a_worker_that_comes_in_time_is_told_of(scheduler: str) -> None:
+    first = worker(scheduler)
+    others: list[subprocess.Popen[str]] = []
+    told: list[str] = []
+
+    def tell(text: str) -> None:
+        told.append(text)
+        if len(told) == 1:
+            others.append(worker(scheduler))
+
+    try:
+        wait_for_workers(scheduler, 1)
+        with closing(FleetCompilers(f"dask://{scheduler}", tell)) as compilers:
+            first.kill()
+            first.wait()
+            (made,) = compilers.compile([(Said("a"), "a")])
+    finally:
+        for process in [first, *others]:
+            process.kill()
+            process.wait()
+    assert made.objects and told == [
+        f"--builders dask://{scheduler}: no worker is there; waiting for one, 60 s at most",
+        f"--builders dask://{scheduler}: a worker is there again",
+    ]
 
 
 def test_a_scheduler_that_goes_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +139,7 @@ def test_a_scheduler_that_goes_away_is_named(monkeypatch: pytest.MonkeyPatch) ->
     with scheduling() as (address, process), worker(address) as alone:
         try:
             wait_for_workers(address, 1)
-            with closing(FleetCompilers(f"dask://{address}")) as compilers:
+            with closing(FleetCompilers(f"dask://{address}", print)) as compilers:
                 gone = f"--builders dask://{address}: the scheduler has gone"
                 kill = threading.Timer(1, process.kill)
                 kill.start()
@@ -132,7 +161,7 @@ def test_a_worker_of_another_version_is_named_with_both(
     theirs = str(member.versions_here())
     monkeypatch.setattr(member, "_PROTOCOL", 99)
     with pytest.raises(ToolchainError, match=r"worker tcp://127\.0\.0\.1:\d+ is edge-toolchain") as caught:
-        FleetCompilers(f"dask://{scheduler}")
+        FleetCompilers(f"dask://{scheduler}", print)
     assert f" is {theirs}, this is {member.versions_here()}" in caught.value.message
 
 
@@ -146,13 +175,13 @@ def test_no_scheduler_is_an_error_within_a_deadline(monkeypatch: pytest.MonkeyPa
     with pytest.raises(
         ToolchainError, match=r"--builders dask://127.0.0.1:9: no Dask scheduler answers"
     ) as caught:
-        FleetCompilers("dask://127.0.0.1:9")
+        FleetCompilers("dask://127.0.0.1:9", print)
     assert caught.value.exit_code == 1
 
 
 def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingError) as caught:
-        FleetCompilers("dask://127.0.0.1:9")
+        FleetCompilers("dask://127.0.0.1:9", print)
     assert caught.value.exit_code == 3
     assert 'pip install "edge-toolchain[fleet]"' in caught.value.hint

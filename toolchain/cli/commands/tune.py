@@ -122,7 +122,7 @@ class Search(TypedDict):
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Of the search, in layouts other than packed: the ways of packed code are measured in their order.",
+    help="What xgb, ga, random and evolutionary draw by; gridsearch measures in a fixed order.",
 )
 @click.option(
     "--report",

@@ -38,7 +38,7 @@ def draw(standing: Standing, height: int) -> Group:
     """Return what is shown on a terminal of so many lines: not all tasks, but those whose turn it is."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in text.HEADERS:
-        numeric = header in ("MS", "GFLOPS", "TRIALS")
+        numeric = header in ("BEST MS", "GFLOPS", "TRIALS")
         table.add_column(header, justify="right" if numeric else "left", no_wrap=True, overflow="ellipsis")
     room = max(1, height - _AROUND)
     shown = sorted(sorted(standing.rows, key=lambda row: not row.out)[:room], key=standing.rows.index)

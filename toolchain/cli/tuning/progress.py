@@ -11,6 +11,7 @@ from toolchain.cli.output import is_verbose, note
 from toolchain.cli.progress import thinned_out
 from toolchain.cli.tuning import text
 from toolchain.cli.tuning.standing import Standing
+from toolchain.errors import ToolchainError
 from toolchain.tuning.events import Event, Notice, Step, Trial, TurnEnded
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def tuning_progress() -> Iterator[Listener]:
-    """Yield a listener that shows a run; where that is interrupted, it says what was found."""
+    """Yield a listener that shows a run; where an interrupt or an error ends that, it says what was found."""
     standing = Standing()
     try:
         if sys.stderr.isatty():
@@ -29,7 +30,7 @@ def tuning_progress() -> Iterator[Listener]:
                 yield _listener(standing, lines=False)
         else:
             yield _listener(standing, lines=True)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ToolchainError):
         _tell_so_far(standing)
         raise
 
@@ -65,7 +66,7 @@ def _listener(standing: Standing, *, lines: bool) -> Listener:
 
 
 def _tell_so_far(standing: Standing) -> None:
-    if not standing.trials:
+    if all(row.best_ms is None for row in standing.rows):
         return
     for row in standing.rows:
         identity, name, ms, gflops, trials = text.cells(row)

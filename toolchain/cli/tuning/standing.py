@@ -105,8 +105,8 @@ class Standing:
         return _weighted([(row, row.best_ms) for row in self.rows])
 
     @property
-    def next(self) -> list[str]:
-        """The ids of the tasks whose turn it is."""
+    def at_work(self) -> list[str]:
+        """The ids of the tasks of which candidates are being built or measured."""
         return [row.task.id for row in self.rows if row.out]
 
 

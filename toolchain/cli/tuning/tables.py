@@ -72,6 +72,9 @@ def show_result(result: TuneResult) -> None:
     if any(tuned.modelled for tuned in result.tasks):
         click.echo("these times are a model's: nothing was measured")
     if result.network is not None:
+        click.echo(
+            "MS: of a call within the network; the search measures tasks alone, where caches help them"
+        )
         click.echo(f"network: {result.network}")
 
 

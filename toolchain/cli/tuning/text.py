@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolchain.cli.tuning.standing import Row, Standing
 from toolchain.tuning.events import Trial
 
-HEADERS = ("ID", "NAME", "MS", "GFLOPS", "TRIALS")
+HEADERS = ("ID", "NAME", "BEST MS", "GFLOPS", "TRIALS")
 """Of `cells`."""
 
 
@@ -17,13 +17,12 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def total(standing: Standing) -> str:
     """Return the line below the table."""
-    parts = [f"Estimated total latency: {number(standing.estimated_ms)} ms"]
+    parts = [f"These tasks: {number(standing.estimated_ms)} ms per inference"]
     if standing.untuned_ms is not None:
-        parts[0] += f" (untuned {number(standing.untuned_ms)})"
+        parts[0] += f" ({number(standing.untuned_ms)} without tuning)"
     parts.append(f"Trials: {standing.trials}/{standing.limit}")
-    parts.append(f"Used time: {standing.seconds:.0f} s")
-    if standing.next:
-        parts.append(f"Next task: {', '.join(standing.next)}")
+    parts.append(f"{standing.seconds:.0f} s")
+    parts.append(f"At work on: {', '.join(standing.at_work) or '-'}")
     return "  ".join(parts)
 
 
@@ -32,8 +31,9 @@ def batch(standing: Standing, row: Row) -> str:
     trials = f"{row.trials} trial{'' if row.trials == 1 else 's'}"
     failed = f", {row.failed} failed" if row.failed else ""
     return (
-        f"{_count(standing)}  {row.task.id}  {number(row.best_ms):>9} ms  {number(row.gflops, 1):>7} GFLOPS"
-        f"  {trials}{failed}  total {number(standing.estimated_ms)} ms"
+        f"{_count(standing)}  {row.task.id}  best {number(row.best_ms):>9} ms a call"
+        f"  {number(row.gflops, 1):>7} GFLOPS  {trials}{failed}"
+        f"  these tasks: {number(standing.estimated_ms)} ms per inference"
         f"  {standing.seconds:.0f} s  {row.task.name}"
     )
 
@@ -49,7 +49,8 @@ def outcome(event: Trial) -> str:
     """Return what came of one candidate."""
     if event.ms is None:
         return f"failed, {event.failure}: {event.message}"
-    return f"{number(event.ms):>9} ms  best {number(event.best_ms):>9} ms"
+    took = f"{number(event.ms):>9} ms a call"
+    return took if event.stage == "default" else f"{took}, best so far {number(event.best_ms)}"
 
 
 def number(value: float | None, digits: int = 3) -> str:

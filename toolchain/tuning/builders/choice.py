@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from toolchain.configuration.settings import settings
 from toolchain.errors import UsageError
 from toolchain.tuning.builders.compiled import Compilers
@@ -11,13 +13,15 @@ from toolchain.tuning.builders.host import HostCompilers
 _MOST = 4096  # as of the setting `jobs`
 
 
-def compilers_for(builders: str | None) -> Compilers:
+def compilers_for(builders: str | None, notice: Callable[[str], None]) -> Compilers:
     """Return what compiles candidates.
 
     Parameters
     ----------
     builders
         A number of processes of this host, or `dask://HOST:PORT`; None: as many as the setting `jobs`.
+    notice
+        Called with what a user should know of them.
 
     Raises
     ------
@@ -31,7 +35,7 @@ def compilers_for(builders: str | None) -> Compilers:
     if builders is None:
         return HostCompilers(settings().jobs)
     if builders.startswith(SCHEME):
-        return FleetCompilers(builders)
+        return FleetCompilers(builders, notice)
     if builders.isdecimal() and 1 <= int(builders) <= _MOST:
         return HostCompilers(int(builders))
     raise UsageError(

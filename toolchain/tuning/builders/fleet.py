@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import pickle
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolchain.errors import MissingError, ToolchainError
@@ -40,6 +40,8 @@ class FleetCompilers:
     ----------
     address
         `dask://HOST:PORT` of the scheduler.
+    notice
+        Called with what a user should know: no worker is there, or one is there again.
 
     Raises
     ------
@@ -49,8 +51,8 @@ class FleetCompilers:
         No scheduler answers there, it has no workers, or one is of another version.
     """
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, address: str, notice: Callable[[str], None]) -> None:
+        self._address, self._notice = address, notice
         self._client = _connected(address)
         try:
             self._check_versions()
@@ -113,6 +115,7 @@ class FleetCompilers:
     def _wait(self, futures: Sequence[Future]) -> None:
         there = time.monotonic()  # when a worker was seen last
         looked = there
+        told = False  # that none is there
         while not all(future.done() for future in futures):
             time.sleep(_POLL_S)
             now = time.monotonic()
@@ -120,7 +123,14 @@ class FleetCompilers:
                 continue
             looked = now
             if self._workers():
-                there = now
+                if told:
+                    self._notice(f"--builders {self._address}: a worker is there again")
+                there, told = now, False
+            elif not told:
+                told = True
+                self._notice(
+                    f"--builders {self._address}: no worker is there; waiting for one, {_ALONE_S:g} s at most"
+                )
             elif now - there > _ALONE_S:
                 raise ToolchainError(
                     f"--builders {self._address}: for {_ALONE_S:g} s there was no worker",
