@@ -33,6 +33,7 @@ def test_the_first_version_says_the_same_today() -> None:
     assert values.pop("device") == "cpu"
     assert values.pop("runtime") == {"devices": [], "functions": []}
     assert values.pop("quantising") is None
+    assert values.pop("tolerances") == []
     assert values == before
     assert found.manifest.runtime.device == "cpu"
     assert found.library.startswith(b"\x7fELF") and list(found.expected) == ["logits,1", "prob"]
@@ -43,11 +44,23 @@ def test_the_second_version_had_no_integers(tmp_path: Path) -> None:
     write_bundle(tmp_path / "new", found.manifest, found.library, found.sample, found.expected)
 
     def of_2(values: dict[str, object]) -> bytes:
-        before = {key: value for key, value in values.items() if key != "quantising"}
+        before = {key: value for key, value in values.items() if key not in ("quantising", "tolerances")}
         return json.dumps(before | {"schema_version": 2}, sort_keys=True, indent=2).encode() + b"\n"
 
     (tmp_path / "second").write_bytes(rebuilt(tmp_path / "new", manifest=of_2))
     assert read_bundle(tmp_path / "second").manifest == found.manifest
+
+
+def test_the_third_version_had_one_tolerance(tmp_path: Path) -> None:
+    found = read_bundle(FIRST)
+    write_bundle(tmp_path / "new", found.manifest, found.library, found.sample, found.expected)
+
+    def of_3(values: dict[str, object]) -> bytes:
+        before = {key: value for key, value in values.items() if key != "tolerances"}
+        return json.dumps(before | {"schema_version": 3}, sort_keys=True, indent=2).encode() + b"\n"
+
+    (tmp_path / "third").write_bytes(rebuilt(tmp_path / "new", manifest=of_3))
+    assert read_bundle(tmp_path / "third").manifest == found.manifest
 
 
 def test_what_is_written_again_is_of_today(tmp_path: Path) -> None:
@@ -82,6 +95,7 @@ def without(name: str) -> Callable[[dict[str, object]], bytes]:
         (without("schema_version"), "device"),
         (changing(schema_version=2), "device"),
         (changing(schema_version=3), "device"),
+        (changing(schema_version=4), "device"),
     ],
 )
 def test_a_damaged_one_of_the_first_version(

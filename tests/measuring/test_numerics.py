@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from toolchain.measuring.numerics import OutputError, compare, output_error
+from toolchain.measuring.numerics import OutputError, Tolerance, compare, output_error
 
 finite = st.floats(-1e3, 1e3, width=32).filter(lambda x: x == 0 or abs(x) > 1e-3)
 arrays = hnp.arrays(np.float32, hnp.array_shapes(max_dims=4, max_side=5), elements=finite)
@@ -19,7 +19,7 @@ TOLERANCE = 1e-3
 
 
 def error(y: np.ndarray | None, r: np.ndarray, softmax: bool = False) -> OutputError:
-    return output_error("out", y, r, TOLERANCE, softmax)
+    return output_error("out", y, r, Tolerance(TOLERANCE), softmax)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -153,7 +153,9 @@ def test_empty_outputs_and_scalars_compare() -> None:
 def test_all_outputs_must_pass_and_the_worst_is_named() -> None:
     one = np.ones(3, np.float32)
     found = compare(
-        {"a": one, "b": one * 2, "c": one}, {"a": one, "b": one, "c": one}, dict.fromkeys("abc", 0.1)
+        {"a": one, "b": one * 2, "c": one},
+        {"a": one, "b": one, "c": one},
+        dict.fromkeys("abc", Tolerance(0.1)),
     )
     assert not found.passed
     assert found.worst.name == "b"
@@ -165,4 +167,36 @@ def test_all_outputs_must_pass_and_the_worst_is_named() -> None:
 
 def test_what_is_not_finite_is_still_json() -> None:
     nan = np.array([np.nan], np.float32)
-    json.dumps(compare({"a": nan}, {"a": nan}, {"a": 1.0}).to_json(), allow_nan=False)
+    json.dumps(compare({"a": nan}, {"a": nan}, {"a": Tolerance(1.0)}).to_json(), allow_nan=False)
+
+
+STEPS = Tolerance(1.0, step=0.25, values=2, reason="a last rounding may meet a half")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize(
+    ("changed", "passed"), [([], True), ([1, -1], True), ([1, 1, -1], False), ([2], False)]
+)
+def test_a_few_values_may_be_a_step_off(changed: list[int], passed: bool, dtype: str) -> None:
+    allowed = STEPS if dtype == "float32" else Tolerance(1.0, step=1.0, values=2)
+    size = allowed.step or 0.0
+    r = (np.arange(8, 108) * size).astype(dtype)
+    y = r.copy()
+    for place, steps in enumerate(changed):
+        y[place] = r[place] + steps * size
+    found = output_error("out", y, r, allowed)
+    assert found.passed is passed
+    assert found.values_off == len(changed)
+    assert found.error_steps == max(map(abs, changed), default=0)
+    assert found.compared_as == "steps"
+    assert (found.max_rel_error or 0) <= found.tolerance or not passed
+
+
+def test_steps_of_an_output_that_is_zero_everywhere_are_counted() -> None:
+    r = np.zeros(100, np.float32)
+    y = r.copy()
+    y[3] = 0.25
+    assert output_error("out", y, r, STEPS).passed
+    y[3] = 0.5
+    found = output_error("out", y, r, STEPS)
+    assert not found.passed and found.error_steps == 2

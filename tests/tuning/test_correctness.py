@@ -49,3 +49,23 @@ def test_float16_is_coarser() -> None:
 def test_integers_are_compared() -> None:
     counts = np.arange(8)
     assert wrong([counts], [counts]) == "" and wrong([counts[::-1]], [counts])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_a_half_that_is_rounded_the_other_way_is_no_fault(dtype: str) -> None:
+    expected = np.random.default_rng(0).integers(0, 255, 10_000).astype(dtype)
+    output = expected.copy()
+    output[:50] += 1
+    assert wrong([output], [expected]) == ""
+    output[:200] += 1  # 2 %: no accident
+    assert wrong([output], [expected])
+    two = expected.copy()
+    two[0] += 2
+    assert wrong([two], [expected])
+
+
+def test_an_index_beside_the_right_one_is_wrong() -> None:
+    expected = np.arange(10_000)
+    output = expected.copy()
+    output[0] += 20
+    assert wrong([output], [expected])

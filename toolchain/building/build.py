@@ -15,8 +15,10 @@ import numpy as np
 from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.building.decide import Decision, decide_beside, decide_task, points
-from toolchain.building.manifest import manifest_of
+from toolchain.building.manifest import manifest_of, tolerance_of
 from toolchain.building.size import Size, weights_of
+from toolchain.building.tolerances import amplification, rounding_tolerances
+from toolchain.bundles.manifest import OutputTolerance
 from toolchain.bundles.write import write_bundle
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
@@ -82,6 +84,8 @@ class BuildResult:
         What decided for the tasks of the CPU beside a device; empty where the CPU computes all.
     size
         Bytes of the bundle beside those of the network.
+    tolerances
+        Of outputs that the tolerance of floats is not right for.
     """
 
     bundle: Path
@@ -94,6 +98,7 @@ class BuildResult:
     quantised: Quantised | None = None
     beside: list[Decision] = field(default_factory=list)
     size: Size = field(default_factory=Size)
+    tolerances: tuple[OutputTolerance, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain build --json` prints it."""
@@ -117,6 +122,7 @@ class BuildResult:
     def warnings(self) -> list[str]:
         """What a user had better know."""
         said = [decision.warning for decision in (*self.decisions, *self.beside) if decision.warning]
+        said += amplification(self.tolerances)
         return said + (self.quantised.cost.warnings() if self.quantised else [])
 
 
@@ -169,6 +175,8 @@ def build(
     made_for = backend.target(options.cluster, options.threads)
     progress("computing the reference output")  # first: a sample that is no use shows here
     reference = reference_for(model, options)
+    least = tolerance_of(model, backend)
+    tolerances = rounding_tolerances(model, reference, made_for.device or CPU, backend.dtype, least)
     stem = f"{model.name}-{target.board or target.profile.name}"
     library = out / f"{stem}.{options.format}"
     bundle = out / f"{stem}.bundle"
@@ -180,7 +188,14 @@ def build(
         link_library(objects.files, linked, target.profile, linker)
         progress("writing the bundle")
         manifest = manifest_of(
-            model, backend, target, made_for, options.format, objects, [*compiled.decisions, *compiled.beside]
+            model,
+            backend,
+            target,
+            made_for,
+            options.format,
+            objects,
+            [*compiled.decisions, *compiled.beside],
+            tolerances,
         )
         with atomic.replacing(library) as temporary:
             if options.format == "tar":
@@ -200,6 +215,7 @@ def build(
         model.quantised,
         compiled.beside,
         Size(bundle.stat().st_size, weights_of(model.onnx), objects.transformed),
+        tolerances,
     )
 
 

@@ -15,6 +15,7 @@ from toolchain.bundles.manifest import (
     EngineFacts,
     Manifest,
     ModelFacts,
+    OutputTolerance,
     QuantisingFacts,
     TargetFacts,
     TaskFacts,
@@ -40,6 +41,7 @@ def manifest_of(
     form: Literal["so", "tar"],
     objects: Objects,
     decisions: list[Decision],
+    tolerances: tuple[OutputTolerance, ...] = (),
 ) -> Manifest:
     """Return the manifest of a bundle, but for the list of its files.
 
@@ -47,6 +49,8 @@ def manifest_of(
     ----------
     form
         Whether it holds a library or a tar of its objects.
+    tolerances
+        Of outputs that `tolerance_of` is not right for.
     """
     definition = json.loads(str(made_for.target))
     return Manifest(
@@ -76,7 +80,8 @@ def manifest_of(
         glibc=target.profile.glibc,
         inputs=_tensors(model.inputs),
         outputs=_tensors(model.outputs),
-        tolerance=TOLERANCE["float16" if holds_float16(model.onnx) else backend.dtype],
+        tolerance=tolerance_of(model, backend),
+        tolerances=tolerances,
         tvm=version("apache-tvm"),
         tvm_ffi=version("apache-tvm-ffi"),
         engine=_engine(),
@@ -97,6 +102,11 @@ def manifest_of(
             for decision in decisions
         ),
     )
+
+
+def tolerance_of(model: Model, backend: Backend) -> float:
+    """Return the tolerance of outputs in floats."""
+    return TOLERANCE["float16" if holds_float16(model.onnx) else backend.dtype]
 
 
 def _quantising(model: Model) -> QuantisingFacts | None:

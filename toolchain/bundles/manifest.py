@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, mo
 from toolchain.answers import Several
 from toolchain.profiles import CPU
 
-SCHEMA_VERSION: Literal[3] = 3
+SCHEMA_VERSION: Literal[4] = 4
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # fmt: off
@@ -120,6 +120,29 @@ class QuantisingFacts(_Strict):
     top5: float | None = Field(ge=0, le=1, description="share of rows with it among the five largest")
 
 
+class OutputTolerance(_Strict):
+    """How far an output may be from its reference where `tolerance` does not say it."""
+
+    output: str
+    step: float | None = Field(gt=0, description="of its numbers; null: `number` is relative to the largest")
+    number: float = Field(gt=0, le=2**16, description="of steps, or the largest max|y-r| / max|r|")
+    values: int | None = Field(None, ge=1, le=2**48, description="how many may be off by steps at all")
+    reason: str = Field(description="what the number follows from")
+
+    @property
+    def said(self) -> str:
+        """The tolerance, for people."""
+        if self.step is None:
+            return f"{self.number:g}"
+        return f"{self.number:g} step{'s' if self.number != 1 else ''} of {self.step:g}"
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        if (self.step is None) != (self.values is None):
+            raise ValueError("step and values are both null, or neither is")
+        return self
+
+
 class EngineFacts(_Strict):
     """Where it was built: on a host, or in a container of an image."""
 
@@ -144,7 +167,7 @@ class File(_Strict):
 class Manifest(_Strict):
     """Everything a bundle says about itself. No date, folder or host: equal inputs, equal bytes."""
 
-    schema_version: Literal[3] = SCHEMA_VERSION
+    schema_version: Literal[4] = SCHEMA_VERSION
     tool_version: str
     model: ModelFacts
     target: TargetFacts
@@ -167,6 +190,9 @@ class Manifest(_Strict):
     inputs: Several[Tensor] = Field(min_length=1)
     outputs: Several[Tensor] = Field(min_length=1)
     tolerance: float = Field(gt=0, le=1, description="largest max|y-r| / max|r| of any output")
+    tolerances: Several[OutputTolerance] = Field(
+        (), description="of outputs that another tolerance is right for, such as those of integers"
+    )
     tvm: str
     tvm_ffi: str
     engine: EngineFacts = EngineFacts()
@@ -185,6 +211,9 @@ class Manifest(_Strict):
             names = [tensor.name for tensor in tensors]
             if len(set(names)) != len(names):
                 raise ValueError(f"{kind}: a name occurs twice in {names}")
+        allowed = [each.output for each in self.tolerances]
+        if len(set(allowed)) != len(allowed) or set(allowed) - {tensor.name for tensor in self.outputs}:
+            raise ValueError(f"tolerances: {allowed} are no outputs, or one occurs twice")
         if strangers := set(self.model.softmax_outputs) - {tensor.name for tensor in self.outputs}:
             raise ValueError(f"model.softmax_outputs: {sorted(strangers)} are no outputs")
         if self.target.triple.split("-")[0] != self.arch:

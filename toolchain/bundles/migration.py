@@ -46,4 +46,9 @@ def _from_2(values: _Values) -> _Values:
     return _with_new(values, 3, {"quantising": None})
 
 
-_STEPS: dict[int, Callable[[_Values], _Values]] = {1: _from_1, 2: _from_2}
+def _from_3(values: _Values) -> _Values:
+    """Add tolerances of single outputs: one held for all."""
+    return _with_new(values, 4, {"tolerances": []})
+
+
+_STEPS: dict[int, Callable[[_Values], _Values]] = {1: _from_1, 2: _from_2, 3: _from_3}

@@ -10,7 +10,7 @@ their results) is computed in float32, its operands cast.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,9 @@ POINTWISE = frozenset(
 """Computed in float32; where one of their operands is float16, so is what they hand on."""
 
 
+ROUNDING = frozenset({"relax.quantize", "relax.round"})
+
+
 def halved(module: tvm.ir.IRModule, origin: str) -> tvm.ir.IRModule:
     """Return the network `main` with products of float16.
 
@@ -76,6 +79,9 @@ class _Halved:
         Variables whose value is float16 wherever it is stored.
     uses
         Variable of the old network -> how often it is read.
+    rounded
+        Variables that are rounded to integers, by themselves or after what follows element by element: sums
+        of integers are exact in float32, and beyond float16's range.
     largest
         Of the constants that are beyond float16's range; 0: there is none.
     """
@@ -87,6 +93,7 @@ class _Halved:
         self.values: dict[relax.Var, dict[str, relax.Expr]] = {}
         self.half: set[relax.Var] = set()
         self.uses: Counter[relax.Var] = Counter()
+        self.rounded: set[relax.Var] = set()
         self.largest = 0.0
 
     def run(self) -> tvm.ir.IRModule:
@@ -95,6 +102,7 @@ class _Halved:
         bindings = [binding for block in main.body.blocks for binding in block.bindings]
         self.uses = Counter(var for each in bindings for var in _variables(each.value))
         self.uses.update(_variables(main.body.body))
+        self.rounded = _rounded(bindings)
         with self.builder.function("main", list(main.params), dict(main.attrs or {})):
             with self.builder.dataflow():
                 for binding in bindings:
@@ -116,7 +124,9 @@ class _Halved:
 
     def _binding(self, var: relax.Var, value: relax.Expr) -> None:
         name = getattr(value.op, "name", "") if isinstance(value, relax.Call) else ""
-        if name in PRODUCTS and _dtype(var) == FULL:
+        if name in PRODUCTS and _dtype(var) == FULL and var in self.rounded:
+            self._keep(var, self._call(value, FULL), half=False)
+        elif name in PRODUCTS and _dtype(var) == FULL:
             make, attributes = PRODUCTS[name]
             given = {key: getattr(value.attrs, key) for key in attributes}
             operands = (self._as(each, HALF) for each in value.args)
@@ -182,6 +192,15 @@ class _Halved:
         if np.any(np.isinf(rounded) & np.isfinite(array)):
             self.largest = max(self.largest, float(np.abs(array[np.isfinite(array)]).max()))
         return relax.const(rounded, HALF)
+
+
+def _rounded(bindings: Sequence[relax.Binding]) -> set[relax.Var]:
+    found: set[relax.Var] = set()
+    for binding in reversed(bindings):
+        name = getattr(getattr(binding.value, "op", None), "name", "")
+        if name in ROUNDING or (name in POINTWISE and binding.var in found):
+            found.update(_variables(binding.value))
+    return found
 
 
 def _variables(value: relax.Expr) -> Iterator[relax.Var]:

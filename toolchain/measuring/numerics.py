@@ -9,7 +9,9 @@ log(max(p, 1e-30)) minus its mean over the last axis, which are the centred logi
 axis is the class axis of every classifier; where it is another one the comparison is one of
 log-probabilities relative to another mean, and no weaker.
 
-Integers and booleans must be equal. NaN or infinity anywhere is a failure.
+Integers and booleans must be equal, but for those that stand for numbers: outputs of a quantised network,
+be they integers or the numbers that these stand for, are compared in steps. NaN or infinity anywhere is a
+failure.
 """
 
 from __future__ import annotations
@@ -20,7 +22,31 @@ from typing import Any
 
 import numpy as np
 
+_SLACK = 0.01  # of a step: how exactly a multiple of it is a float
+
 _LEAST_PROBABILITY = 1e-30  # in float32's range; below it a probability says nothing more
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The largest error of an output.
+
+    Attributes
+    ----------
+    number
+        Of steps, or relative to the largest value.
+    step
+        The size of one, in the output's numbers; None: `number` is relative.
+    values
+        How many values may be off by a step or more; None: all.
+    reason
+        What the number follows from; empty: it is the one for all networks of a type.
+    """
+
+    number: float
+    step: float | None = None
+    values: int | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -30,6 +56,9 @@ class OutputError:
     The errors are of the values as they were compared (`compared_as`); None when there is a value
     that is not finite, or the shape or dtype is wrong: `problem` says which.
     `worst_index` is where they differ most, with the values as computed and as expected there.
+    `tolerance` is relative to the largest value, also where `steps` steps of size `step` are what counts;
+    `error_steps` is the error in these, `values_off` counts the values that are off by one or more, of which
+    `values` may be; `reason` says why so many are allowed.
     """
 
     name: str
@@ -43,6 +72,12 @@ class OutputError:
     compared_as: str
     passed: bool
     problem: str | None = None
+    step: float | None = None
+    steps: float | None = None
+    error_steps: float | None = None
+    values: int | None = None
+    values_off: int | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,7 +116,7 @@ class Comparison:
 def compare(
     outputs: Mapping[str, np.ndarray],
     references: Mapping[str, np.ndarray],
-    tolerances: Mapping[str, float],
+    tolerances: Mapping[str, Tolerance],
     softmax_outputs: Set[str] = frozenset(),
 ) -> Comparison:
     """Compare every reference with the output of its name.
@@ -91,7 +126,7 @@ def compare(
     outputs, references
         Arrays by output name; an output that is missing fails.
     tolerances
-        The largest allowed error by output name; of no account for integers.
+        The largest allowed error by output name; for integers, of account if it is in steps.
     softmax_outputs
         Names of the outputs that are probabilities.
     """
@@ -104,11 +139,21 @@ def compare(
 
 
 def output_error(
-    name: str, output: np.ndarray | None, reference: np.ndarray, tolerance: float, softmax: bool = False
+    name: str, output: np.ndarray | None, reference: np.ndarray, allowed: Tolerance, softmax: bool = False
 ) -> OutputError:
     """Return how far `output` is from `reference`; None for an output that is missing."""
     inexact = np.issubdtype(reference.dtype, np.inexact)
-    compared_as = "equal" if not inexact else "log-probabilities" if softmax else "values"
+    in_steps = allowed.step is not None
+    softmax = softmax and not in_steps
+    largest = (
+        float(np.abs(reference.astype(np.float64)).max(initial=0)) if np.isfinite(reference).all() else 0.0
+    )
+    if allowed.step is not None:
+        compared_as, tolerance = "steps", (allowed.number + _SLACK) * allowed.step / (largest or 1.0)
+    elif inexact:
+        compared_as, tolerance = ("log-probabilities" if softmax else "values"), allowed.number
+    else:
+        compared_as, tolerance = "equal", 0.0
 
     def failed(problem: str, index: tuple[int, ...] | None = None) -> OutputError:
         return OutputError(
@@ -123,6 +168,10 @@ def output_error(
             compared_as=compared_as,
             passed=False,
             problem=problem,
+            step=allowed.step,
+            steps=allowed.number if in_steps else None,
+            values=allowed.values,
+            reason=allowed.reason,
         )
 
     if output is None:
@@ -139,6 +188,11 @@ def output_error(
     difference, scale = _difference(output, reference, softmax and inexact)
     worst = _index(difference)
     absolute = float(difference[worst]) if difference.size else 0.0
+    off = None
+    if allowed.step is not None:
+        scale = largest or 1.0
+        off = int(np.count_nonzero(difference > allowed.step / 2))
+    too_many = off is not None and allowed.values is not None and off > allowed.values
     relative = 0.0 if absolute == 0 else absolute / scale if scale > 0 else np.inf
     return OutputError(
         name=name,
@@ -148,10 +202,16 @@ def output_error(
         worst_index=list(worst),
         value=float(output[worst]) if difference.size else None,
         expected=float(reference[worst]) if difference.size else None,
-        tolerance=tolerance if inexact else 0.0,
+        tolerance=tolerance,
         compared_as=compared_as,
-        passed=bool(relative <= (tolerance if inexact else 0.0)),
+        passed=bool(relative <= tolerance and not too_many),
         problem=None if np.isfinite(relative) else "the reference is zero everywhere",
+        step=allowed.step,
+        steps=allowed.number if in_steps else None,
+        error_steps=None if allowed.step is None else absolute / allowed.step,
+        values=allowed.values,
+        values_off=off,
+        reason=allowed.reason,
     )
 
 

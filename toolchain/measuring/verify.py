@@ -10,7 +10,7 @@ from toolchain.bundles.read import Bundle
 from toolchain.errors import CheckError
 from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.execute import fetched_outputs
-from toolchain.measuring.numerics import Comparison, compare
+from toolchain.measuring.numerics import Comparison, OutputError, Tolerance, compare
 from toolchain.measuring.place import place
 
 
@@ -53,8 +53,7 @@ class VerifyResult:
             what = worst.problem or "not comparable"
         else:
             what = (
-                f"error {worst.max_rel_error:.3g} above the tolerance {worst.tolerance:g} "
-                f"({worst.compared_as}); worst at {worst.worst_index}: {worst.value:.6g} "
+                f"{_beyond(worst)}; worst at {worst.worst_index}: {worst.value:.6g} "
                 f"where {worst.expected:.6g} is expected"
             )
         raise CheckError(
@@ -63,6 +62,24 @@ class VerifyResult:
             if self.dtype == "float16"
             else "build the bundle anew; if it fails again, without tuning records",
         )
+
+
+def _tolerances(bundle: Bundle) -> dict[str, Tolerance]:
+    found = dict.fromkeys(bundle.expected, Tolerance(bundle.manifest.tolerance))
+    for each in bundle.manifest.tolerances:
+        found[each.output] = Tolerance(each.number, each.step, each.values, each.reason)
+    return found
+
+
+def _beyond(error: OutputError) -> str:
+    if error.error_steps is None:
+        how = f"{error.compared_as}: {error.reason}" if error.reason else error.compared_as
+        return f"error {error.max_rel_error:.3g} above the tolerance {error.tolerance:g} ({how})"
+    allowed = f"{error.values} values may be off by up to {error.steps:g} steps"
+    return (
+        f"{error.values_off} values are off by up to {error.error_steps:.3g} steps of {error.step:g}, "
+        f"where {allowed} ({error.reason})"
+    )
 
 
 def verify_bundle(
@@ -93,7 +110,7 @@ def verify_bundle(
     comparison = compare(
         outputs,
         bundle.expected,
-        dict.fromkeys(bundle.expected, manifest.tolerance),
+        _tolerances(bundle),
         frozenset(manifest.model.softmax_outputs),
     )
     return VerifyResult(comparison, manifest.dtype, placed.threads, placed.describe(), tuple(placed.warnings))

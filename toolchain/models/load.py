@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from toolchain.models.folding.fold import fold
 from toolchain.models.importing.float16 import as_float32
 from toolchain.models.importing.importer import (
     check_valid,
@@ -16,6 +15,7 @@ from toolchain.models.importing.importer import (
     input_specs,
     output_specs,
 )
+from toolchain.models.judging.rounding import Rounding, find_rounding
 from toolchain.models.judging.softmax import softmax_outputs
 from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.cutting import with_output_types
@@ -27,6 +27,7 @@ from toolchain.models.preparing.shapes import infer_shapes
 from toolchain.models.quantising.quantise import Quantised, quantise
 from toolchain.models.reading.source import read_source
 from toolchain.models.rewrites import rewrite
+from toolchain.models.rewrites.quantised.groups import fold_in_groups
 from toolchain.models.spec import TensorSpec, check_types
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Model:
         What it was loaded with.
     quantised
         What became integers and what that cost; None: nothing.
+    rounding
+        Where a file that came with integers rounds to them; None: nowhere.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Model:
     softmax_outputs: frozenset[str]
     options: ModelOptions
     quantised: Quantised | None = None
+    rounding: Rounding | None = None
 
 
 def load_model(source: str, options: ModelOptions) -> Model:
@@ -86,7 +90,8 @@ def load_model(source: str, options: ModelOptions) -> Model:
     found = read_source(source, options)
     source_graph, static, frozen = prepare(found, options)
     check_valid(static, found.origin)
-    folded = rewrite(fold(static, found.origin, frozen), found.origin)
+    grouped = fold_in_groups(static, found.origin, frozen)
+    folded = rewrite(grouped, found.origin)
     check_compiles(folded, static, found.origin)
     graph = infer_shapes(folded.model, found.origin)
     check_not_empty(graph, found.origin)
@@ -113,4 +118,5 @@ def load_model(source: str, options: ModelOptions) -> Model:
         sha256=found.sha256,
         softmax_outputs=softmax_outputs(graph),
         options=options,
+        rounding=None if integers else find_rounding(grouped.model),
     )

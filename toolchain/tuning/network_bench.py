@@ -12,7 +12,8 @@ from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.building.build import SAMPLE_SEED
 from toolchain.building.decide import Decision, decide_beside, decide_task, points
-from toolchain.building.manifest import manifest_of
+from toolchain.building.manifest import manifest_of, tolerance_of
+from toolchain.building.tolerances import rounding_tolerances
 from toolchain.bundles.read import Bundle
 from toolchain.errors import CheckError
 from toolchain.linking.library import link_library
@@ -20,6 +21,7 @@ from toolchain.measuring.bench import BenchResult, bench_bundle
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.judging.reference import seeded_reference
 from toolchain.models.load import Model
+from toolchain.profiles import CPU
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
@@ -73,6 +75,9 @@ class BoardNetworkBench:
         self._warmup: int | None = None
         reference = seeded_reference(model, SAMPLE_SEED)
         self._sample, self._expected = dict(reference.sample), reference.outputs
+        self._tolerances = rounding_tolerances(
+            model, reference, target.device or CPU, backend.dtype, tolerance_of(model, backend)
+        )
         tuned = {task.workload for task in tasks}
         others = [task for task in network.tasks if task.workload not in tuned]
         decided = [decide_task(network, task, store, target, board.record_class) for task in others]
@@ -87,7 +92,16 @@ class BoardNetworkBench:
         link_library(objects.files, library, profile)
         built_for = BuildFor(profile, self._board.name, self._board.emulated, self._board.record_class)
         decisions = [Decision(task) for task in self._network.tasks]
-        manifest = manifest_of(self._model, self._backend, built_for, self._target, "so", objects, decisions)
+        manifest = manifest_of(
+            self._model,
+            self._backend,
+            built_for,
+            self._target,
+            "so",
+            objects,
+            decisions,
+            self._tolerances,
+        )
         bundle = Bundle(library, manifest, library.read_bytes(), dict(self._sample), self._expected, "")
         return Variant(bundle, objects.workloads)
 

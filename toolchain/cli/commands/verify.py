@@ -12,6 +12,7 @@ from toolchain.cli.output import emit, note, output_options, table, wants_json
 from toolchain.errors import CheckError
 
 if TYPE_CHECKING:
+    from toolchain.measuring.numerics import OutputError
     from toolchain.measuring.verify import VerifyResult
 
 
@@ -36,6 +37,14 @@ def command(bundle: Path, board: str | None, **execution: Unpack[Execution]) -> 
     result.check()
 
 
+def _error(output: OutputError) -> str:
+    if output.max_rel_error is None:
+        return output.problem or ""
+    if output.error_steps is None:
+        return f"{output.max_rel_error:.2e}"
+    return f"{output.error_steps:.3g} steps of {output.values_off} values"
+
+
 def show(result: VerifyResult) -> None:
     """Print the comparison for people."""
     table(
@@ -44,8 +53,8 @@ def show(result: VerifyResult) -> None:
             (
                 o.name,
                 o.shape,
-                o.problem if o.max_rel_error is None else f"{o.max_rel_error:.2e}",
-                f"{o.tolerance:g}",
+                _error(o),
+                f"{o.tolerance:g}" if o.steps is None else f"{o.steps:g} steps of {o.values} values",
                 o.worst_index,
                 "yes" if o.passed else "no",
             )

@@ -34,7 +34,12 @@ SPECIAL: dict[str, Special] = {
 
 
 def fold(
-    model: onnx.ModelProto, origin: str, frozen: Mapping[str, Array] | None = None, *, strict: bool = True
+    model: onnx.ModelProto,
+    origin: str,
+    frozen: Mapping[str, Array] | None = None,
+    *,
+    strict: bool = True,
+    kept: frozenset[str] = frozenset(),
 ) -> Folded:
     """Fold what follows from the shapes of the inputs and from constants.
 
@@ -48,12 +53,14 @@ def fold(
         Inputs that become constants, with their values.
     strict
         Refuse shapes that don't fit together, instead of leaving them open.
+    kept
+        Operators that are not computed, though all they read is known.
 
     Raises
     ------
     UsageError
         The shapes don't fit the operators; names the node.
     """
-    walk = Walk(model, origin, strict, SPECIAL)
+    walk = Walk(model, origin, strict, SPECIAL, kept)
     scope = walk.whole(frozen or {})
     return finish(walk, scope, set(frozen or {}))

@@ -51,10 +51,17 @@ class Walk:
         Refuse shapes that don't fit together, instead of leaving them open.
     special
         By operator, what folds its nodes in a way of its own.
+    kept
+        Operators that are never computed.
     """
 
     def __init__(
-        self, model: onnx.ModelProto, origin: str, strict: bool, special: Mapping[str, Special]
+        self,
+        model: onnx.ModelProto,
+        origin: str,
+        strict: bool,
+        special: Mapping[str, Special],
+        kept: frozenset[str],
     ) -> None:
         self.model = model
         self.origin = origin
@@ -72,6 +79,7 @@ class Walk:
         self._stored: dict[int, tuple[onnx.GraphProto, dict[str, str]]] = {}
         self._budget = MOST
         self._special = special
+        self._never = RANDOM | CONTROL | kept
 
     def whole(self, frozen: Mapping[str, Array]) -> Scope:
         """Walk over the whole graph, some inputs of which are constants; return its names."""
@@ -214,7 +222,7 @@ class Walk:
 
     def _compute(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> bool:
         inputs = [self.values.get(name) if name else None for name in node.input]
-        if node.op_type in RANDOM | CONTROL or any(
+        if node.op_type in self._never or any(
             value is None and name for value, name in zip(inputs, node.input, strict=True)
         ):
             return False

@@ -13,18 +13,16 @@ from onnx import numpy_helper
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
+from toolchain.models.judging.integers import ask_for_integers
 from toolchain.models.judging.samples import UnusableSampleError
 from toolchain.models.judging.sigmoid import sigmoid, sigmoid_inputs, with_outputs
 from toolchain.models.reading.opsets import with_known_opsets
-from toolchain.models.walk import all_nodes, all_tensors
+from toolchain.models.walk import all_tensors
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model
 
 Outputs = dict[str, np.ndarray]
-
-ROUNDING = frozenset({"QuantizeLinear", "DequantizeLinear"})
-"""Operators around which onnxruntime's optimiser computes in integers, rounding otherwise than the graph."""
 
 
 class ReferenceSession:
@@ -86,8 +84,7 @@ class ReferenceSession:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.log_severity_level = 4  # nothing: it would print names as they are; its error is caught below
-        if any(node.op_type in ROUNDING for node in all_nodes(graph.graph)):
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        graph = ask_for_integers(options, graph)
         try:
             source = with_outputs(with_known_opsets(graph), set(self._logits.values()))
             return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])

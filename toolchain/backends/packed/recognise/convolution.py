@@ -12,7 +12,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 
 from toolchain.backends.packed.layout import Array
-from toolchain.backends.packed.recognise.expressions import bind, linear
+from toolchain.backends.packed.recognise.expressions import bind, calls, linear
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, shape_of
 
 _WIDENED = ("float32", "float16")
@@ -67,10 +67,13 @@ class Convolution(Windowed):
     skipped
         Per axis, how many of the model's taps come before the kernel's: no output meets them inside the
         image. Those behind it are left out too.
+    rounded
+        Its function rounds to integers: an error in the sums becomes a whole step where it meets a half.
     """
 
     pads: tuple[int, ...]
     skipped: tuple[int, ...] = ()
+    rounded: bool = False
 
     def reached(self, weight: Array) -> Array:
         """Return the model's weight without the taps that no output meets inside the image."""
@@ -166,6 +169,7 @@ def _convolution(read: Read, stage: Stage) -> Convolution | None:
         dilation=tuple(dilation),
         pads=(*before, *after),
         skipped=tuple(first for first, _count in live),
+        rounded=any(calls(each.value, "round") for each in read.stages),
         x=source,
         weight=weight.source,
         y=stage.buffer,

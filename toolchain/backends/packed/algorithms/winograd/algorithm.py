@@ -25,10 +25,11 @@ class Winograd(PackedAlgorithm[Convolution, WinogradChoice]):
     exact = False
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Whether the convolution can be cut into tiles of it, in float32."""
+        """Whether the convolution can be cut into tiles of it, in float32, and need not be exact."""
         return (
             machine.dtype == "float32"
             and isinstance(contraction, Convolution)
+            and not contraction.rounded
             and bool(tiles_of(contraction))
         )
 

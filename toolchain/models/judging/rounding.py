@@ -1,0 +1,88 @@
+"""Where a network rounds to 8-bit integers: what of it all programs do alike, and in which steps it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from toolchain.models.judging.softmax import TRANSPARENT
+from toolchain.models.preparing.shapes import dtype_of
+from toolchain.models.rewrites.quantised.groups import REAL, ROUND
+
+DYNAMIC = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
+"""Operators that round floats by a scale that they find."""
+
+APPROXIMATED = frozenset({"QLinearSigmoid", "QLinearSoftmax"})
+"""Operators on integers that compute a function in floats on the way."""
+
+ALIKE = frozenset({
+    "Abs", "Cast", "Clip", "Concat", "DepthToSpace", "Div", "Expand", "Flatten", "Gather", "Identity",
+    "LeakyRelu", "Max", "MaxPool", "Min", "Mul", "Neg", "Pad", "Relu", "Reshape", "Slice", "SpaceToDepth",
+    "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where",
+})  # fmt: skip
+"""Operators on floats that round once or not at all, so that every processor gives the same. Sums are not
+among them: after a product they may be one instruction, which rounds once instead of twice."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Where a network rounds to integers.
+
+    Attributes
+    ----------
+    steps
+        By output that is of integers, or of numbers that they stand for: the size of one step.
+    uncertain
+        Outputs of the nodes that round what another program computes a little differently.
+    floats
+        Outputs of all nodes that round floats, those of `uncertain` included.
+    """
+
+    steps: dict[str, float]
+    uncertain: tuple[str, ...]
+    floats: tuple[str, ...]
+
+
+def find_rounding(model: onnx.ModelProto) -> Rounding | None:
+    """Return where a folded graph rounds, its groups being operators on integers; None: nowhere."""
+    graph = model.graph
+    makers = {name: node for node in graph.node for name in node.output}
+    nodes = [node for node in graph.node if node.op_type in DYNAMIC | APPROXIMATED or node.op_type == ROUND]
+    if not nodes and not any(node.op_type == REAL or node.op_type.startswith("Q") for node in graph.node):
+        return None
+    alike: dict[str, bool] = {}
+    for node in graph.node:  # in their order: what a node reads was made before
+        inputs = all(alike.get(name, True) for name in node.input)
+        rounds = node.op_type in DYNAMIC and node.op_type != "DynamicQuantizeLinear"
+        same = not rounds and (_on_integers(node) or (node.op_type in ALIKE and inputs))
+        alike.update(dict.fromkeys(node.output, same))
+    uncertain = [node for node in nodes if node.op_type in APPROXIMATED or not alike.get(node.input[0], True)]
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    steps = {value.name: step for value in graph.output if (step := _step(value, makers, stored)) is not None}
+    floats = [node for node in nodes if node.op_type not in APPROXIMATED or node in uncertain]
+    return Rounding(steps, *(tuple(node.output[0] for node in each) for each in (uncertain, floats)))
+
+
+def _on_integers(node: onnx.NodeProto) -> bool:
+    """Tell whether a node gives integers, or numbers that follow from them in one step."""
+    name = str(node.op_type)
+    return name in (ROUND, REAL, "DynamicQuantizeLinear") or name.startswith("Q") or name.endswith("Integer")
+
+
+def _step(
+    value: onnx.ValueInfoProto,
+    makers: dict[str, onnx.NodeProto],
+    stored: dict[str, onnx.TensorProto],
+) -> float | None:
+    node = makers.get(value.name)
+    while node is not None and node.op_type in TRANSPARENT | {"Transpose"}:
+        node = makers.get(node.input[0])
+    if node is None or not (node.op_type in (ROUND, REAL) or node.op_type.startswith("Q")):
+        return None
+    if node.op_type != REAL:
+        return 1.0 if np.issubdtype(np.dtype(dtype_of(value)), np.integer) else None
+    scale = numpy_helper.to_array(stored[node.input[1]]) if node.input[1] in stored else None
+    return float(scale.reshape(())) if scale is not None and scale.size == 1 else None

@@ -1,0 +1,76 @@
+"""How far a network carries a rounding that goes the other way: measured with the judge, not with us."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from toolchain.models.judging.reference import reference_outputs
+from toolchain.models.judging.rounding import APPROXIMATED
+from toolchain.models.preparing.shapes import dimensions, infer_shapes
+
+if TYPE_CHECKING:
+    from toolchain.models.load import Model
+
+RUNS = 4
+"""How often the judge computes the network with noise."""
+
+_SCALE_OF = 3
+"""Which input of an operator of `APPROXIMATED` is the scale of its output."""
+
+
+def noisy_outputs(
+    model: Model, inputs: Mapping[str, np.ndarray], rounded: Sequence[str], noise: float
+) -> Iterator[Mapping[str, np.ndarray]]:
+    """Yield what onnxruntime computes where the floats that are rounded are a little different, some times.
+
+    Parameters
+    ----------
+    rounded
+        Outputs of the nodes that round, before which noise is added; those that the source graph lacks,
+        because folding wrote them, are left out.
+    noise
+        The largest relative change of a float.
+    """
+    for seed in range(RUNS):
+        yield reference_outputs(replace(model, onnx=_with_noise(model, rounded, noise, seed)), inputs)
+
+
+def _with_noise(model: Model, rounded: Sequence[str], noise: float, seed: int) -> onnx.ModelProto:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model.onnx)
+    graph = copy.graph
+    generator = np.random.default_rng(seed)
+    known = infer_shapes(model.onnx, model.source).graph
+    widths = {
+        value.name: extent[-1]
+        for value in (*known.input, *known.value_info)
+        if (extent := dimensions(value)) and isinstance(extent[-1], int)
+    }
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    nodes = []
+    for number, node in enumerate(graph.node):
+        if node.output and node.output[0] in rounded:
+            place = _SCALE_OF if node.op_type in APPROXIMATED else 0
+            old = node.input[place]
+            shape = () if place else (widths.get(old, 1),)
+            factor = (1 + noise * generator.uniform(-1, 1, shape)).astype(np.float32)
+            new = f"{old}/noise/{number}"
+            if place and old in stored:
+                changed = numpy_helper.to_array(stored[old]) * factor
+                graph.initializer.append(numpy_helper.from_array(changed.astype(np.float32), new))
+                node.input[place] = new
+            elif not place:
+                graph.initializer.append(numpy_helper.from_array(factor, f"{new}/factor"))
+                nodes.append(helper.make_node("Mul", [old, f"{new}/factor"], [new], new))
+                node.input[place] = new
+        nodes.append(node)
+    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(kept)
+    return copy

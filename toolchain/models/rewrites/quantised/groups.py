@@ -1,0 +1,299 @@
+"""Operators between DequantizeLinear and QuantizeLinear, as the operators on integers that they stand for.
+
+A file in QDQ form says "convolve these floats, then round them"; what its maker means, and what onnxruntime
+computes, is a convolution of integers that is rounded once. Two programs agree on the integers to the last
+bit. Of the floats, one in ten thousand is rounded the other way, and the layers behind amplify that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from toolchain.models.folding.fold import fold
+from toolchain.models.folding.result import Folded
+from toolchain.models.rewrites.graph import Array
+from toolchain.models.rewrites.quantised.table import MICROSOFT
+from toolchain.models.walk import all_nodes, attributes_of
+
+ROUND, REAL = "QuantizeLinear", "DequantizeLinear"
+MOVING = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+NARROW = frozenset({"int8", "uint8"})
+BIAS_SCALE = 1e-5
+"""How far the scale of a bias may be from the product of the others, relative: it is written in float32."""
+
+
+def fold_in_groups(model: onnx.ModelProto, origin: str, frozen: Mapping[str, Array]) -> Folded:
+    """Return a folded graph with the groups of a QDQ file as operators on integers.
+
+    Parameters and errors are those of `fold`.
+    """
+    if not any(node.op_type == REAL for node in all_nodes(model.graph)):
+        return fold(model, origin, frozen)
+    kept = fold(model, origin, frozen, kept=frozenset({REAL}))  # else weights are floats by then
+    return fold(with_groups(kept.model), origin)
+
+
+def with_groups(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a folded graph with every group as one operator; what only the group read is left unused."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph = _Graph.of(copy)
+    nodes: list[onnx.NodeProto] = []
+    for node in copy.graph.node:
+        made = graph.group(node)
+        nodes += graph.moved if made is not None else []
+        nodes.append(made or node)
+        graph.moved.clear()
+    if not graph.found:
+        return model
+    del copy.graph.node[:]
+    copy.graph.node.extend(nodes)
+    copy.graph.initializer.extend(graph.added)
+    if not any(opset.domain == MICROSOFT[:-1] for opset in copy.opset_import):
+        copy.opset_import.append(helper.make_opsetid(MICROSOFT[:-1], 1))
+    return copy
+
+
+@dataclass
+class _Graph:
+    values: dict[str, Array]
+    types: dict[str, onnx.TypeProto]
+    makers: dict[str, onnx.NodeProto]
+    readers: dict[str, int]
+    found: int = 0
+    added: list[onnx.TensorProto] = field(default_factory=list)
+    moved: list[onnx.NodeProto] = field(default_factory=list)
+    """What a group moves its integers with, in place of its floats."""
+    _given: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, model: onnx.ModelProto) -> _Graph:
+        graph = model.graph
+        readers: dict[str, int] = {}
+        for name in (*(n for node in graph.node for n in node.input), *(o.name for o in graph.output)):
+            readers[name] = readers.get(name, 0) + 1
+        small = {each.name: each for each in graph.initializer}
+        return cls(
+            {name: numpy_helper.to_array(tensor) for name, tensor in small.items()},
+            {value.name: value.type for value in (*graph.input, *graph.value_info, *graph.output)},
+            {name: node for node in graph.node for name in node.output},
+            readers,
+        )
+
+    def group(self, node: onnx.NodeProto) -> onnx.NodeProto | None:
+        """Return what the group that ends with a node is; None where there is none."""
+        if node.op_type != ROUND or self._parameters(node, one=True) is None:
+            return None
+        inner = self._behind_limits(node)
+        make = _GROUPS.get(inner.op_type) if inner is not None and inner.domain in ("", "ai.onnx") else None
+        if inner is None or make is None or self.readers[inner.output[0]] != 1:
+            return None
+        made = make(self, inner, node)
+        if made is not None:
+            self.found += 1
+            made.name = inner.name or inner.output[0]
+        return made
+
+    def _behind_limits(self, node: onnx.NodeProto) -> onnx.NodeProto | None:
+        """Return what makes a rounded value, past a Relu or Clip that rounding does anyway."""
+        inner = self.makers.get(node.input[0])
+        while inner is not None and inner.op_type in ("Relu", "Clip") and self.readers[inner.output[0]] == 1:
+            bounds = self._bounds(inner)
+            parameters = self._parameters(node, one=True)
+            if bounds is None or parameters is None:
+                break
+            scale, zero = (each.astype(np.float32).reshape(()) for each in parameters)
+            ends = np.iinfo(parameters[1].dtype)
+            low, high = (np.rint(np.float32(bound) / scale) + zero for bound in bounds)
+            if low > ends.min or high < ends.max:
+                break
+            inner = self.makers.get(inner.input[0])
+        return inner
+
+    def _bounds(self, node: onnx.NodeProto) -> tuple[float, float] | None:
+        if node.op_type == "Relu":
+            return 0.0, math.inf
+        own = attributes_of(node)
+        given = [self.values.get(name) if name else None for name in [*node.input[1:], "", ""][:2]]
+        if any(name and value is None for name, value in zip(node.input[1:], given, strict=False)):
+            return None
+        low, high = (
+            float(value.reshape(())) if value is not None else own.get(name, end)
+            for value, name, end in zip(given, ("min", "max"), (-math.inf, math.inf), strict=True)
+        )
+        return low, high
+
+    def _parameters(self, node: onnx.NodeProto, *, one: bool) -> tuple[Array, Array] | None:
+        """Return the constant scale and zero point of a node that rounds to 8 bits, or back.
+
+        Parameters
+        ----------
+        one
+            Whether it must be one for the whole tensor.
+        """
+        scale = self.values.get(node.input[1])
+        zero = self.values.get(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+        if zero is None:
+            if (len(node.input) > 2 and node.input[2]) or attributes_of(node).get("output_dtype"):
+                return None
+            kind = np.uint8 if node.op_type == ROUND else self._dtype(node.input[0])
+            zero = np.zeros((), kind)
+        if scale is None or scale.dtype != np.float32 or attributes_of(node).get("block_size"):
+            return None
+        return None if one and (scale.size != 1 or zero.size != 1) else (scale, zero)
+
+    def _dtype(self, name: str) -> np.dtype[Any]:
+        if name in self.values:
+            return np.dtype(self.values[name].dtype)
+        code = self.types[name].tensor_type.elem_type if name in self.types else 0
+        return np.dtype(helper.tensor_dtype_to_np_dtype(code) if code else "float32")
+
+    def integers(self, name: str, axis: int | None = None) -> list[str] | None:
+        """Return names of the 8-bit integers, scale and zero point that floats are made of.
+
+        Parameters
+        ----------
+        axis
+            Along which there may be one scale for each; None: one for all.
+        """
+        node = self.makers.get(name)
+        if node is not None and node.op_type in MOVING and axis is None:
+            return self._moved(node)
+        if node is None or node.op_type != REAL:
+            return None
+        parameters = self._parameters(node, one=axis is None)
+        if parameters is None or parameters[1].dtype.name not in NARROW:
+            return None
+        scale, zero = parameters
+        if axis is not None and scale.size > 1:
+            rank = self._rank(node.input[0])
+            own = attributes_of(node).get("axis", 1)
+            if rank is None or own % rank != axis % rank or scale.ndim != 1:
+                return None
+        return [node.input[0], node.input[1], *self._zero(node, zero)]
+
+    def _moved(self, node: onnx.NodeProto) -> list[str] | None:
+        found = self.integers(node.input[0])
+        if found is None:
+            return None
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copy.input[0], copy.output[0] = found[0], self._free(f"{node.output[0]}.integers")
+        self.moved.append(copy)
+        return [copy.output[0], *found[1:]]
+
+    def _zero(self, node: onnx.NodeProto, zero: Array) -> list[str]:
+        if len(node.input) > 2 and node.input[2]:
+            return [node.input[2]]
+        return [self.constant(zero, f"{node.output[0]}.zero")]
+
+    def _rank(self, name: str) -> int | None:
+        if name in self.values:
+            return self.values[name].ndim
+        if name in self.types and self.types[name].tensor_type.HasField("shape"):
+            return len(self.types[name].tensor_type.shape.dim)
+        return None
+
+    def out(self, node: onnx.NodeProto) -> list[str]:
+        """Return names of the scale and the zero point that a node rounds with."""
+        _scale, zero = self._parameters(node, one=True) or (None, np.zeros((), np.uint8))
+        return [node.input[1], *self._zero(node, zero)]
+
+    def bias(self, name: str, one: str, other: str) -> str | None:
+        """Return the name of a bias in steps of the sums; None where it is no integer of them."""
+        node = self.makers.get(name)
+        if node is None or node.op_type != REAL or node.input[0] not in self.values:
+            return None
+        steps, scale = self.values[node.input[0]], self.values.get(node.input[1])
+        zero = self.values.get(node.input[2]) if len(node.input) > 2 and node.input[2] else np.int32(0)
+        if steps.dtype != np.int32 or scale is None or zero is None or np.any(zero):
+            return None
+        wanted = np.ravel(self.values[one]) * np.ravel(self.values[other])
+        fits = np.allclose(np.ravel(scale), wanted, rtol=BIAS_SCALE, atol=0)
+        return str(node.input[0]) if fits else None
+
+    def constant(self, array: Array, like: str) -> str:
+        """Store an array under a name made from `like`."""
+        name = self._free(like)
+        self.values[name] = array
+        self.added.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def _free(self, like: str) -> str:
+        while like in self.values or like in self.makers or like in self.types or like in self._given:
+            like += "_"
+        self._given.add(like)
+        return like
+
+
+def _convolution(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.NodeProto | None:
+    x, w = graph.integers(node.input[0]), graph.integers(node.input[1], axis=0)
+    if x is None or w is None or w[0] not in graph.values:
+        return None
+    inputs = [*x, *w, *graph.out(end)]
+    if len(node.input) > 2 and node.input[2]:
+        bias = graph.bias(node.input[2], x[1], w[1])
+        if bias is None:
+            return None
+        inputs.append(bias)
+    return helper.make_node("QLinearConv", inputs, list(end.output), **attributes_of(node))
+
+
+def _product(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.NodeProto | None:
+    a, b = graph.integers(node.input[0]), graph.integers(node.input[1], axis=-1)
+    if a is None or b is None:
+        return None
+    return helper.make_node("QLinearMatMul", [*a, *b, *graph.out(end)], list(end.output))
+
+
+def _gemm(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.NodeProto | None:
+    own = attributes_of(node)
+    columns = 0 if own.get("transB", 0) else 1
+    a, b = graph.integers(node.input[0]), graph.integers(node.input[1], axis=columns)
+    if a is None or b is None:
+        return None
+    bias = ""
+    if len(node.input) > 2 and node.input[2]:
+        bias = graph.bias(node.input[2], a[1], b[1]) or ""
+        if not bias or own.get("beta", 1.0) != 1.0 or own.get("alpha", 1.0) != 1.0:
+            return None
+    own.pop("beta", None)
+    inputs = [*a, *b, bias, *graph.out(end)]
+    return helper.make_node("QGemm", inputs, list(end.output), domain=MICROSOFT[:-1], **own)
+
+
+def _pair(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.NodeProto | None:
+    a, b = graph.integers(node.input[0]), graph.integers(node.input[1])
+    if a is None or b is None:
+        return None
+    inputs = [*a, *b, *graph.out(end)]
+    return helper.make_node(f"QLinear{node.op_type}", inputs, list(end.output), domain=MICROSOFT[:-1])
+
+
+def _pool(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.NodeProto | None:
+    x = graph.integers(node.input[0])
+    if x is None:
+        return None
+    inputs = [*x, *graph.out(end)]
+    own = attributes_of(node)
+    return helper.make_node(f"QLinear{node.op_type}", inputs, list(end.output), domain=MICROSOFT[:-1], **own)
+
+
+_GROUPS = {
+    "Add": _pair,
+    "AveragePool": _pool,
+    "Conv": _convolution,
+    "Gemm": _gemm,
+    "GlobalAveragePool": _pool,
+    "MatMul": _product,
+    "Mul": _pair,
+}
+GROUPED = frozenset(_GROUPS)
+"""Of other operators a group means what its floats say: they are rounded once, and onnxruntime agrees."""
