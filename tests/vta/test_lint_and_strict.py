@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.vta.convolutions import Conv, chain, convs
 from toolchain.errors import UsageError
-from toolchain.vta.isa import decode_program
+from toolchain.vta.config import Memory
+from toolchain.vta.isa import Load, decode_program
 from toolchain.vta.lint import problems
 from toolchain.vta.requests import Program, Refused, Wish
 from toolchain.vta.simulator import Simulator
@@ -36,11 +37,28 @@ def test_what_keeps_the_rules_does_so_for_both(simulator: Simulator, conv: Conv,
 @given(seed=st.integers(0, 2**32))
 def test_strict_runs_nothing_that_lint_refuses(simulator: Simulator, seed: int) -> None:
     program, _, _ = chain([SMALL], 1)
+    code = _flipped(program.code, random.Random(seed).randrange(8 * len(program.code)))
+    _check_agreement(simulator, replace(program, code=code))
+
+
+@given(seed=st.integers(0, 2**32))
+def test_nor_with_other_micro_ops(simulator: Simulator, seed: int) -> None:
+    program, _, _ = chain([SMALL], 1)
     draw = random.Random(seed)
-    code = bytearray(program.code)
-    bit = draw.randrange(8 * len(code))
-    code[bit // 8] ^= 1 << bit % 8
-    changed = replace(program, code=bytes(code))
+    loads = [each for each in decode_program(program.code, program.config) if isinstance(each, Load)]
+    load = draw.choice([each for each in loads if each.memory is Memory.UOP])
+    first = 8 * (load.dram_base * 4 - program.phys_base)
+    bit = first + draw.randrange(32 * load.x_size)
+    _check_agreement(simulator, replace(program, memory=_flipped(program.memory, bit)))
+
+
+def _flipped(data: bytes, bit: int) -> bytes:
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def _check_agreement(simulator: Simulator, changed: Program) -> None:
     try:
         found = _lint(changed)
     except UsageError as error:

@@ -157,6 +157,8 @@ NOT_PORTABLE: dict[str, tuple[Change, str, int, str]] = {
         "after 1 steps",
     ),
     "hazard of a reset": (changed(of.RESET, dst_factor_in=0), "hazard", of.RESET, "used again"),
+    "INP of a reset": (changed(of.RESET, src_factor_in=293), "bounds", of.RESET, "names INP[2051] of 2048"),
+    "WGT of a reset": (changed(of.RESET, wgt_factor_in=147), "bounds", of.RESET, "names WGT[1029] of 1024"),
     "INP undefined": (changed(of.LOAD_INP, x_size=7), "undefined", of.GEMM, "INP[7]"),
     "WGT undefined": (changed(of.LOAD_WGT, sram_base=5), "undefined", of.GEMM, "WGT[0]"),
     "ACC undefined": (removed(of.RESET), "undefined", of.GEMM - 1, "ACC[0]"),

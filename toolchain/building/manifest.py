@@ -113,7 +113,7 @@ def _quantising(model: Model) -> QuantisingFacts | None:
     if model.quantised is None:
         return None
     cost = model.quantised.cost.to_json()
-    return QuantisingFacts.model_validate({"quantizer": model.options.quantizer, **cost})
+    return QuantisingFacts.model_validate({name: cost[name] for name in QuantisingFacts.model_fields})
 
 
 def _engine() -> EngineFacts:

@@ -113,7 +113,7 @@ class QuantisingFacts(_Strict):
     """How a network became integers, and what that cost against the floats it came as."""
 
     quantizer: str
-    images: int = Field(ge=1, description="sets of inputs that it was judged by")
+    images: int = Field(ge=1, description="how many it was judged by")
     layers: Several[LayerCost] = Field(min_length=1)
     sqnr_db: float = Field(description="of the outputs, all together")
     top1: float | None = Field(ge=0, le=1, description="share of rows with the same largest value")

@@ -31,7 +31,7 @@ def show_quantised(quantised: Quantised) -> None:
     )
     click.echo(
         f"integers: {len(quantised.layers)} convolutions; outputs {cost.sqnr_db:.1f} dB above what rounding "
-        f"added{agreement}, over {cost.images} inputs"
+        f"added{agreement}, over {cost.images} {'random inputs' if cost.random else 'images'}"
     )
     named: dict[str, list[str]] = {}
     for name, reason in quantised.left.items():

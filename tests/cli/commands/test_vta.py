@@ -63,6 +63,7 @@ def test_a_program_of_revision_1_asks_for_it(invoke: Toolchain, folder: Path) ->
     (folder / "old.bin").write_bytes(encode_program(good().instructions, old))
     wrong = invoke("vta", "disasm", "old.bin")
     assert wrong.code == 2 and wrong.says("instruction 8", "is no instruction of revision 2", "--isa-rev 1")
+    assert "`toolchain vta disasm PATH --isa-rev 1`" in wrong.err, "lint and simulate have no such option"
     right = invoke("vta", "disasm", "old.bin", "--isa-rev", "1").out
     assert right == invoke("vta", "disasm", "old.bin", "--config", "zcu104").out
     assert "STORE OUT sram 0x0" in right

@@ -103,4 +103,10 @@ def test_what_is_no_dump(invoke: Toolchain, folder: Path) -> None:
 
 def test_a_trace_that_cannot_be_written(invoke: Toolchain, dump: Path) -> None:
     told = invoke("vta", "simulate", dump, "--trace", dump / "insn.bin" / "trace.json")
-    assert told.code == 1 and told.says("trace.json")
+    assert told.code == 2 and told.says("trace.json: there is no folder", "insn.bin")
+
+
+def test_a_trace_makes_no_folder(invoke: Toolchain, dump: Path) -> None:
+    told = invoke("vta", "simulate", dump, "--trace", dump / "none" / "such" / "t.json")
+    assert told.code == 2 and told.says("t.json: there is no folder", "none/such")
+    assert not (dump / "none").exists() and "model" not in told.out, "it was not run"

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from tests.models.quantising.networks import Block, blocks, integers, network
 from toolchain.errors import UsageError
 from toolchain.models.quantising.calibration import Tapped
+from toolchain.models.quantising.cost import Cost, LayerCost
 from toolchain.models.quantising.graph import PLAIN, SUMMED
 from toolchain.models.quantising.quantise import Quantised, quantise
 
@@ -78,7 +79,8 @@ def test_the_cost_is_what_it_says(quantizer: str) -> None:
     made = quantised(network(RESIDUAL, batch=2), quantizer)
     assert [layer.name for layer in made.cost.layers] == [layer.site.name for layer in made.layers]
     assert made.left == {"fc": "a product of matrices"}
-    assert made.cost.images == 4 and 0 < made.cost.sqnr_db < 60
+    assert made.cost.images == 8 and made.cost.random, "four batches of two"
+    assert 0 < made.cost.sqnr_db < 60
     assert made.cost.top1 is not None and made.cost.top5 is not None and made.cost.top5 >= made.cost.top1
 
 
@@ -89,9 +91,29 @@ def test_what_is_lost_by_it_is_less_than_by_one_scale() -> None:
 
 def test_values_beyond_8_bits_are_told() -> None:
     loud = network((Block(8, scale=1.0), Block(8, scale=40.0)))
-    warnings = quantised(loud, "global-scale").cost.warnings()
-    assert any("b1.conv2" in line and "--calibrate NAME=FILE.npy" in line for line in warnings)
-    assert not quantised(loud).cost.warnings()
+    drawn, *clipped = quantised(loud, "global-scale").cost.warnings()
+    assert drawn.startswith("judged by 4 random inputs")
+    assert any(line.startswith("b1.conv2: ") for line in clipped)
+    assert all(line.endswith("give each tensor a scale of its own: --quantizer mse") for line in clipped)
+    assert quantised(loud).cost.warnings() == [drawn]
+
+
+@pytest.mark.parametrize(
+    ("quantizer", "random", "way_out"),
+    [
+        ("mse", True, "calibrate with images that the network is made for: --calibrate NAME=FILE.npy"),
+        ("mse", False, "calibrate with more images that the network is made for: --calibrate NAME=FILE.npy"),
+        ("global-scale", True, "give each tensor a scale of its own: --quantizer mse"),
+        ("global-scale", False, "give each tensor a scale of its own: --quantizer mse"),
+    ],
+)
+def test_a_warning_says_what_has_not_been_done(quantizer: str, random: bool, way_out: str) -> None:
+    cost = Cost(
+        5, random, quantizer, (LayerCost("loud", 3.0, 0.2), LayerCost("low", 9.0, 0.001)), 8.0, None, None
+    )
+    *before, clipped = cost.warnings()
+    assert clipped == f"loud: 20.0% of its values are beyond 8 bits and were clipped; {way_out}"
+    assert ["judged by 5 random inputs" in line for line in before] == [True] * random
 
 
 def test_nothing_to_quantise() -> None:
@@ -105,8 +127,8 @@ def test_images_of_ones_own(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", small)
     model = network(RESIDUAL, batch=2)
     given_ones = quantised(model, images={"data": tmp_path / "x.npy"})
-    assert given_ones.cost.images == 3, "batches of two"
-    assert given_ones.cost.sqnr_db > 0
+    assert given_ones.cost.images == 6 and not given_ones.cost.random
+    assert given_ones.cost.sqnr_db > 0 and given_ones.cost.warnings() == []
     seeded = quantised(model)
     finer = [a.right.sum() <= b.right.sum() for a, b in zip(given_ones.layers, seeded.layers, strict=True)]
     assert any(finer)

@@ -153,6 +153,8 @@ BROKEN: list[tuple[int, str, int | None, Change, str]] = [
     (0, "bounds", 4, change(4, dst_factor_in=2047), "it reaches element 14329 of ACC"),
     (0, "bounds", 4, change(4, src_factor_in=2047), "it reaches element 14329 of INP"),
     (0, "bounds", 4, change(4, wgt_factor_in=1023), "it reaches element 7161 of WGT"),
+    (0, "bounds", 3, change(3, src_factor_in=2047), "it reaches element 14329 of INP"),
+    (0, "bounds", 3, change(3, wgt_factor_in=1023), "it reaches element 7161 of WGT"),
     (0, "bounds", 6, change(6, src_factor_in=2047), "it reaches element 14429 of ACC"),
     (0, "bounds", 10, change(10, sram_base=2047), "it reaches element 2054 of OUT"),
     (0, "bounds", 4, change(4, iter_out=16383, iter_in=16383), "steps it is more than is looked at"),

@@ -150,13 +150,18 @@ def simulate(folder: Path, strict: bool, trace: Path | None, timeout: float) -> 
     Cycles and milliseconds are those of a model: no board was asked. Exits with 4 where the program is
     refused or the memory is another.
     """
-    from toolchain.errors import CheckError
+    from toolchain.errors import CheckError, UsageError
     from toolchain.foreign import printable
     from toolchain.vta.judging import judge
     from toolchain.vta.layout import INSTRUCTIONS, decode_file, read_dump
     from toolchain.vta.requests import Refused
     from toolchain.vta.trace import write_trace
 
+    if trace is not None and not trace.parent.is_dir():
+        raise UsageError(
+            f"--trace {printable(str(trace))}: there is no folder {printable(str(trace.parent))}",
+            "name a file in a folder that is there, or make it first",
+        )
     dump = read_dump(folder)
     judged = judge(dump, strict=strict, trace=trace is not None, deadline_s=timeout, progress=note)
     outcome, mhz = judged.outcome, dump.config.cycles.mhz

@@ -118,7 +118,7 @@ def specialise(
             if dim.dim_param in bound:
                 dim.dim_value = bound[dim.dim_param]
     if not partly:
-        _check_static(inputs, options, origin)
+        _check_static(inputs, origin)
     return model
 
 
@@ -289,7 +289,7 @@ def _fill(value: onnx.ValueInfoProto, wanted: Shape, bound: dict[str, int], orig
         dim.dim_value = extent
 
 
-def _check_static(inputs: list[onnx.ValueInfoProto], options: ModelOptions, origin: str) -> None:
+def _check_static(inputs: list[onnx.ValueInfoProto], origin: str) -> None:
     """Refuse open dimensions: all of them at once, with what to type."""
     for value in inputs:
         if dtype_of(value) in ("?", "string"):
@@ -306,7 +306,7 @@ def _check_static(inputs: list[onnx.ValueInfoProto], options: ModelOptions, orig
     given = shapes_to_give(unknown)
     typed = "".join(f" --shape {quote(text)}" for text in given)
     numbers = " with numbers for D" if any("D" in text.rpartition("=")[2] for text in given) else ""
-    hint = f"toolchain demo {quote(origin)}{options.typed()}{typed}{numbers}, and the same for other commands"
+    hint = f"add to what you typed:{typed}{numbers}"
     if all(shape is not None and shape[1:] == sized(shape[1:]) for shape in unknown.values()):
         hint += "; or --batch N"
     raise UsageError(f"{origin} leaves open the shapes of its inputs: {told}", hint)

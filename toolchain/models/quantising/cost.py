@@ -17,6 +17,13 @@ from toolchain.models.quantising.reading import Array
 SATURATED = 0.01
 """Share of a layer's values that may be clipped before a user is warned."""
 
+FINEST = "mse"
+"""The quantizer that looks at each tensor by itself."""
+
+_RANDOM = (
+    "judged by {} random inputs, which say little of real ones: a trained network may lose far more; "
+    "calibrate and judge it with --calibrate NAME=FILE.npy"
+)
 _MOST_DB = 200.0
 """What is written where nothing was lost."""
 
@@ -37,7 +44,11 @@ class Cost:
     Attributes
     ----------
     images
-        How many sets of inputs it was judged by.
+        How many images it was judged by: rows of the inputs' first dimension.
+    random
+        They were drawn, and none was handed over: what real images lose is not known.
+    quantizer
+        As in `quantise`.
     layers
         Those in integers, in the graph's order.
     sqnr_db
@@ -48,22 +59,29 @@ class Cost:
     """
 
     images: int
+    random: bool
+    quantizer: str
     layers: tuple[LayerCost, ...]
     sqnr_db: float
     top1: float | None
     top5: float | None
 
     def warnings(self) -> list[str]:
-        """Return a line for each layer that clips too much."""
-        return [
-            f"{layer.name}: {layer.clipped:.1%} of its values are beyond 8 bits and were clipped; "
-            "calibrate with images that the network is made for: --calibrate NAME=FILE.npy"
+        """Return that it was judged by random inputs, and a line for each layer that clips too much."""
+        said = [_RANDOM.format(self.images)] if self.random else []
+        if self.quantizer != FINEST:
+            way_out = f"give each tensor a scale of its own: --quantizer {FINEST}"
+        else:
+            more = "" if self.random else "more "
+            way_out = f"calibrate with {more}images that the network is made for: --calibrate NAME=FILE.npy"
+        return said + [
+            f"{layer.name}: {layer.clipped:.1%} of its values are beyond 8 bits and were clipped; {way_out}"
             for layer in self.layers
             if layer.clipped > SATURATED
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `--json` and manifests show."""
+        """Return what `--json` shows."""
         return asdict(self)
 
 
@@ -74,11 +92,16 @@ def cost_of(
     integers: Mapping[str, tuple[str, int]],
     images: Sequence[Inputs],
     origin: str,
+    *,
+    random: bool,
+    quantizer: str,
 ) -> Cost:
-    """Compute both graphs for `images` and compare.
+    """Compute both graphs for `images`, batches of them, and compare.
 
     Parameters
     ----------
+    random, quantizer
+        As in `Cost`.
     integers
         By tensor of a layer: the name of its integers in `after`, and their exponent.
     """
@@ -104,7 +127,9 @@ def cost_of(
             if wanted[name].ndim == 2 and wanted[name].shape[1] > 1:
                 rows.append((wanted[name], got[name]))
     return Cost(
-        images=len(images),
+        images=sum(_rows(inputs) for inputs in images),
+        random=random,
+        quantizer=quantizer,
         layers=tuple(
             LayerCost(layer.site.name, noise[layer.site.result].db, _share(*clipped[layer.site.result]))
             for layer in layers
@@ -113,6 +138,11 @@ def cost_of(
         top1=_agreement(rows, 1),
         top5=_agreement(rows, 5),
     )
+
+
+def _rows(inputs: Inputs) -> int:
+    first = next(iter(inputs.values()))
+    return len(first) if first.ndim else 1
 
 
 class _Noise:

@@ -103,7 +103,17 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
     written = with_integers(plain, layers, floats, exponents)
     graph = infer_shapes(written.model, origin)
     integers = {name: (whole, exponents[name]) for name, whole in written.integers.items()}
-    judge = partial(cost_of, plain, graph, layers, integers, judging, origin)
+    judge = partial(
+        cost_of,
+        plain,
+        graph,
+        layers,
+        integers,
+        judging,
+        origin,
+        random=not images,
+        quantizer=quantizer,
+    )
     return Quantised(graph, layers, sites.left, judge)
 
 

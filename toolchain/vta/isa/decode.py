@@ -100,5 +100,6 @@ def _memory(word: int, opcode: Opcode, values: dict[str, Any], revision: int) ->
 def _refused(word: int, reason: str, revision: int) -> UsageError:
     return UsageError(
         f"{word >> 64:016x} {word & (1 << 64) - 1:016x} is no instruction of revision {revision}: {reason}",
-        f"revisions encode differently: try --isa-rev {3 - revision}, or write the program again",
+        f"revisions encode differently: `toolchain vta disasm PATH --isa-rev {3 - revision}` shows it as the "
+        "other one; else write the program again",
     )

@@ -192,15 +192,14 @@ class Chip:
         if not self._fits(turn, Memory.ACC, int(to.max())):
             return
         self._hazards(turn, to, to)
-        if isinstance(loops, Gemm) and loops.reset:
-            self._touch(turn, to, _Out.RESET)
-            return
-        self._of_acc(turn, to)
-        if isinstance(loops, Gemm):
-            if self._fits(turn, Memory.INP, int(at.max())):
-                self._reads(turn, self._inp, at, "INP")
+        reset = isinstance(loops, Gemm) and loops.reset
+        if not reset:
+            self._of_acc(turn, to)
+        if isinstance(loops, Gemm):  # some implementations read both operands of one that resets, too
             weights = _walk(wgt, loops, loops.wgt_factor_out, loops.wgt_factor_in)
-            if self._fits(turn, Memory.WGT, int(weights.max())):
+            if self._fits(turn, Memory.INP, int(at.max())) and not reset:
+                self._reads(turn, self._inp, at, "INP")
+            if self._fits(turn, Memory.WGT, int(weights.max())) and not reset:
                 self._reads(turn, self._wgt, weights, "WGT")
         elif loops.use_imm:
             self._immediate(turn, loops, dst, src)
@@ -209,7 +208,7 @@ class Chip:
             self._hazards(turn, to, at)
             if loops.op is AluOp.SHR:
                 self._amounts(turn, np.unique(at))
-        self._touch(turn, to, _Out.VALID)
+        self._touch(turn, to, _Out.RESET if reset else _Out.VALID)
 
     def _of_acc(self, turn: Turn, where: _Indices) -> None:
         """Note where elements of ACC are read that nothing wrote: compute alone writes them."""

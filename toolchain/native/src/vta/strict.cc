@@ -145,6 +145,14 @@ void Watch::NeedsUops() {
   }
 }
 
+void Watch::NeedsPlace(Memory memory, uint32_t element) const {
+  const uint32_t depth = Depth(config_, memory);
+  if (element >= depth) {
+    Fail("bounds", "names " + Cell(memory, element) + " of " + std::to_string(depth) +
+                       ", which some implementations read though it resets");
+  }
+}
+
 void Watch::NeedsAcc(uint32_t element) {
   if (!acc_[element]) {
     Fail("undefined", "reads " + Cell(Memory::kAcc, element) + ", which nothing was written to");
@@ -173,7 +181,11 @@ void Watch::Gemm() {
   ForSteps(*now_, uops, [&](uint32_t dst, uint32_t src, uint32_t wgt) {
     ++step_;
     Use(dst);
-    if (!now_->reset) {
+    if (now_->reset) {
+      // Some implementations read both operands all the same.
+      NeedsPlace(Memory::kInp, src);
+      NeedsPlace(Memory::kWgt, wgt);
+    } else {
       ReadsShared(inp_, Memory::kInp, src, kLoadStage);
       ReadsShared(wgt_, Memory::kWgt, wgt, kLoadStage);
       NeedsAcc(dst);

@@ -46,6 +46,7 @@ class Watch {
   // This instruction's in its stage: all before it there have ended.
   uint32_t Number() const { return (*clock_)[now_->stage] + 1; }
   void NeedsUops();
+  void NeedsPlace(Memory memory, uint32_t element) const;
   void NeedsAcc(uint32_t element);
   void WritesAcc(uint32_t element, Out state);
   void Use(uint32_t element);  // of ACC, by a step
