@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.running import Toolchain
 from toolchain.configuration.file import FILE_NAME, FILE_VARIABLE, find_file
-from toolchain.configuration.settings import read_configuration
+from toolchain.configuration.settings import configuration, read_configuration
 from toolchain.errors import MissingError, UsageError
 
 STRANGER = 65534
@@ -40,13 +41,11 @@ def obeyed(file: Path, **environment: str) -> bool:
 
 
 @AS_ROOT
-@pytest.mark.parametrize("change", ["file", "link", "folder"])
+@pytest.mark.parametrize("change", ["file", "link"])
 def test_what_another_user_wrote_is_not_obeyed(file: Path, change: str) -> None:
     assert obeyed(file)
     if change == "file":
         os.chown(file, STRANGER, STRANGER)
-    elif change == "folder":
-        os.chown(file.parent, STRANGER, STRANGER)
     else:
         file.rename(file.with_name("other"))
         file.symlink_to("other")
@@ -58,12 +57,37 @@ def test_what_another_user_wrote_is_not_obeyed(file: Path, change: str) -> None:
 
 
 @AS_ROOT
-def test_a_strangers_file_in_tmp_stops_nobody_who_says_so(file: Path) -> None:
+def test_a_strangers_file_above_stops_nobody(file: Path, tmp_path: Path) -> None:
+    project = file.parent / "project"
     file.parent.chmod(0o1777)
     assert obeyed(file)  # sticky: nobody can put another in its place
     os.chown(file, STRANGER, STRANGER)
-    with pytest.raises(UsageError, match=r"belongs to user"):
-        find_file(file.parent / "project", {})
+    mine = tmp_path / FILE_NAME
+    for above in (None, mine):
+        if above:
+            above.write_text('board = "pynq"\n')
+        found = read_configuration(project, {})
+        assert (found.file, found.settings.board) == (above, "pynq" if above else "local")
+        (warning,) = found.skipped
+        assert f"{file} is not obeyed" in warning and f"{FILE_VARIABLE}={file}" in warning
+    with pytest.raises(UsageError, match="not obeyed"):
+        find_file(file.parent, {})  # who types there may mean it
+    file.parent.chmod(0o755)
+    os.chown(file.parent, STRANGER, STRANGER)
+    assert read_configuration(project, {}).file == mine, "another one's folder"
+
+
+@AS_ROOT
+def test_the_warning_is_printed(invoke: Toolchain, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.parent.chmod(0o1777)
+    os.chown(file, STRANGER, STRANGER)
+    invoke("model", "list")  # it changes to a folder of its own
+    monkeypatch.chdir(file.parent / "project")
+    configuration.cache_clear()
+    ran = invoke("board", "list", "--json")
+    assert ran.code == 0 and ran.document
+    assert ran.says("warning: ", f"{file} is not obeyed", "belongs to user nobody")
+    configuration.cache_clear()
 
 
 @AS_ROOT
@@ -93,7 +117,7 @@ def test_a_named_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"{FILE_VARIABLE}=nosuch: there is no such file"):
         find_file(tmp_path, {FILE_VARIABLE: "nosuch"})
     os.mkfifo(tmp_path / FILE_NAME)
-    assert find_file(tmp_path, {}) is None  # would block for ever
+    assert find_file(tmp_path, {}) == (None, ())  # would block for ever
 
 
 def test_a_user_without_a_home_folder_is_told(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.files.ownership import other_writer
+from toolchain.files.ownership import other_writer, placed_by_another
 
 STRANGER, NOBODYS = 65534, 54321  # the latter is nobody's number here
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
@@ -86,3 +86,30 @@ def test_what_is_not_there_is_no_answer(tmp_path: Path) -> None:
     for name in ("gone", "link"):
         with pytest.raises(FileNotFoundError):
             other_writer(tmp_path / name)
+
+
+@AS_ROOT
+def test_a_link_into_a_strangers_folder_is_the_strangers(file: Path) -> None:
+    theirs = file.parent / "theirs"
+    theirs.mkdir(mode=0o755)
+    target, link = theirs / "mine", file.with_name("link")
+    target.touch(mode=0o644)
+    link.symlink_to(target)
+    assert other_writer(link) is None
+    os.chown(theirs, STRANGER, -1)  # they may put another file into its place at any time
+    assert other_writer(link) == f"{theirs} belongs to user nobody, not to you"
+    theirs.chmod(0o1777)
+    assert other_writer(link) is None, "it is sticky"
+
+
+@AS_ROOT
+def test_who_placed_a_file(file: Path) -> None:
+    assert not placed_by_another(file)
+    file.parent.chmod(0o1777)
+    assert not placed_by_another(file), "it is one's own"
+    os.chown(file, STRANGER, -1)
+    assert placed_by_another(file)
+    file.parent.chmod(0o755)
+    assert not placed_by_another(file), "nobody else could: who gave it away?"
+    os.chown(file.parent, STRANGER, -1)
+    assert placed_by_another(file)

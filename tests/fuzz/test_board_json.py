@@ -93,8 +93,8 @@ class LyingBoard:
     def touch(self, remote: str) -> None:
         pass
 
-    def remove(self, remote: str) -> None:
-        self._files = {name: file for name, file in self._files.items() if not name.startswith(remote)}
+    def remove(self, *remotes: str) -> None:
+        self._files = {name: file for name, file in self._files.items() if not name.startswith(remotes)}
 
     @contextmanager
     def at_home(self) -> Iterator[Home]:

@@ -46,7 +46,7 @@ def test_nor_with_other_micro_ops(simulator: Simulator, seed: int) -> None:
     program, _, _ = chain([SMALL], 1)
     draw = random.Random(seed)
     loads = [each for each in decode_program(program.code, program.config) if isinstance(each, Load)]
-    load = draw.choice([each for each in loads if each.memory is Memory.UOP])
+    load = draw.choice([each for each in loads if each.memory is Memory.UOP and each.x_size])
     first = 8 * (load.dram_base * 4 - program.phys_base)
     bit = first + draw.randrange(32 * load.x_size)
     _check_agreement(simulator, replace(program, memory=_flipped(program.memory, bit)))

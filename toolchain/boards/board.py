@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from toolchain.boards.transport import Transport
+from toolchain.errors import ToolchainError
 from toolchain.profiles import Profile
 
 
@@ -29,3 +32,14 @@ class Board:
     transport: Transport
     tracker_key: str
     record_class: str
+
+
+@contextmanager
+def named(board: Board) -> Iterator[None]:
+    """Put the board's name before errors that do not say where they happened."""
+    try:
+        yield
+    except ToolchainError as error:
+        if f"board {board.name}" in error.message:
+            raise
+        raise type(error)(f"board {board.name}: {error.message}", error.hint) from error

@@ -11,6 +11,12 @@ from typing import IO, Literal, Protocol
 
 from toolchain.errors import CheckError, ToolchainError, UsageError
 
+MOST_REMOVED = 100
+"""Entries that are removed at a time where others left them: the next command removes more."""
+
+MOST_ENTRIES = 10_000
+"""Of a folder's listing; ours have some tens."""
+
 MOST_FILE = 2**30
 """Bytes of a file that is fetched, where the caller does not know how many it has."""
 
@@ -141,8 +147,8 @@ class Transport(Protocol):
     def touch(self, remote: str) -> None:
         """Make a file's time of last change now."""
 
-    def remove(self, remote: str) -> None:
-        """Remove a file or a folder with all it holds; neither need be there."""
+    def remove(self, *remotes: str) -> None:
+        """Remove files, and folders with all they hold, all by one command; none need be there."""
 
     def at_home(self) -> AbstractContextManager[Home]:
         """Yield a way to where a login begins, for what is done before the board's folder is there.
@@ -189,6 +195,11 @@ def too_large(board: str, remote: str, most: int) -> CheckError:
         f"{board}: {remote} has more than the {most} bytes that it may have; nothing was kept of it",
         f"look at it: `toolchain board exec BOARD -- ls -l {remote}`",
     )
+
+
+def too_many(folder: str, entries: int) -> str:
+    """Return what is wrong with a listing of so many entries, or more."""
+    return f"{folder} has {entries} entries or more, where {MOST_ENTRIES} are read"
 
 
 def checked_path(remote: str) -> PurePosixPath:

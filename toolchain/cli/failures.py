@@ -46,6 +46,7 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
                 code = _run(command, arguments, as_json)
             except SystemExit as leaving:  # a signal; or click, where nobody reads any more
                 code = leaving.code if isinstance(leaving.code, int) else 1
+        _warn_of_settings()
         try:
             sys.stdout.flush()
         except BrokenPipeError:
@@ -53,6 +54,14 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         except OutputError as error:
             return _report(False, code or error.exit_code, error.message, error.hint)
     return code
+
+
+def _warn_of_settings() -> None:
+    """Say which settings files were passed by, if the command looked for one."""
+    module = sys.modules.get("toolchain.configuration.settings")  # not for `--help`: it is slow to import
+    if module is not None and module.configuration.cache_info().currsize:
+        for warning in module.configuration().skipped:
+            output.note(f"warning: {warning}")
 
 
 def _leave(number: int, _: FrameType | None) -> None:

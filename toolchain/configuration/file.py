@@ -6,17 +6,28 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from toolchain.errors import UsageError
-from toolchain.files.ownership import other_writer
+from toolchain.files.ownership import other_writer, placed_by_another
 
 FILE_NAME = "toolchain.toml"
 FILE_VARIABLE = "TOOLCHAIN_CONFIG"
 """Names the file to obey, whoever owns it; `/dev/null`: none."""
 
 
-def find_file(start: Path, environment: Mapping[str, str]) -> Path | None:
+class FoundFile(NamedTuple):
+    """The file to obey, and warnings about others that were passed by."""
+
+    file: Path | None
+    skipped: tuple[str, ...] = ()
+
+
+def find_file(start: Path, environment: Mapping[str, str]) -> FoundFile:
     """Return the file that the environment names, else the nearest in `start` or a folder above it.
+
+    Whoever may write a folder above, such as /tmp, can put a file there: another user's is passed by. One in
+    the user's own folders is an error, as theirs may have been replaced.
 
     Raises
     ------
@@ -25,29 +36,31 @@ def find_file(start: Path, environment: Mapping[str, str]) -> Path | None:
     """
     if named := environment.get(FILE_VARIABLE):
         if named == os.devnull:
-            return None
+            return FoundFile(None)
         file = start / named
         if not file.is_file():
             raise UsageError(
                 f"{FILE_VARIABLE}={named}: there is no such file", f"name a {FILE_NAME}, or unset it"
             )
-        return file
+        return FoundFile(file)
+    skipped: list[str] = []
     for folder in (start, *start.parents):
         file = folder / FILE_NAME
         with suppress(PermissionError):  # a folder above that may not be looked into has nothing for us
             if file.is_file():
-                return _obeyed(file)
-    return None
+                problem = _problem(file)
+                if problem is None:
+                    return FoundFile(file, tuple(skipped))
+                said = f"{file} is not obeyed, as it can name programs to run: {problem}"
+                trust = f"if you trust it: {FILE_VARIABLE}={file}"
+                if folder == start or not placed_by_another(file):
+                    raise UsageError(said, f"{trust}; to go without it: {FILE_VARIABLE}={os.devnull}")
+                skipped.append(f"{said}; {trust}")
+    return FoundFile(None, tuple(skipped))
 
 
-def _obeyed(file: Path) -> Path:
+def _problem(file: Path) -> str | None:
     try:
-        problem = other_writer(file)
+        return other_writer(file)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}", f"look at {file}") from error
-    if problem is not None:
-        raise UsageError(
-            f"{file} is not obeyed, as it can name programs to run: {problem}",
-            f"if you trust it: {FILE_VARIABLE}={file}; to go without it: {FILE_VARIABLE}={os.devnull}",
-        )
-    return file

@@ -153,12 +153,19 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Configuration:
-    """The settings in force, the file they came from, the origin of every key, and the user's boards."""
+    """The settings in force, the file they came from, the origin of every key, and the user's boards.
+
+    Attributes
+    ----------
+    skipped
+        Warnings about files of other users.
+    """
 
     settings: Settings
     file: Path | None
     origins: dict[str, str]
     boards: dict[str, BoardEntry] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
 
 
 def read_configuration(start: Path, environment: dict[str, str]) -> Configuration:
@@ -170,7 +177,7 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
         The file is another user's or not TOML, or a key or value is not allowed; names file, key and what
         is allowed.
     """
-    file = find_file(start, environment)
+    file, skipped = find_file(start, environment)
     values: dict[str, Any] = {}
     origins = dict.fromkeys(Settings.model_fields, "default")
     if file is not None:
@@ -193,7 +200,7 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
     origins.pop("boards", None)
     try:
         tables = _File(boards=values.pop("boards", {}))
-        found = Configuration(Settings(**values), file, origins, _resolved(tables.boards, file))
+        found = Configuration(Settings(**values), file, origins, _resolved(tables.boards, file), skipped)
     except ValidationError as error:
         raise UsageError(*_explain(error, origins, file)) from error
     _check_home(found)

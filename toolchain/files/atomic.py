@@ -40,9 +40,7 @@ def make_private_folder(path: Path) -> Path:
     OSError
         The file system refused.
     """
-    for folder in reversed((path, *path.parents)):
-        if not folder.exists():
-            folder.mkdir(mode=0o700, exist_ok=True)
+    make_folder(path)
     status = path.stat()
     if os.getuid() not in (status.st_uid, 0):
         raise UsageError(
@@ -51,6 +49,21 @@ def make_private_folder(path: Path) -> Path:
     if status.st_mode & 0o077:
         path.chmod(0o700)
     return path
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those on the way that are not there, which nobody else may enter.
+
+    Those that are there stay as they are.
+
+    Raises
+    ------
+    OSError
+        The file system refused.
+    """
+    for folder in reversed((path, *path.parents)):
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
@@ -109,15 +122,15 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` to `path`, whole or not at all."""
-    with replacing(path) as temporary:
+def write_bytes(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write `data` to `path`, whole or not at all; errors and `mode` as of `replacing`."""
+    with replacing(path, mode) as temporary:
         temporary.write_bytes(data)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` as UTF-8, whole or not at all."""
-    write_bytes(path, text.encode())
+def write_text(path: Path, text: str, mode: int = 0o666) -> None:
+    """Write `text` to `path` as UTF-8, whole or not at all; errors and `mode` as of `replacing`."""
+    write_bytes(path, text.encode(), mode)
 
 
 @contextmanager

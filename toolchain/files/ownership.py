@@ -24,11 +24,29 @@ def other_writer(file: Path) -> str | None:
     for path, found in ((file, file.lstat()), (file, file.stat())):
         if problem := _owned_by_another(path, found) or _writable_by_others(path, found):
             return problem
+    for folder in {file.parent.resolve(): None, file.resolve().parent: None}:  # a link's, and its target's
+        found = folder.stat()
+        # In a sticky folder, such as /tmp, nobody can take another's file away: its own owner counts.
+        if found.st_mode & stat.S_ISVTX:
+            continue
+        if problem := _owned_by_another(folder, found) or _writable_by_others(folder, found):
+            return problem
+    return None
+
+
+def placed_by_another(file: Path) -> bool:
+    """Whether others may put files into a file's folder, and this one may be theirs.
+
+    Raises
+    ------
+    OSError
+        It is not there, or may not be looked at.
+    """
     folder = file.parent.stat()
-    # In a sticky folder, such as /tmp, nobody can take another's file away: its own owner counts.
-    if folder.st_mode & stat.S_ISVTX:
-        return None
-    return _owned_by_another(file.parent, folder) or _writable_by_others(file.parent, folder)
+    if _owned_by_another(file.parent, folder):
+        return True
+    theirs = _owned_by_another(file, file.lstat())
+    return theirs is not None and _writable_by_others(file.parent, folder) is not None
 
 
 def _owned_by_another(path: Path, found: os.stat_result) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import filelock
 
 from toolchain.errors import ToolchainError
-from toolchain.files.atomic import cannot_write
+from toolchain.files.atomic import cannot_write, make_folder
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def one_at_a_time(
     """
     lock = filelock.FileLock(file)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent)
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from toolchain.answers import LARGEST, Kind, lie, shown, understood
-from toolchain.boards.board import Board
+from toolchain.boards.board import Board, named
 from toolchain.boards.edge_rt.answers import check_output
-from toolchain.boards.transport import Completed, DeadlineError, LostError
+from toolchain.boards.transport import MOST_REMOVED, Completed, DeadlineError, LostError
 from toolchain.bundles.kernel_names import with_functions
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.scratch import scratch_folder
@@ -75,7 +75,7 @@ def invoke(
         Busy, crashed, too slow, unreachable, or failed otherwise; says which.
     """
     transport = placed.board.transport
-    with _scratch(placed.board) as folder:
+    with named(placed.board), _scratch(placed.board) as folder:
         arguments = [placed.library]
         for position, tensor in enumerate(placed.manifest.inputs):
             remote = f"{folder}/{position}.npy"
@@ -191,9 +191,8 @@ def _sweep(board: Board, mine: str) -> None:
     if name not in there:
         what, problem = f"the listing of its folder {_RUNS}", f"{name} is missing, just made there"
         raise lie(board.name, what, problem, of_system=True)
-    for other, entry in there.items():
-        if there[name].changed - entry.changed > _STALE_S:
-            board.transport.remove(f"{_RUNS}/{other}")
+    stale = [other for other, entry in there.items() if there[name].changed - entry.changed > _STALE_S]
+    board.transport.remove(*(f"{_RUNS}/{other}" for other in stale[:MOST_REMOVED]))
 
 
 def _npy(array: np.ndarray) -> bytes:

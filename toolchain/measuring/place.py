@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolchain.boards.board import Board
+from toolchain.boards.board import Board, named
 from toolchain.boards.edge_rt.install import Installed, install
 from toolchain.boards.edge_rt.stock import stock
 from toolchain.bundles.manifest import Manifest
@@ -97,7 +97,8 @@ def place(
     warnings += simulation_warnings(computes)
     library = library_for(bundle, board.profile)
     remote = f"lib/{hashlib.sha256(library).hexdigest()[:16]}.so"
-    stock(board.transport, remote, library, keep=_KEEP_LIBRARIES)
+    with named(board):
+        stock(board.transport, remote, library, keep=_KEEP_LIBRARIES)
     return Placed(
         board, manifest, runtime, remote, threads or cores, used, computes, spin_us, warnings, library
     )

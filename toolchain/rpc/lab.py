@@ -253,8 +253,8 @@ def _ensure_supervisor(where: Path, port: int) -> Life:
 def _spawn(where: Path, port: int) -> dict[str, Any]:
     log = where / "log" / "supervisor.log"
     try:
-        make_private_folder(where)
-        make_private_folder(log.parent)
+        for private in (where.parent, where, log.parent):
+            make_private_folder(private)
         with log.open("ab") as output:
             return _spawn_logged(where, port, output.fileno())
     except OSError as error:

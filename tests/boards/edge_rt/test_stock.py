@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from toolchain.boards.edge_rt.stock import stock
+from toolchain.boards.edge_rt.stock import stock, surplus
 from toolchain.boards.local.transport import LocalTransport
+from toolchain.boards.transport import RemoteFile
 
 
 def test_a_file_is_sent_once_and_again_when_its_size_is_wrong(tmp_path: Path) -> None:
@@ -38,3 +39,9 @@ def test_the_least_recently_used_make_room_and_the_new_one_stays(tmp_path: Path)
     assert sorted(board.listing("lib")) == ["a", "e", "f"]
     stock(board, "lib/f", b"f", keep=1)
     assert sorted(board.listing("lib")) == ["f"]
+
+
+def test_many_are_removed_by_and_by_the_oldest_first() -> None:
+    there = {str(number): RemoteFile(1, float(number)) for number in range(100_000)}
+    old = surplus(there, "new", 3)
+    assert sorted(map(int, old)) == list(range(100)), "a board that claims so keeps nobody busy"

@@ -32,6 +32,7 @@ def test_lines_of_another_form_are_left_out(line: bytes) -> None:
         (b"1 2 ..\n", r"'\.\.' is no entry"),
         (b"1 2 .\n", "no entry"),
         (b"x" * (MOST_LISTING + 1), "more than"),
+        (b"".join(b"1 2 %d\n" % number for number in range(100_000)), "it has 10001 entries or more"),
     ],
 )
 def test_what_no_folder_holds_is_a_lie(text: bytes, says: str) -> None:

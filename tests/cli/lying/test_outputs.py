@@ -93,6 +93,7 @@ def test_outputs_that_are_not_the_bundles(ask: Ask, liar: Liar, folder: Path, co
         ('rm "$out"; mkdir "$out"', 1, "has no file"),
         ('rm "$out"; ln -s nothing "$out"', 1, "has no file"),
         ("rm -r run", 1, "has no file"),
+        ('rm "$out"; ln -s /proc/self/mem "$out"', 1, "board local: cannot read"),
         ('truncate -s 100G "$out"', 4, "has more than the"),
     ],
 )

@@ -52,6 +52,7 @@ def far(server: Any, liar: Liar, folder: Path) -> Liar:
         ("run", RUN, 'head -c 60000000 /dev/zero >"$out"', ["out.npz has more than the"]),
         ("run", b"", "head -c 20000000 /dev/zero", ["it has 20000000 bytes"]),
         ("run", RUN, 'rm "$out"; ln -s /dev/zero "$out"', ["no file"]),
+        ("run", RUN, 'rm "$out"; ln -s /proc/self/mem "$out"', ["board far", "cannot read"]),
         ("run", b"", "head -c 20000000 /dev/zero >&2; exit 3", ["exit code 3"]),
         ("run", b"", "exec yes", ["did not end within 1 s"]),
     ],

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from toolchain.answers import understood
-from toolchain.boards.board import Board
+from toolchain.boards.board import Board, named
 from toolchain.boards.edge_rt.answers import Facts, check_output
 from toolchain.boards.edge_rt.stock import KEEP_PROGRAMS, stock
-from toolchain.boards.transport import Completed
+from toolchain.boards.transport import Completed, DeadlineError
 from toolchain.errors import ToolchainError
 from toolchain.foreign import last_line
 from toolchain.linking.glibc import version_key
@@ -56,13 +56,14 @@ def install(
         It does not start, or the board is not of its class: other machine, C library too old.
     """
     runtime = ensure_runtime(arch_of(board.profile), progress=progress)
-    remote = stock(
-        board.transport,
-        program_path(runtime),
-        runtime.program,
-        keep=KEEP_PROGRAMS,
-        executable=True,
-    )
+    with named(board):
+        remote = stock(
+            board.transport,
+            program_path(runtime),
+            runtime.program,
+            keep=KEEP_PROGRAMS,
+            executable=True,
+        )
     return ask_program(board, remote, runtime.fingerprint, drivers=drivers)
 
 
@@ -82,7 +83,14 @@ def ask_program(board: Board, program: str, fingerprint: str, *, drivers: bool =
         What it says of the board cannot be right.
     """
     options = ["--devices", "--timeout", f"{_DRIVER_SECONDS:g}"] if drivers else []
-    completed = board.transport.run(command(program, "info", *options), timeout=_INFO_SECONDS)
+    try:
+        with named(board):
+            completed = board.transport.run(command(program, "info", *options), timeout=_INFO_SECONDS)
+    except DeadlineError as error:
+        raise ToolchainError(
+            f"board {board.name}: `edge-rt info` did not end within {_INFO_SECONDS:g} s and was killed",
+            f"see what keeps it busy: `toolchain board status {board.name}`",
+        ) from error
     facts = _facts(board, completed)
     _check(board, facts, fingerprint)
     return Installed(program, facts)

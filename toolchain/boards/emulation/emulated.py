@@ -236,7 +236,7 @@ def _new_board(profile: Profile, name: str) -> Iterator[Path]:
 
 def _write(folder: Path, state: _State) -> None:
     text = json.dumps(state.model_dump(exclude_none=True), indent=1)
-    atomic.write_text(folder / "board.json", text + "\n")
+    atomic.write_text(folder / "board.json", text + "\n", mode=0o600)
 
 
 def _known_containers() -> dict[str, str | None]:
@@ -322,6 +322,8 @@ def _writing() -> Iterator[None]:
     """Let one process at a time change the emulated boards; sweep what killed ones left."""
     folder = _folder()
     try:
+        for private in (state_dir(), folder):
+            atomic.make_private_folder(private)
         with one_at_a_time(folder / ".lock", _LOCK_SECONDS, f"changing the emulated boards in {folder}"):
             for left in folder.glob(".*.*"):
                 if left.is_dir():

@@ -38,7 +38,8 @@ def local_board() -> Board:
     """Return the board `local`: this host, with the features of its CPU."""
     root = state_dir() / "boards" / LOCAL
     try:
-        make_private_folder(root)
+        for private in (state_dir(), root):
+            make_private_folder(private)
     except OSError as error:
         raise ToolchainError(
             f"cannot make the folder {root} of the board 'local': {error.strerror}",

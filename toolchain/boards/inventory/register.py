@@ -159,6 +159,7 @@ def take_out(name: str) -> Path:
 def _edit(change: Callable[[tomlkit.TOMLDocument], None]) -> Path:
     file = (configuration().file or Path.cwd() / FILE_NAME).resolve()
     try:
+        atomic.make_private_folder(state_dir())
         with one_at_a_time(state_dir() / "toolchain.toml.lock", _LOCK_SECONDS, f"changing {file}"):
             # Bytes, so that the ends of lines stay what they are.
             text = file.read_bytes().decode() if file.exists() else starter_text()

@@ -14,6 +14,7 @@ from typing import IO, Literal
 from toolchain.boards.local.process import LocalProcess, end_group, forbid_core_dumps
 from toolchain.boards.output.exchange import exchange
 from toolchain.boards.transport import (
+    MOST_ENTRIES,
     MOST_FILE,
     Completed,
     DeadlineError,
@@ -22,8 +23,9 @@ from toolchain.boards.transport import (
     Transport,
     checked_path,
     too_large,
+    too_many,
 )
-from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.errors import CheckError, MissingError, ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.processes.interrupts import uninterrupted
 
@@ -97,7 +99,7 @@ class LocalTransport:
             raise ToolchainError(f"the board has no file {remote!r} (in {self.root})")
         with atomic.replacing(local) as temporary, temporary.open("wb") as file, _open(source) as content:
             left = most + 1  # it may grow meanwhile
-            while data := content.read(min(left, _CHUNK)):
+            while data := _read(content, min(left, _CHUNK)):
                 left -= len(data)
                 if not left:
                     raise too_large(str(self.root), remote, most)
@@ -107,9 +109,14 @@ class LocalTransport:
         """Return a folder's entries; see `Transport.listing`."""
         folder = self._path(remote)
         self._check_root()
-        found = {}
+        found: dict[str, RemoteFile] = {}
         if folder.is_dir():
             for entry in os.scandir(folder):
+                if len(found) > MOST_ENTRIES:
+                    raise CheckError(
+                        f"this cannot be right: {too_many(str(folder), len(found))}",
+                        f"look at it, and empty it: ls {folder}",
+                    )
                 if not entry.name.startswith("."):
                     with suppress(FileNotFoundError):  # removed meanwhile
                         status = entry.stat(follow_symlinks=False)
@@ -123,9 +130,12 @@ class LocalTransport:
         except OSError as error:
             raise ToolchainError(f"{self.root / remote}: {error.strerror}") from error
 
-    def remove(self, remote: str) -> None:
-        """Remove a file or folder; neither need be there."""
-        path = self._path(remote)
+    def remove(self, *remotes: str) -> None:
+        """Remove files or folders; none need be there."""
+        for remote in remotes:
+            self._remove(self._path(remote))
+
+    def _remove(self, path: Path) -> None:
         try:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -208,6 +218,13 @@ def _open(source: Path) -> IO[bytes]:
         return source.open("rb")
     except OSError as error:
         raise ToolchainError(f"cannot read {source}: {error.strerror}") from error
+
+
+def _read(content: IO[bytes], most: int) -> bytes:
+    try:
+        return content.read(most)
+    except OSError as error:  # not what is written here: that would be `cannot write`
+        raise ToolchainError(f"cannot read {content.name}: {error.strerror}") from error
 
 
 def _readable(local: Path) -> Path:

@@ -50,5 +50,6 @@ def write_known_hosts(address: SshAddress) -> Path:
     line = f"{alias} {address.host_key}\n"
     file = state_dir() / "known_hosts" / hashlib.sha256(line.encode()).hexdigest()[:16]
     if not file.is_file() or file.read_text() != line:
+        atomic.make_private_folder(state_dir())
         atomic.write_text(file, line)
     return file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from toolchain.answers import lie, shown
-from toolchain.boards.transport import RemoteFile
+from toolchain.boards.transport import MOST_ENTRIES, RemoteFile, too_many
 
 MOST_LISTING = 4 * 2**20
 """Bytes of a listing: tens of thousands of entries, where our folders have some."""
@@ -21,7 +21,7 @@ def parse_listing(text: bytes, board: str, folder: str) -> dict[str, RemoteFile]
     Raises
     ------
     CheckError
-        The listing is longer than any folder of ours, or a name in it leads elsewhere.
+        The listing is longer, or has more entries, than any folder of ours, or a name in it leads elsewhere.
     """
     what = f"the listing of its folder {folder}"
     if len(text) > MOST_LISTING:
@@ -32,4 +32,6 @@ def parse_listing(text: bytes, board: str, folder: str) -> dict[str, RemoteFile]
             if match[3] in (".", ".."):
                 raise lie(board, what, f"{shown(match[3])} is no entry", of_system=True)
             found[match[3]] = RemoteFile(int(match[1]), float(match[2]))
+            if len(found) > MOST_ENTRIES:
+                raise lie(board, what, too_many("it", len(found)), of_system=True)
     return found

@@ -102,8 +102,8 @@ LISTING = _BEGIN + 'say ready\ncd "./$1" 2>/dev/null || exit 0\nstat -c "%s %Y %
 # Argument: PATH.
 TOUCH = _BEGIN + 'say ready\n[ -e "./$1" ] || { echo "no such file" >&2; exit 1; }\ntouch "./$1"\n'
 
-# Argument: PATH.
-REMOVE = _BEGIN + 'say ready\nrm -rf "./$1"\n'
+# Arguments: PATH …
+REMOVE = _BEGIN + 'say ready\nfor path; do\n    rm -rf "./$path" || exit 1\ndone\n'
 
 # Argument: a public key. ROOT is the login's home.
 INSTALL_KEY = (

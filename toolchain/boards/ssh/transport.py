@@ -146,16 +146,17 @@ class SshTransport:
 
     def listing(self, remote: str) -> dict[str, RemoteFile]:
         """Return a folder's entries; see `Transport.listing`."""
-        text = self._small(scripts.LISTING, remote, "cannot list")
+        text = self._small(scripts.LISTING, (remote,), "cannot list")
         return parse_listing(text, self.address.name or self.address.host, remote)
 
     def touch(self, remote: str) -> None:
         """Make a file's time of last change now."""
-        self._small(scripts.TOUCH, remote, "cannot touch")
+        self._small(scripts.TOUCH, (remote,), "cannot touch")
 
-    def remove(self, remote: str) -> None:
-        """Remove a file or folder; neither need be there."""
-        self._small(scripts.REMOVE, remote, "cannot remove")
+    def remove(self, *remotes: str) -> None:
+        """Remove files or folders; none need be there."""
+        if remotes:
+            self._small(scripts.REMOVE, remotes, "cannot remove")
 
     @contextmanager
     def at_home(self) -> Iterator[Home]:
@@ -179,15 +180,15 @@ class SshTransport:
         way = openssh_options(self.address, write_known_hosts(self.address), asks=asks)
         return [client, *options, *way, "--", self.address.host]
 
-    def _small(self, script: str, remote: str, what: str) -> bytes:
-        with self._script(script, str(checked_path(remote))) as running:
+    def _small(self, script: str, remotes: Sequence[str], what: str) -> bytes:
+        with self._script(script, *(str(checked_path(remote)) for remote in remotes)) as running:
             running.limit(_STEP_S)
             try:
                 output = running.stdout.read(MOST_LISTING + 1)
             except TimeoutError as error:
                 raise running.failure(error) from error
             if len(output) <= MOST_LISTING:  # else there is no need to hear its end
-                self._done(running, f"{what} {remote}")
+                self._done(running, f"{what} {remotes[0]}")
             return output
 
     def _next(self, script: Script, deadline: float) -> bytes:

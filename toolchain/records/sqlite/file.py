@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.files.atomic import cannot_write
+from toolchain.files.atomic import cannot_write, make_folder
 from toolchain.records.columns import Value
 from toolchain.records.database import Tell, UnknownFunctionError, tell_nobody
 from toolchain.records.sqlite import schema
@@ -54,7 +54,9 @@ class SqliteFile:
                 self._db = schema.connect_memory()
                 return
             if not read_only:
-                path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(path.parent)
+                if path.parent.is_dir() and not path.exists():
+                    path.touch(mode=0o600)
             self._db = schema.connect(path, read_only=read_only, wait_s=_BUSY_S, tell=tell)
 
     def rows(self, query: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
