@@ -1,4 +1,4 @@
-"""Generated functions in a program under qemu, on tensors between pages that must not be touched."""
+"""Functions in a program, under qemu if need be, on tensors between pages that must not be touched."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from toolchain.profiles import Profile
 from toolchain.targets.target import target_for
 
 _DRIVER = Path(__file__).with_name("guards.c")
-_TRIPLES = {"aarch64": "aarch64-linux-musl", "armv7a": "arm-linux-musleabihf"}
+_TRIPLES = {"x86_64": "x86_64-linux-musl", "aarch64": "aarch64-linux-musl", "armv7a": "arm-linux-musleabihf"}
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # DLPack's
 
 

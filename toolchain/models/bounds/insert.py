@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import onnx
@@ -11,7 +13,7 @@ from toolchain.errors import UsageError
 from toolchain.foreign import printable
 from toolchain.models.bounds.row import Checked, Divisor
 from toolchain.models.bounds.table import BOUNDS
-from toolchain.models.rewrites.graph import Array, Graph, Rule, apply_rules, operator_of
+from toolchain.models.rewrites.graph import FROM_BEGINNING, Array, Graph, Rule, apply_rules, operator_of
 from toolchain.models.walk import input_values, node_name
 
 INDICES, DIVISOR = "CheckIndices", "CheckDivisor"
@@ -51,7 +53,7 @@ class _Inserter:
         """Write a node behind the checks of its inputs; False: nothing is checked."""
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
-        for check in BOUNDS[operator_of(node)].checks:
+        for check in map(partial(_own, node), BOUNDS[operator_of(node)].checks):
             name = node.input[check.place] if check.place < len(node.input) else ""
             if not name or np.dtype(_known(graph.dtype(name), node, graph)).kind not in _kinds(check):
                 continue
@@ -100,6 +102,13 @@ class _Inserter:
             negative = _NEGATIVES.index(check.negative)
             made = graph.emit(INDICES, [given], what=what, who=who, extents=extents, negative=negative)
         return graph.reshape(made, own or ()) if seen else made
+
+
+def _own(node: onnx.NodeProto, check: Checked | Divisor) -> Checked | Divisor:
+    """Return a check as a node has it that may stand for another operator."""
+    if isinstance(check, Checked) and node.doc_string == FROM_BEGINNING:
+        return replace(check, negative="refused")
+    return check
 
 
 def _kinds(check: Checked | Divisor) -> str:

@@ -19,11 +19,11 @@ MICROSOFT = "com.microsoft."
 
 
 def _free_places(node: onnx.NodeProto, graph: Graph) -> list[int]:
-    """Return one more than the last step at which TensorScatter's update fits into its cache."""
+    """Return one more than the last step at which TensorScatter's update fits; in a circle all fit."""
     own = attributes_of(node)
     axis = own.get("axis", -2)
     cache, update = (shape_of(name, graph)[axis] for name in node.input[:2])
-    return [cache if own.get("mode", b"linear") == b"circular" else cache - update + 1]
+    return [2**63 - 1 if own.get("mode", b"linear") == b"circular" else cache - update + 1]
 
 
 def _images(node: onnx.NodeProto, graph: Graph) -> list[int]:

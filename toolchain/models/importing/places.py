@@ -21,13 +21,14 @@ def _reversed(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
     batch, time = attributes.get("batch_axis", 1), attributes.get("time_axis", 0)
 
     def reversed_sequence(x: te.Tensor, lengths: te.Tensor) -> te.Tensor:
-        steps = tirx.const(int(x.shape[time]), "int64")
+        steps, zero = tirx.const(int(x.shape[time]), "int64"), tirx.const(0, "int64")
 
         def value(*place: Any) -> Any:
-            length = tirx.max(tirx.min(lengths[place[batch]], steps), tirx.const(0, "int64"))
-            mirrored = length - 1 - place[time]
+            mirrored = tirx.max(tirx.min(lengths[place[batch]], steps), zero) - 1 - place[time]
             step = tirx.Select(mirrored >= 0, mirrored, place[time])
-            return x(*place[:time], step, *place[time + 1 :])
+            # Generated code cuts an index to 32 bits, and compares in 64: it is confined as it is used.
+            near = tirx.max(tirx.min(step, steps - 1), zero)
+            return x(*place[:time], near, *place[time + 1 :])
 
         return te.compute(x.shape, value, name="reversed")
 
@@ -48,7 +49,9 @@ def _scattered_cache(inputs: list[relax.Expr], attributes: Attributes) -> relax.
         new = tirx.const(int(update.shape[axis]), "int64")
 
         def value(*place: Any) -> Any:
-            step = place[axis] - tirx.max(tirx.min(begin[place[0]], extent), zero)
+            first = begin[place[0]]
+            first = tirx.floormod(first, extent) if circular else tirx.max(tirx.min(first, extent), zero)
+            step = place[axis] - first
             if circular:
                 step = tirx.Select(step < zero, step + extent, step)
             near = tirx.min(tirx.max(step, zero), new - 1)

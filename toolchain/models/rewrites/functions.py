@@ -6,7 +6,7 @@ import onnx
 from onnx import defs
 
 from toolchain.models.preparing.modernise import spell_out
-from toolchain.models.rewrites.graph import Graph
+from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph
 
 DEFINED = (
     "Attention",
@@ -42,6 +42,9 @@ def with_its_body(node: onnx.NodeProto, graph: Graph) -> bool:
         copy.CopyFrom(inner)
         _rename(copy, names, wanted, graph)
         _fill_in(copy, attributes)
+        if node.op_type == "RotaryEmbedding" and copy.op_type == "Gather":
+            copy.doc_string = FROM_BEGINNING
+        copy.name = ""  # the body's
         graph.emitted.append(copy)
     for inner in copied:  # an output that is an input
         graph.emit("Identity", [names[inner]], [wanted[inner]])

@@ -10,9 +10,13 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.models.preparing.shapes import dtype_of
-from toolchain.models.walk import opset_of
+from toolchain.models.walk import node_name, opset_of
 
 Array = np.ndarray[Any, Any]
+
+
+FROM_BEGINNING = "its indices do not count from the end"
+"""Documents a node that stands for an operator which refuses negative indices."""
 
 
 class Graph:
@@ -183,6 +187,8 @@ def apply_rules(model: onnx.ModelProto, rules: dict[str, Rule], origin: str) -> 
         rule = rules.get(operator_of(node))
         graph.emitted = []
         if rule is not None and rule(node, graph):
+            for each in graph.emitted:
+                each.name = each.name or node_name(node)  # which messages are about
             nodes += graph.emitted
             replaced = True
         else:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from toolchain.models.rewrites.graph import Graph, Rule
+from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph, Rule
 from toolchain.models.walk import attributes_of
 
 FLOAT = onnx.TensorProto.FLOAT
@@ -108,7 +108,8 @@ def array_feature_extractor(node: onnx.NodeProto, graph: Graph) -> bool:
     if len(shape) == 1:
         x = graph.emit("Reshape", [x, graph.constant(np.array([1, -1]))])
     flat = graph.emit("Reshape", [places, graph.constant(np.array([-1]))])
-    graph.emit("Gather", [x, flat], node.output, axis=max(1, len(shape) - 1))
+    axis = max(1, len(shape) - 1)
+    graph.emit("Gather", [x, flat], node.output, axis=axis, doc_string=FROM_BEGINNING)
     return True
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from toolchain.errors import UsageError
-from toolchain.models.rewrites.graph import Graph
+from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph
 from toolchain.models.walk import attributes_of, node_name
 
 
@@ -139,7 +139,7 @@ def max_unpool(node: onnx.NodeProto, graph: Graph) -> bool:
     kind = graph.dtype(x)
     zeros = graph.constant(np.zeros(int(np.prod(whole)), kind))
     flat, places = graph.reshape(x, [-1]), graph.reshape(indices, [-1])
-    filled = graph.emit("ScatterElements", [zeros, places, flat], axis=0)
+    filled = graph.emit("ScatterElements", [zeros, places, flat], axis=0, doc_string=FROM_BEGINNING)
     if not (given and given[0]):
         graph.emit("Reshape", [filled, graph.constant(np.asarray(whole, np.int64))], node.output)
         return True
