@@ -187,5 +187,7 @@ TURNED: tuple[Case, ...] = (
     Turned((6, 5), 24, 36, 4, stride=2, crop=1, groups=3),
     Turned((3, 3, 2), 16, 16, 3, stride=2, crop=1, more=1),
     Turned((4, 4), 16, 16, 3, crop=1),
+    Turned((1, 1), 32, 40, 4, halo=1, cores=(WIDE, A72, A9)),  # of 16 taps of an output one meets the image
+    Turned((2, 3), 16, 32, 5, stride=2, crop=2, more=1, batch=2),
 )
 CASES = PRODUCTS + TURNED

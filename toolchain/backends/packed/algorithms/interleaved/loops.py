@@ -13,6 +13,7 @@ from math import prod
 from tvm import tirx
 
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
+from toolchain.backends.packed.algorithms.interleaved.taps import inside
 from toolchain.backends.packed.algorithms.interleaved.weight import inputs_of, phases_of, weight_shape
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.cut import tiles
@@ -168,9 +169,12 @@ class _Interleaved:
                 at_tap = at_tap * each.taps + j
             shared = at.group // self.shared * self.inputs if self.shared else 0
             theirs = self.nest.simplify(block + shared)
-            inputs.multiply(
-                lambda column, channel: source(theirs, taps, column, channel),
-                lambda channel, number, lane: emitter.weight[
-                    at.group, block, at_tap + at.tap, channel, number * lanes + lane
-                ],
-            )
+            with self.nest.when(
+                inside(self.conv, at.phase, [*at.line, at.first], at.columns, taps, self.analyzer)
+            ):
+                inputs.multiply(
+                    lambda column, channel: source(theirs, taps, column, channel),
+                    lambda channel, number, lane: emitter.weight[
+                        at.group, block, at_tap + at.tap, channel, number * lanes + lane
+                    ],
+                )
