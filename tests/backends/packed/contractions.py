@@ -19,6 +19,7 @@ from toolchain.backends.packed.algorithms.interleaved import (
     weight as interleaved_weight,
 )
 from toolchain.backends.packed.algorithms.policy import default_choice
+from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import recognise
@@ -144,6 +145,13 @@ class Turned:
         found = read(self.function())
         contraction = recognise(found)
         choice = default_choice(contraction, machine, False)
+        algorithm = algorithm_of(choice)
+        if algorithm.values == "plain":
+            x, w = seeded(*[tuple(map(int, param.shape)) for param in found.params[:-1]])
+            expected = self.expected(x, w)
+            packed = algorithm.weight(w, contraction, choice, machine, 1)
+            function = algorithm.function(found, contraction, choice, [None] * 3, machine)
+            return function, [x, packed, np.full(expected.shape, np.nan, np.float32)], expected
         layouts = [Layout(machine.lanes, contraction.pads), None, self.layout(machine)]
         function = interleaved.interleaved(found, contraction, choice, layouts, machine)
         x, w = seeded(*[tuple(map(int, param.shape)) for param in found.params[:-1]])
@@ -155,6 +163,8 @@ class Turned:
     def plain(self, output: np.ndarray, machine: Machine) -> np.ndarray:
         """Return the output as numpy has it; what lies around it must be zero."""
         shape = self.expected(*(np.zeros(each, np.float32) for each in self._shapes())).shape
+        if output.shape == shape:  # it is plain
+            return output
         plain = self.layout(machine).unpack(output, shape)
         np.testing.assert_array_equal(self.layout(machine).pack(plain), output)
         return plain
@@ -190,4 +200,12 @@ TURNED: tuple[Case, ...] = (
     Turned((1, 1), 32, 40, 4, halo=1, cores=(WIDE, A72, A9)),  # of 16 taps of an output one meets the image
     Turned((2, 3), 16, 32, 5, stride=2, crop=2, more=1, batch=2),
 )
-CASES = PRODUCTS + TURNED
+TURNED_FEW: tuple[Case, ...] = (
+    Turned((6, 18), 17, 3, 4, stride=2, crop=1, cores=(WIDE, AVX2, A72, A9)),
+    Turned((5, 20), 4, 2, 3, crop=1, groups=2, batch=2, cores=(WIDE, A72)),
+    Turned((39,), 3, 1, 9, stride=3, crop=3, cores=(WIDE, A9)),
+    Turned((3, 2, 17), 8, 1, 2, stride=2),  # read where it is
+    Turned((2, 16), 2, 2, 2, stride=4, more=2),  # outputs that no tap meets
+    Turned((1, 33), 1, 1, 24, stride=2, crop=11),  # taps that are not all written out
+)
+CASES = PRODUCTS + TURNED + TURNED_FEW

@@ -37,7 +37,11 @@ from toolchain.targets.target import target_for
 
 BOARDS = ("rk3399", "pynq")
 SOME_LAYERS = (Layer(32, 32, (9, 13), stride=2, groups=2), Layer(24, 24, (7, 9), groups=24))
-SOME_PRODUCTS = (Product(29, 33, 50), Turned((5, 6), 32, 20, 3, stride=2, crop=1, more=1))
+SOME_PRODUCTS = (
+    Product(29, 33, 50),
+    Turned((5, 6), 32, 20, 3, stride=2, crop=1, more=1),
+    Turned((6, 18), 17, 3, 4, stride=2, crop=1),  # few channels
+)
 SOME_NETWORKS = {
     "rk3399": ("pad by reflection", "ReduceMean [1]"),
     "pynq": ("pad by reflection", "concat columns"),

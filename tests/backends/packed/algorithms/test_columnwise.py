@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from benchmarks.arm.loops import hot_loops
 from tests.backends.packed.arm_kernels import default as compiled
 from tests.backends.packed.computed import HALF_MACHINES, MACHINES, named
 from tests.backends.packed.computed import wrong as network_wrong
+from tests.backends.packed.contractions import TURNED_FEW, Turned
 from tests.backends.packed.drawn import Conv, Network, Pointwise, Window
 from tests.backends.packed.guarded import FEW
 from tests.backends.packed.single import Case, Layer, function, wrong
@@ -25,6 +27,9 @@ from toolchain.backends.packed.algorithms.columnwise.piece import columns_of_pie
 from toolchain.backends.packed.algorithms.columnwise.weight import pack_weight, taps_of
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.contraction import recognise
+from toolchain.backends.packed.recognise.read import read
+from toolchain.backends.packed.recognise.transposed import Transposed
 
 COLUMNWISE = Columnwise()
 FIR = Layer(1, 1, (1, 44098), kernel=(1, 256), stride=2, pad=0)
@@ -72,6 +77,24 @@ def test_a_few_depthwise_channels_too() -> None:
     stereo, image = Layer(2, 2, (1, 8000), (1, 64), 1, (0, 32), groups=2), Layer(8, 8, (112, 112), groups=8)
     assert default_choice(stereo.read()[1], machines.AVX512.of(1), True).algorithm == "columnwise"
     assert default_choice(image.read()[1], machines.AVX512.of(1), True).algorithm == "depthwise"
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=named)
+@pytest.mark.parametrize("case", TURNED_FEW, ids=str)
+def test_the_last_layer_of_a_generator_too(case: Turned, machine: Machine) -> None:
+    conv = recognise(read(case.function()))
+    assert isinstance(conv, Transposed)
+    choice = default_choice(conv, machine, True)
+    assert choice.algorithm == "columnwise"
+    weight = np.arange(conv.ci * conv.co // conv.groups * prod(conv.kernel), dtype="f4") + 1
+    shaped = weight.reshape(conv.ci, conv.co // conv.groups, *conv.kernel)
+    packed = COLUMNWISE.weight(shaped, conv, choice, machine, 1)
+    assert sorted(packed.ravel()) == weight.tolist()  # no zeros among them
+
+
+def test_many_channels_turned_are_left_alone() -> None:
+    conv = recognise(read(Turned((16, 16), 64, 32, 4, stride=2, crop=1).function()))
+    assert conv is not None and default_choice(conv, machines.AVX512.of(1), True).algorithm == "interleaved"
 
 
 @pytest.mark.parametrize(

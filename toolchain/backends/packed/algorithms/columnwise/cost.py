@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
+from toolchain.backends.packed.algorithms.columnwise.grid import grid_of
 from toolchain.backends.packed.algorithms.columnwise.piece import (
     columns_of_piece,
     needs_window,
@@ -13,6 +14,7 @@ from toolchain.backends.packed.algorithms.columnwise.piece import (
 from toolchain.backends.packed.algorithms.cost import Cost, padded
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
+from toolchain.backends.packed.recognise.transposed import Transposed
 
 _LINE = 64  # bytes of a cache line
 
@@ -24,11 +26,12 @@ def loads(choice: ColumnwiseChoice, machine: Machine) -> float:
     return (choice.vectors * across + weights) / (choice.vectors * choice.channels)
 
 
-def cost(choice: ColumnwiseChoice, conv: Convolution, machine: Machine) -> Cost:
+def cost(choice: ColumnwiseChoice, contraction: Convolution | Transposed, machine: Machine) -> Cost:
     """Return the time of products and of copying inputs, and the bytes of the weight."""
+    conv, taps = grid_of(contraction), prod(contraction.kernel)
     rate, inner = machine.rates, conv.ci // conv.groups
     rows = conv.batch * prod(conv.out[:-1])
-    products = rows * padded(conv.out[-1], machine.lanes) * prod(conv.kernel) * inner * conv.co
+    products = rows * padded(conv.out[-1], machine.lanes) * taps * inner * conv.co
     seconds = 2 * products / rate.flops * max(1.0, loads(choice, machine))
     if needs_window(conv):
         columns = columns_of_piece(conv, choice, machine)
@@ -36,4 +39,4 @@ def cost(choice: ColumnwiseChoice, conv: Convolution, machine: Machine) -> Cost:
         seconds += pieces * prod(window_shape(conv, choice, machine, columns)) / rate.values
     if conv.ci >= machine.lanes:  # it lies in blocks, most likely
         seconds += conv.batch * conv.ci * prod(conv.size) / rate.values
-    return Cost(seconds / machine.threads, prod(conv.kernel) * inner * conv.co * machine.size)
+    return Cost(seconds / machine.threads, taps * inner * conv.co * machine.size)

@@ -51,11 +51,12 @@ def columnwise(
     """
     if any(layouts):
         raise ValueError(f"{conv.y.name}: it is computed on plain values")
-    return build(machine, lambda nest: _Columnwise(nest, read, conv, choice).emit())
+    shape = weight_shape(conv, choice)
+    return build(machine, lambda nest: Columns(nest, read, conv, choice, shape).emit())
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """Where a tile is: image, group of channels, row, and where its vectors begin.
 
     `inside` is the row, and the vectors' columns, in what is read.
@@ -75,14 +76,24 @@ def _same(weight: Expr, _k: int) -> Expr:
     return weight
 
 
-class _Columnwise:
-    def __init__(self, nest: Nest, read: Read, conv: Convolution, choice: ColumnwiseChoice) -> None:
+class Columns:
+    """The function under construction.
+
+    Parameters
+    ----------
+    shape
+        Of the packed weight: (co / channels, ci of a group, …, taps that follow each other * channels).
+    """
+
+    def __init__(
+        self, nest: Nest, read: Read, conv: Convolution, choice: ColumnwiseChoice, shape: Sequence[int]
+    ) -> None:
         self.nest, self.read, self.conv, self.choice = nest, read, conv, choice
         self.machine, self.lanes, self.analyzer = nest.machine, nest.machine.lanes, nest.analyzer
         self.arguments = []
         for param in read.params:
-            shape = weight_shape(conv, choice) if param.same_as(conv.weight) else shape_of(param)
-            self.arguments.append(ir.arg(param.name, ir.buffer(shape, str(param.dtype))))
+            own = tuple(shape) if param.same_as(conv.weight) else shape_of(param)
+            self.arguments.append(ir.arg(param.name, ir.buffer(own, str(param.dtype))))
         self.x, self.weight, self.out = (
             self.arguments[read.parameter(each)] for each in (conv.x, conv.weight, read.output)
         )
@@ -114,8 +125,8 @@ class _Columnwise:
                     with nest.grid([count]) as (tile,):
                         column = nest.simplify(tile * size * self.lanes + start)
                         begin = column if window else nest.simplify(column + first)
-                        at = _Place(n, group, here, nest.simplify(first + column), inside, begin, size, last)
-                        self._tile(at, window)
+                        at = Place(n, group, here, nest.simplify(first + column), inside, begin, size, last)
+                        self.tile(at, window)
 
     def _cut(self, wide: int) -> list[tuple[int, int, int, int | None]]:
         """Return the tiles of a row: first column, how many, vectors, where the last vector of a tile begins.
@@ -134,19 +145,21 @@ class _Columnwise:
             found.append((start, 1, size, wide - lanes - start))
         return found
 
-    def _tile(self, at: _Place, window: Window | None) -> None:
+    def sums(self, at: Place, taps: int) -> Tile:
+        """Return the sums of a tile, of so many taps of each input channel."""
+        instruction, count = self.machine.multiply_add(self.dtype), self.conv.ci // self.conv.groups * taps
+        return Tile(self.nest, instruction, at.vectors, self.choice.channels, count, "weights")
+
+    def tile(self, at: Place, window: Window | None) -> None:
         """Emit one tile."""
         conv, choice = self.conv, self.choice
-        count = conv.ci // conv.groups * prod(conv.kernel)
-        tile = Tile(
-            self.nest, self.machine.multiply_add(self.dtype), at.vectors, choice.channels, count, "weights"
-        )
+        tile = self.sums(at, prod(conv.kernel))
         for taps in taps_of(conv):
             for start, many, size in tiles(taps.each, self._at_once(taps)):
                 self._sum(at, tile, window, taps, start, many, size)
 
         def index(vector: Expr, channel: Expr, lane: Expr) -> list[Expr]:
-            place = at.first + self._vector(at, vector) + lane
+            place = at.first + self.vector(at, vector) + lane
             return [at.n, at.group * choice.channels + channel, *at.row, self.nest.simplify(place)]
 
         loop = self.machine.operand == "memory"
@@ -159,17 +172,16 @@ class _Columnwise:
             most, few = min(most, self.lanes), self.lanes + 1
         return taps.each if taps.each <= few else -(-taps.each // -(-taps.each // most))
 
-    def _vector(self, at: _Place, vector: Expr | int) -> Expr | int:
+    def vector(self, at: Place, vector: Expr | int) -> Expr | int:
         """Return where a vector of a tile begins, seen from the tile's first column."""
         return vector * self.lanes if at.last is None else tirx.min(vector * self.lanes, at.last)
 
     def _sum(
-        self, at: _Place, tile: Tile, window: Window | None, taps: Taps, start: int, many: int, size: int
+        self, at: Place, tile: Tile, window: Window | None, taps: Taps, start: int, many: int, size: int
     ) -> None:
         """Add up the products of some taps of every row: `many` times `size` of each phase, from `start`."""
-        conv, choice, nest = self.conv, self.choice, self.nest
-        inner, channels = conv.ci // conv.groups, choice.channels
-        group = nest.simplify(at.group // (conv.co // conv.groups // channels)) * inner
+        conv, nest = self.conv, self.nest
+        inner = conv.ci // conv.groups
         with tile.loops([inner, *conv.kernel[:-1], taps.phases, many], size) as (own, *above, phase, step):
             lines = [
                 place * stride + tap * dilation
@@ -178,22 +190,46 @@ class _Columnwise:
                 )
             ]
             number = taps.start + phase * taps.each + start + step * size
-            weights = self._weights([at.group, own, *above], nest.simplify(number), size)
+            weights = self.weights([at.group, own, *above], nest.simplify(number), size)
             for tap in range(size):
                 column = at.column + (start + step * size + tap) * conv.dilation[-1]
+                self.multiply(
+                    at, tile, window, [own, *lines, phase + taps.first, column], partial(weights, tap)
+                )
 
-                def inputs(_k: int, vector: int, lane: Expr, column: Expr = column) -> Expr:
-                    place = nest.simplify(column + self._vector(at, vector) + lane)
-                    if window is None:
-                        return tirx.BufferLoad(self.x, [at.n, group + own, *lines, place])
-                    return tirx.BufferLoad(window.buffer, [group + own, *lines, phase + taps.first, place])
+    def multiply(
+        self,
+        at: Place,
+        tile: Tile,
+        window: Window | None,
+        place: Sequence[Expr],
+        weight: Callable[[Expr], Expr],
+    ) -> None:
+        """Add up the products of one tap.
 
-                kept = tile.kept(inputs)
-                with nest.unroll(channels) as channel:
-                    weight = weights(tap, channel)
-                    tile.add(channel, partial(_same, weight), kept)
+        Parameters
+        ----------
+        place
+            Input channel of the group, row, phase of the window and column of what the tap meets.
+        weight
+            Channel of the tile -> its weight.
+        """
+        nest, conv = self.nest, self.conv
+        each = conv.co // conv.groups // self.choice.channels  # tiles of a group
+        own, *lines, phase, column = place
+        channel_of_x = nest.simplify(at.group // each * (conv.ci // conv.groups) + own)
 
-    def _weights(self, place: list[Expr], number: Expr, size: int) -> Callable[[int, Expr], Expr]:
+        def inputs(_k: int, vector: int, lane: Expr) -> Expr:
+            along = nest.simplify(column + self.vector(at, vector) + lane)
+            if window is None:
+                return tirx.BufferLoad(self.x, [at.n, channel_of_x, *lines, along])
+            return tirx.BufferLoad(window.buffer, [channel_of_x, *lines, phase, along])
+
+        kept = tile.kept(inputs)
+        with nest.unroll(self.choice.channels) as channel:
+            tile.add(channel, partial(_same, weight(channel)), kept)
+
+    def weights(self, place: list[Expr], number: Expr, size: int) -> Callable[[int, Expr], Expr]:
         """Return what reads the weights of `size` taps from `number` on: tap and channel -> the weight."""
         channels, nest = self.choice.channels, self.nest
         if self.machine.operand == "memory":

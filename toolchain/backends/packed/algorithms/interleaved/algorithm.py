@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tvm import tirx
 
 from toolchain.backends.packed.algorithms.algorithm import PackedAlgorithm
+from toolchain.backends.packed.algorithms.cost import Cost
 from toolchain.backends.packed.algorithms.interleaved import space
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
 from toolchain.backends.packed.algorithms.interleaved.loops import interleaved
-from toolchain.backends.packed.algorithms.interleaved.weight import pack_weight
+from toolchain.backends.packed.algorithms.interleaved.weight import pack_weight, weight_shape
 from toolchain.backends.packed.layout import Array, Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
@@ -37,6 +40,14 @@ class Interleaved(PackedAlgorithm[Transposed, InterleavedChoice]):
     def legal(self, choice: InterleavedChoice, contraction: Transposed, machine: Machine) -> bool:
         """Whether a choice fits the contraction and the registers."""
         return space.legal(choice, contraction, machine)
+
+    def cost(self, choice: InterleavedChoice, contraction: Transposed, machine: Machine) -> Cost:
+        """Return the time of the products, channels that only blocks have included."""
+        lanes = machine.lanes if contraction.ci >= machine.lanes else 1
+        shape = weight_shape(contraction, choice, machine.lanes, lanes)
+        places = prod(-(-out // step) for out, step in zip(contraction.out, contraction.stride, strict=True))
+        seconds = 2 * contraction.batch * places * prod(shape) / machine.rates.flops / machine.threads
+        return Cost(seconds, prod(shape) * machine.size)
 
     def weight(
         self,
