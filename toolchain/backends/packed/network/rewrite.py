@@ -25,6 +25,7 @@ from toolchain.backends.packed.network.plan import (
     plan,
 )
 from toolchain.backends.packed.network.recipe import Computed, Moved, Recurring
+from toolchain.backends.packed.network.repeated import share_repeated
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 from toolchain.tasks.parameter import Parameter
 
@@ -94,6 +95,8 @@ class _Rewriter:
         self.fused, self.machine, self.render = fused, choices.machine, render
         self.unread = choices.unread
         self.plan = plan(fused, choices)
+        if not self.machine.pieces.fine:
+            share_repeated(self.plan)
         self.builder = relax.BlockBuilder()
         self.plain: dict[relax.Var, relax.Expr] = {}
         self.packed: dict[relax.Var, relax.Expr] = {}
