@@ -1,8 +1,8 @@
 """Functions that differ only in where they read: one function, which is given the places.
 
-Exporters that unroll a loop leave a slice for each of its steps, hundreds in a network. Each was a function of
-its own: generated, lowered and compiled. Here the places become one more constant input, so that all of the
-slices have one recipe, and one object.
+Exporters that unroll a loop leave a slice for each of its steps, hundreds in a network. Each was a function
+of its own: generated, lowered and compiled. Here the places become one more constant input, so that all of
+the slices have one recipe, and one object.
 """
 
 from __future__ import annotations
