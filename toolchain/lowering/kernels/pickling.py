@@ -21,8 +21,8 @@ from toolchain.lowering.kernels.recipe import Recipe
 _END = b"\0"  # no JSON text holds it
 
 
-def pickled(recipe: Recipe) -> bytes:
-    """Return a recipe as bytes."""
+def pickled(recipe: object) -> bytes:
+    """Return a recipe, or a part of one, as bytes."""
     plain = io.BytesIO()
     pickler = _Pickler(plain)
     pickler.dump(recipe)
