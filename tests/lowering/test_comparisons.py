@@ -36,3 +36,20 @@ def test_bounds_of_vectors_compile_and_keep_nan(dtype: str, lanes: int, tmp_path
     assert "max(" not in kernel.source and "min(" not in kernel.source, "what these make of a NaN is open"
     assert ("cl_khr_fp16" in kernel.source) == (dtype == "float16")
     assert not problems(kernel.source)
+
+
+def test_what_has_names_for_its_parts_is_bounded_once(tmp_path: Path) -> None:
+    """TVM takes a name for one value alone, and a bound compares what it then takes."""
+    x = te.placeholder((256,), name="x")
+
+    def computed(i: tirx.Var) -> tirx.Expr:
+        name = tirx.Var("t", "float32")
+        return tirx.max(tirx.Let(name, x[i] * x[i], name * name + name), tirx.const(0, "float32"))
+
+    schedule = s_tir.Schedule(te.create_prim_func([x, te.compute((256,), computed, name="y")]))
+    items, vector = schedule.split(schedule.get_loops("y")[0], [None, 4])
+    schedule.bind(items, "threadIdx.x")
+    schedule.vectorize(vector)
+    target = device_target(load_profile("rk3399"), "opencl").target
+    (kernel,) = compiled(schedule.mod["main"], target, "kernel", tmp_path).kernels
+    assert "select(" in kernel.source and not problems(kernel.source)

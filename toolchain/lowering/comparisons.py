@@ -64,8 +64,22 @@ def _second(kind: type, value: Any, constant: Any) -> Any:
 
 
 def _compared(kind: type, value: Any, constant: Any) -> Any:
-    beyond = value < constant if kind is tirx.Max else value > constant
-    return tirx.Select(beyond, constant, value)
+    def chosen(number: Any) -> Any:
+        beyond = number < constant if kind is tirx.Max else number > constant
+        return tirx.Select(beyond, constant, number)
+
+    if not _names(value):
+        return chosen(value)
+    # It has names for its parts, and no function may have one name twice.
+    name = tirx.Var("bounded", str(value.ty))
+    return tirx.Let(name, value, chosen(name))
+
+
+def _names(value: Any) -> bool:
+    """Whether a value has names for parts of it."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(value, [(tirx.Let, found.append)])
+    return bool(found)
 
 
 def _constant(value: Any) -> bool:

@@ -23,6 +23,7 @@ import numpy as np
 import onnx
 
 from tests.e2e.onnx_nodes.cases import Array, Case
+from toolchain.profiles import CPU
 
 PASSED, REFUSED, WRONG, CRASHED, BUG, OUTSIDE = "passed", "refused", "wrong", "crashed", "bug", "outside"
 BROKEN = (WRONG, CRASHED, BUG)
@@ -50,32 +51,32 @@ class Verdict:
     rules: tuple[str, ...] = field(default=())
 
 
-def judged(cases: Sequence[Case], batch: int = BATCH) -> Iterator[Verdict]:
-    """Yield a verdict for every case."""
+def judged(cases: Sequence[Case], batch: int = BATCH, device: str = CPU) -> Iterator[Verdict]:
+    """Yield a verdict for every case, computed by a device of this host."""
     yield from (Verdict(case.name, OUTSIDE, case.outside) for case in cases if case.outside)
     inside = [case for case in cases if not case.outside]
     for begin in range(0, len(inside), batch):
-        yield from _tried(inside[begin : begin + batch])
+        yield from _tried(inside[begin : begin + batch], device)
 
 
-def _tried(cases: Sequence[Case]) -> list[Verdict]:
+def _tried(cases: Sequence[Case], device: str) -> list[Verdict]:
     """Judge a batch in a child; its halves, where it does not come to an end."""
     if not cases:
         return []
-    found, failure = _in_a_child(cases)
+    found, failure = _in_a_child(cases, device)
     left = [case for case in cases if case.name not in found]
     if left and len(cases) == 1:
         return [failure or Verdict(cases[0].name, CRASHED, "the process ended")]
     half = max(1, len(left) // 2)
-    rest = [*_tried(left[:half]), *_tried(left[half:])] if left else []
+    rest = [*_tried(left[:half], device), *_tried(left[half:], device)] if left else []
     return [*found.values(), *rest]
 
 
-def _in_a_child(cases: Sequence[Case]) -> tuple[dict[str, Verdict], Verdict | None]:
+def _in_a_child(cases: Sequence[Case], device: str) -> tuple[dict[str, Verdict], Verdict | None]:
     """Return the verdicts by name; where one case is all and has none, what became of it."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
-    child = context.Process(target=_work, args=(cases, there))
+    child = context.Process(target=_work, args=(cases, device, there))
     child.start()
     there.close()
     found: dict[str, Verdict] = {}
@@ -99,7 +100,7 @@ def _in_a_child(cases: Sequence[Case]) -> tuple[dict[str, Verdict], Verdict | No
     return found, failure
 
 
-def _work(cases: Sequence[Case], pipe: Any) -> None:
+def _work(cases: Sequence[Case], device: str, pipe: Any) -> None:
     with tempfile.TemporaryDirectory(prefix="onnx-nodes-") as folder:
         loaded = []
         for case in cases:
@@ -108,7 +109,7 @@ def _work(cases: Sequence[Case], pipe: Any) -> None:
             except Exception as error:
                 pipe.send(_failed(case.name, error))
         try:
-            for verdict in _computed(loaded, Path(folder), pipe) if loaded else ():
+            for verdict in _computed(loaded, device, Path(folder), pipe) if loaded else ():
                 pipe.send(verdict)
         except Exception as error:
             pipe.send(_failed("", error))
@@ -139,34 +140,34 @@ def _load(case: Case, folder: Path) -> Any:
     return load_model(str(path), ModelOptions())
 
 
-def _computed(loaded: Sequence[tuple[Case, Any]], folder: Path, pipe: Any) -> Iterator[Verdict]:
+def _computed(loaded: Sequence[tuple[Case, Any]], device: str, folder: Path, pipe: Any) -> Iterator[Verdict]:
     """Compile and run all as one, and compare; where that fails, all but those that fail alone."""
     try:
-        library, decisions = _library(loaded, folder)
+        library, decisions = _library(loaded, device, folder)
     except Exception:
         if len(loaded) == 1:
             raise
         sound = []
         for each in loaded:
             try:
-                _library([each], folder)
+                _library([each], device, folder)
                 sound.append(each)
             except Exception as error:
                 pipe.send(_failed(each[0].name, error))
         if len(sound) == len(loaded):
             raise
-        yield from _computed(sound, folder, pipe) if sound else ()
+        yield from _computed(sound, device, folder, pipe) if sound else ()
         return
     rules = tuple(sorted({decision.rule for decision in decisions})) if len(loaded) == 1 else ()
     inputs = [array for case, _ in loaded for array in case.inputs]
-    outputs = _run(library, inputs, folder)
+    outputs = _run(library, inputs, device, folder)
     for case, model in loaded:
         own = [outputs.pop(0) for _ in model.outputs]
         reason = difference(case, own)
         yield Verdict(case.name, WRONG if reason else PASSED, reason, rules)
 
 
-def _library(loaded: Sequence[tuple[Case, Any]], folder: Path) -> tuple[Path, Any]:
+def _library(loaded: Sequence[tuple[Case, Any]], device: str, folder: Path) -> tuple[Path, Any]:
     """Build one library of all, as `build` does; return it, and what decided how its functions are made."""
     from tests.e2e.onnx_nodes.merged import merged
     from toolchain.backends.table import backend_for
@@ -179,7 +180,7 @@ def _library(loaded: Sequence[tuple[Case, Any]], folder: Path) -> tuple[Path, An
     target = find_target("x86_64")
     models = [model for _, model in loaded]
     whole = replace(models[0], module=merged(models))
-    backend = backend_for(target.profile, CodeOptions())
+    backend = backend_for(target.profile, CodeOptions(device=device))
     compiled = compile_network(
         whole, backend, target, backend.target(), None, BuildOptions(), folder, lambda _step: None
     )
@@ -189,7 +190,7 @@ def _library(loaded: Sequence[tuple[Case, Any]], folder: Path) -> tuple[Path, An
     return library, compiled.decisions
 
 
-def _run(library: Path, inputs: Sequence[Array], folder: Path) -> list[Array]:
+def _run(library: Path, inputs: Sequence[Array], device: str, folder: Path) -> list[Array]:
     from toolchain.runtime import ensure_runtime
 
     arguments: list[str] = []
@@ -200,6 +201,8 @@ def _run(library: Path, inputs: Sequence[Array], folder: Path) -> list[Array]:
     out = folder / "out.npz"
     command = [str(ensure_runtime("x86_64").program), "run", str(library), *arguments]
     command += ["--output", str(out), "--state", str(folder / "state"), "--threads", "1"]
+    if device != CPU:
+        command += ["--device", device]
     subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
     with np.load(out) as found:
         return [found[name] for name in found]
@@ -226,10 +229,13 @@ def _noise(wanted: Array) -> float:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Judge the cases whose names match one of the patterns (all, without one); write verdicts as JSON."""
+    """Judge the cases whose names match one of the patterns (all, without one); write verdicts as JSON.
+
+    The arguments are the file, the device (`cpu`, `opencl`) and the patterns.
+    """
     from tests.e2e.onnx_nodes.cases import network_cases, node_cases
 
-    out, *patterns = arguments
+    out, device, *patterns = arguments
     cases = [
         case
         for case in (*node_cases(), *network_cases())
@@ -237,7 +243,7 @@ def main(arguments: Sequence[str]) -> None:
     ]
     counts: dict[str, int] = {}
     with Path(out).open("w") as file:
-        for verdict in judged(cases):
+        for verdict in judged(cases, device=device):
             counts[verdict.verdict] = counts.get(verdict.verdict, 0) + 1
             print(json.dumps(vars(verdict)), file=file, flush=True)
     print(counts)

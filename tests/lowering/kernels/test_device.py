@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import tvm
-from tvm import tirx
+from tvm import s_tir, te, tirx
 from tvm.runtime import _ffi_api
 
 from tests.runtime.opencl_network import _plus_one, target
@@ -38,7 +38,13 @@ def embedded(module: tvm.runtime.Module) -> str:
 
 
 def test_what_is_embedded_is_what_tvm_would_embed() -> None:
-    module = tvm.IRModule({"kernel_1": plus_one().with_attr("global_symbol", "kernel_1")})
+    # No constant is in it: those are written in another way (tests/lowering/kernels/test_literals.py).
+    x = te.placeholder((64,), name="x")
+    schedule = s_tir.Schedule(te.create_prim_func([x, te.compute((64,), lambda i: x[i] + x[i], name="y")]))
+    schedule.bind(schedule.split(schedule.get_loops("y")[0], [None, 16])[1], "threadIdx.x")
+    schedule.bind(schedule.get_loops("y")[0], "blockIdx.x")
+    doubled = schedule.mod["main"]
+    module = tvm.IRModule({"kernel_1": doubled.with_attr("global_symbol", "kernel_1")})
     _host, device = tvm_compat.lower_functions(module, TARGET)
     assert device is not None
     kernels = from_text(to_text(kernels_of(device, TARGET)))

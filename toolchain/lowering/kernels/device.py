@@ -22,6 +22,8 @@ from tvm.runtime import _ffi_api
 
 from toolchain.lowering.in_memory import object_of
 from toolchain.lowering.kernels.addresses import with_running_addresses
+from toolchain.lowering.kernels.bytes import with_bytes
+from toolchain.lowering.kernels.literals import with_constants_named, with_constants_written
 from toolchain.lowering.kernels.opencl_c import corrected
 from toolchain.lowering.kernels.truth import with_ones
 
@@ -55,8 +57,11 @@ class Kernel:
 
 def kernels_of(module: tvm.IRModule, target: tvm.target.Target) -> tuple[Kernel, ...]:
     """Return the kernels of lowered device functions."""
-    built = tvm.get_global_func(f"target.build.{target.kind.name}")(with_ones(module), target)
-    sources = _sections(str(built.inspect_source("cl")))
+    dialect = target.kind.name
+    built = tvm.get_global_func(f"target.build.{dialect}")(
+        with_constants_named(with_ones(with_bytes(module))), target
+    )
+    sources = _sections(with_constants_written(str(built.inspect_source("cl")), dialect))
     return tuple(
         Kernel(
             name,

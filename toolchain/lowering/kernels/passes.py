@@ -19,9 +19,11 @@ import tvm
 from tvm import s_tir, tirx
 
 from toolchain import tvm_compat
+from toolchain.lowering.kernels.functions import register_functions
 from toolchain.lowering.vectors import EXPLICIT
 from toolchain.targets.target import host_of
 
+register_functions()
 _KERNELS = tvm.transform.Sequential([tirx.transform.StmtSimplify(), tirx.transform.LowerIntrin()])
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 

@@ -1,4 +1,4 @@
-"""Comparisons as numbers, in kernels."""
+"""Comparisons as numbers, in kernels, and choices that hang on them."""
 
 from __future__ import annotations
 
@@ -9,26 +9,39 @@ import tvm_ffi
 from tvm import tirx
 
 from toolchain import tvm_compat
+from toolchain.lowering.kernels.bytes import as_number, as_truth
+
+_NARROW = ("int8", "uint8", "int16", "uint16")
 
 
 def with_ones(module: tvm.IRModule) -> tvm.IRModule:
     """Return kernels (a new module) in which what holds becomes 1 where a number is made of it.
 
-    In OpenCL C a comparison of vectors is -1 where it holds (OpenCL C 1.2, 6.3.d), and TVM converts that.
+    In OpenCL C a comparison of vectors is -1 where it holds (OpenCL C 1.2, 6.3.d), and TVM converts that. Of
+    a number that is to be a truth it leaves the number, and `select` looks at the first bit of each lane. A
+    choice between two numbers that are narrower than `int` is made between ints: C makes ints of them as soon
+    as it computes, and then no `select` fits both.
     """
     functions = {
-        name: func.with_body(tvm_compat.mutated(func.body, [(tirx.Cast, _chosen)]))
+        name: func.with_body(tvm_compat.mutated(func.body, [(tirx.Cast, _number), (tirx.Select, _chosen)]))
         for name, func in module.functions.items()
     }
     return tvm.IRModule(functions, attrs=module.attrs)
 
 
-def _chosen(node: Any, mutator: tvm_ffi.StructuralMutator) -> Any:
+def _number(node: Any, mutator: tvm_ffi.StructuralMutator) -> Any:
     value = mutator.mutate(node.value)
-    kind, lanes = str(node.ty.dtype), node.value.ty.dtype.lanes
-    if not str(node.value.ty.dtype).startswith("bool") or kind.startswith("bool"):
+    kind = str(node.ty.dtype)
+    truth, wanted = (each.startswith("bool") for each in (str(node.value.ty.dtype), kind))
+    if truth == wanted:
         return tirx.Cast(kind, value)
-    one, zero = (tirx.const(number, kind.split("x")[0]) for number in (1, 0))
-    if lanes > 1:
-        one, zero = tirx.Broadcast(one, lanes), tirx.Broadcast(zero, lanes)
-    return tirx.Select(value, one, zero)
+    return as_truth(value) if wanted else as_number(value, kind)
+
+
+def _chosen(node: Any, mutator: tvm_ffi.StructuralMutator) -> Any:
+    made = mutator.default_mutate(node)
+    kind = str(made.ty.dtype)
+    if kind not in _NARROW:
+        return made
+    yes, no = (tirx.Cast("int32", each) for each in (made.true_value, made.false_value))
+    return tirx.Cast(kind, tirx.Select(made.condition, yes, no))

@@ -1,0 +1,24 @@
+"""Elementary functions that OpenCL C has by the name TVM has for them, and TVM knows no rule for.
+
+Without one TVM writes the names of C's functions for float, such as `asinf`, which OpenCL C does not have.
+"""
+
+from __future__ import annotations
+
+import tvm
+from tvm import tirx
+
+_NAMES = (
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "hypot", "ldexp", "log1p",
+    "nextafter", "tan",
+)  # fmt: skip
+
+
+def _same(call: tvm.ir.Call) -> tvm.ir.Call:
+    return tirx.call_pure_extern(str(call.ty.dtype), call.op.name.removeprefix("tirx."), *call.args)
+
+
+def register_functions() -> None:
+    """Tell TVM how these functions are called in OpenCL C, for the whole process."""
+    for name in _NAMES:
+        tirx.register_intrin_lowering(f"tirx.{name}", "opencl", f=_same, level=99)
