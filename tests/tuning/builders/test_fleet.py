@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
+from tests.boards.ssh.sshd import free_port
 from tests.tuning.builders.fleet_code import Crashing, Refused, Said
 from tests.waiting import until
 from toolchain.errors import MissingError, ToolchainError
@@ -20,6 +22,8 @@ from toolchain.tuning.builders.member import Versions, compile_as_member
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
+HOWTO = ROOT / "docs" / "howto" / "fleet-of-builders.md"
+LOOPBACK = ("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
 
 
 def started(*arguments: str) -> subprocess.Popen[str]:
@@ -33,7 +37,7 @@ def started(*arguments: str) -> subprocess.Popen[str]:
 
 @contextmanager
 def scheduling() -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    process = started("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show")
+    process = started("scheduler", *LOOPBACK, "--port", "0", "--no-show")
     try:
         assert process.stderr is not None
         for line in process.stderr:
@@ -52,7 +56,7 @@ def scheduler() -> Iterator[str]:
 
 
 def worker(scheduler: str) -> subprocess.Popen[str]:
-    return started("worker", f"tcp://{scheduler}", "--no-nanny", "--nthreads", "1", "--no-dashboard")
+    return started("worker", f"tcp://{scheduler}", *LOOPBACK, "--no-nanny", "--nthreads", "1")
 
 
 def wait_for_workers(scheduler: str, count: int) -> None:
@@ -106,6 +110,70 @@ def test_a_worker_that_is_killed_in_the_middle_costs_time_alone(
         fleet_alone.undo()
         address = f"--builders dask://{scheduler}"
         assert told == [f"{address}: no worker is there; waiting for one, 2 s at most"]
+
+
+def typed(words: str, **replaced: str) -> list[str]:
+    """Return the command of the how-to that begins so, after `dask`, with other words in place of some."""
+    text = HOWTO.read_text().replace("\\\n", "")
+    (line,) = [line.strip() for line in text.splitlines() if line.strip().startswith(words)]
+    for word, other in replaced.items():
+        line = line.replace(word, other)
+    return line[line.index("dask ") :].split()[1:]
+
+
+def test_a_fleet_as_the_howto_says_listens_on_loopback_alone() -> None:
+    begun: list[subprocess.Popen[str]] = []
+    try:
+        free = str(free_port())
+        begun.append(started(*typed("dask scheduler", **{"8786": free})))
+        begun.append(started(*typed("dask worker", **{"8786": free})))
+        far = {"8786": free, "8801": str(free_port())}
+        begun.append(started(*typed("ssh -R", **far)))  # what it starts there
+        wait_for_workers(f"127.0.0.1:{free}", 2)
+        families = [psutil.Process(process.pid) for process in begun]
+        families += [child for parent in families for child in parent.children(recursive=True)]
+        sockets = [socket for each in families for socket in each.net_connections("inet")]
+        listening = [socket.laddr for socket in sockets if socket.status == psutil.CONN_LISTEN]
+        assert len(listening) >= 7, "two of the scheduler, two of each worker, one of a nanny"
+        assert {place.ip for place in listening} == {"127.0.0.1"}, listening
+        assert {int(free), int(far["8801"])} <= {place.port for place in listening}
+    finally:
+        for process in reversed(begun):
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
+            process.kill()
+            process.wait()
+
+
+def test_workers_on_a_network_are_warned_of(
+    scheduler: str, workers: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del workers
+    told: list[str] = []
+    FleetCompilers(f"dask://{scheduler}", told.append).close()
+    assert told == []
+    monkeypatch.setattr(fleet, "_is_open", lambda _worker: True)
+    FleetCompilers(f"dask://{scheduler}", told.append).close()
+    (warning,) = told
+    assert warning.startswith(f"warning: --builders dask://{scheduler}: tcp://127.0.0.1:")
+    assert "without TLS" in warning
+
+
+@pytest.mark.parametrize(
+    ("worker", "open_to"),
+    [
+        ("tcp://127.0.0.1:4000", False),
+        ("tcp://[::1]:4000", False),
+        ("tcp://localhost:4000", False),
+        ("tls://10.0.0.3:4000", False),
+        ("tcp://10.0.0.3:4000", True),
+        ("tcp://0.0.0.0:4000", True),
+        ("tcp://[2001:db8::1]:4000", True),
+        ("tcp://builder1:4000", True),
+    ],
+)
+def test_who_is_reached_over_a_network(worker: str, open_to: bool) -> None:
+    assert fleet._is_open(worker) is open_to
 
 
 def test_a_worker_that_comes_in_time_is_told_of(scheduler: str) -> None:

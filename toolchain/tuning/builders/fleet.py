@@ -6,6 +6,7 @@ fleet is trusted like this host. Dask encrypts and checks certificates where its
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import pickle
 import time
@@ -29,6 +30,8 @@ _LOOK_S = 1.0
 _ALONE_S = 60.0  # so long a run waits for a worker when all have gone; one that restarts takes seconds
 _LOOKING_S = 5.0  # for the scheduler to say what workers it has
 _CLOSE_S = 5.0
+_LOOPBACK = "--host 127.0.0.1 --dashboard-address 127.0.0.1:0"
+_WORKER = f"dask worker HOST:PORT {_LOOPBACK}"
 _AGAIN = "what was measured is kept: run it again when the fleet is there, or without --builders on this host"
 _INSTALL = "install edge-toolchain {tool} there, or use an image of this version"
 
@@ -60,6 +63,11 @@ class FleetCompilers:
             self.close()
             raise
         self.lanes = sum(self._client.ncores().values())
+        if open_to := [each for each in sorted(self._client.ncores()) if _is_open(each)]:
+            notice(
+                f"warning: --builders {address}: {', '.join(open_to)}: without TLS whoever reaches such a "
+                "worker runs programs, there and here; see docs/howto/fleet-of-builders.md"
+            )
 
     def compile(self, codes: Sequence[tuple[Code, str]]) -> list[Compiled]:
         """Compile functions, each with its symbol; return them in their order.
@@ -94,7 +102,7 @@ class FleetCompilers:
         if not asked:
             raise ToolchainError(
                 f"--builders {self._address}: the scheduler has no workers",
-                "start some: `dask worker HOST:PORT`, in an environment or an image of this version",
+                f"start some, in an environment or an image of this version: `{_WORKER}`",
             )
         own = versions_here()
         for worker, answer in sorted(asked.items()):
@@ -173,6 +181,16 @@ class FleetCompilers:
         )
 
 
+def _is_open(worker: str) -> bool:
+    """Whether a worker is reached over a network, by whoever is on it."""
+    scheme, _, place = worker.rpartition("://")
+    host = place.rpartition(":")[0].strip("[]")
+    try:
+        return scheme == "tcp" and not ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return scheme == "tcp" and host != "localhost"
+
+
 def _connected(address: str) -> Any:
     try:
         from distributed import Client
@@ -190,5 +208,5 @@ def _connected(address: str) -> Any:
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         raise ToolchainError(
             f"--builders {address}: no Dask scheduler answers there in {_CONNECT_S:g} s: {first_line(error)}",
-            "start one: `dask scheduler --host 127.0.0.1`, and `dask worker HOST:PORT` on the builders",
+            f"start one: `dask scheduler {_LOOPBACK}`, and for each builder `{_WORKER}`",
         ) from error
