@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from toolchain.tuning.scheduler import Prospect
@@ -40,3 +42,22 @@ def test_a_task_that_used_nothing_of_its_turn_has_nothing_left() -> None:
     assert (pot.room(0), pot.room(1)) == (0, 7)
     pot.take_back(early, 3, 1.0)
     assert (pot.room(0), pot.room(1), pot.left) == (0, 7, 7)
+
+
+def test_what_is_left_is_known_without_a_look_at_every_task() -> None:
+    """Each turn asks for what is left once for every task: with a sum of them a search is quadratic in tasks."""
+
+    class Counted(list[int]):
+        walks = 0
+
+        def __iter__(self) -> Iterator[int]:
+            Counted.walks += 1
+            return super().__iter__()
+
+    pot = Pot(1000, [Prospect(1, 1.0, None)] * 100)
+    pot._used, pot._out = Counted(pot._used), Counted(pot._out)
+    turns = [pot.give(task, 5) for task in range(100)]
+    for turn in turns:
+        pot.take_back(turn, 3, 1.0)
+    assert [pot.room(task) for task in range(100)] == [pot.left] * 100 == [700] * 100
+    assert Counted.walks == 0

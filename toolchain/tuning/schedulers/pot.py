@@ -28,11 +28,12 @@ class Pot:
         self._vain = [0] * len(prospects)  # trials since then
         self._used = [0] * len(prospects)
         self._out = [0] * len(prospects)
+        self._taken = 0  # of all tasks: each turn asks for what is left once for every task
 
     @property
     def left(self) -> int:
         """How many trials have not been given out."""
-        return self.trials - sum(self._used) - sum(self._out)
+        return self.trials - self._taken
 
     @property
     def limits(self) -> list[int | None]:
@@ -52,6 +53,7 @@ class Pot:
     def give(self, task: int, trials: int) -> Turn:
         """Reserve trials for a task."""
         self._out[task] += trials
+        self._taken += trials
         return Turn(task, trials)
 
     def take_back(self, turn: Turn, used: int, best_ms: float) -> None:
@@ -59,6 +61,7 @@ class Pot:
         task = turn.task
         self._out[task] -= turn.trials
         self._used[task] += used
+        self._taken += used - turn.trials
         if best_ms < (1 - GAIN) * self._marks[task]:
             self._marks[task], self._vain[task] = best_ms, 0
         else:
