@@ -25,8 +25,9 @@ def rows(given: argparse.Namespace) -> Iterator[Mapping[str, str]]:
             file = folder / "network.onnx"
             _write(file, size)
             environment = {"TOOLCHAIN_CACHE_DIR": f"{text}/cache", "TOOLCHAIN_DATA_DIR": f"{text}/data"}
-            on = ["--board", _CLASS, "--engine", "host"]
-            listed = cost(["tasks", str(file), *on], environment)
+            board = ["--board", _CLASS]
+            on = [*board, "--engine", "host"]
+            listed = cost(["tasks", str(file), *board], environment)
             row = {"functions": str(size), "tasks": str(listed), "of each": f"{listed.cpu_s / size:.3f}"}
             if size <= given.build_up_to:
                 cold = cost(["build", str(file), *on, "-o", f"{text}/out"], environment)

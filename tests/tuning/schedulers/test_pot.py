@@ -45,7 +45,7 @@ def test_a_task_that_used_nothing_of_its_turn_has_nothing_left() -> None:
 
 
 def test_what_is_left_is_known_without_a_look_at_every_task() -> None:
-    """Each turn asks for what is left once for every task: with a sum of them a search is quadratic in tasks."""
+    """Each turn asks for it once for every task: with a sum over tasks a search is quadratic in them."""
 
     class Counted(list[int]):
         walks = 0
