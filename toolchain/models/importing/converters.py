@@ -15,6 +15,7 @@ from toolchain.models.importing.checks import CHECKS
 from toolchain.models.importing.integers import INTEGERS
 from toolchain.models.importing.places import PLACES
 from toolchain.models.recurrent.convert import CELLS
+from toolchain.models.recurrent.dynamic import ConvertDynamic
 from toolchain.tvm_compat import Converter
 
 
@@ -43,6 +44,7 @@ CONVERTERS: dict[str, Converter] = {
     **CELLS,
     **CHECKS,
     **INTEGERS,
+    "DynamicQuantizeLSTM": ConvertDynamic(),
     **PLACES,
     "Gather": _picked,
     "Max": _pairwise(relax.op.maximum),

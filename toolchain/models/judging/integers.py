@@ -18,12 +18,19 @@ from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.rewrites.quantised.groups import GROUPED, REAL, ROUND
 from toolchain.models.walk import all_nodes
 
+ROWS = 16
+"""Threads for files with DynamicQuantizeLSTM, whose states are rounded by one scale for all rows of a thread.
+Boards round every row by its own, as onnxruntime does with a thread for each."""
+
 EXACT_SUMS = "session.x64quantprecision"
 
 
 def ask_for_integers(options: Any, model: onnx.ModelProto) -> onnx.ModelProto:
     """Set the options of a session for a model with integers, and return the model to hand over."""
     options.add_session_config_entry(EXACT_SUMS, "1")
+    if any(node.op_type == "DynamicQuantizeLSTM" for node in all_nodes(model.graph)):
+        options.intra_op_num_threads = ROWS
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if has_groups(model):
         return with_unsigned_activations(model)
     if any(node.op_type in (ROUND, REAL) for node in all_nodes(model.graph)):

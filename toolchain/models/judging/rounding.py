@@ -15,6 +15,9 @@ from toolchain.models.rewrites.quantised.groups import REAL, ROUND
 DYNAMIC = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
 """Operators that round floats by a scale that they find."""
 
+RECURRENT = frozenset({"DynamicQuantizeLSTM"})
+"""Operators that round what they computed in floats themselves, in the step before."""
+
 APPROXIMATED = frozenset({"QLinearSigmoid", "QLinearSoftmax"})
 """Operators on integers that compute a function in floats on the way."""
 
@@ -59,7 +62,8 @@ def find_rounding(model: onnx.ModelProto) -> Rounding | None:
         rounds = node.op_type in DYNAMIC and node.op_type != "DynamicQuantizeLinear"
         same = not rounds and (_on_integers(node) or (node.op_type in ALIKE and inputs))
         alike.update(dict.fromkeys(node.output, same))
-    uncertain = [node for node in nodes if node.op_type in APPROXIMATED or not alike.get(node.input[0], True)]
+    surely = APPROXIMATED | RECURRENT
+    uncertain = [n for n in nodes if n.op_type in surely or not alike.get(n.input[0], True)]
     stored = {tensor.name: tensor for tensor in graph.initializer}
     steps = {value.name: step for value in graph.output if (step := _step(value, makers, stored)) is not None}
     floats = [node for node in nodes if node.op_type not in APPROXIMATED or node in uncertain]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,29 +27,21 @@ class Convert:
     def __call__(self, inputs: Inputs, attributes: dict[str, Any]) -> relax.Expr:
         """Return the outputs, those that nothing reads included."""
         x, weight, recurrent, bias, lengths, *states = [*inputs, *[None] * 8][:8]
-        peepholes = states[2]
-        of = self._read(x, recurrent, lengths, peepholes, attributes)
-        builder = relax.BlockBuilder.current()
-        gates = _input_products(of, x, weight, bias)
-        zeros = relax.const(np.zeros((of.directions, of.batch, of.hidden), np.float32))
-        arguments = [gates, _recurrent_weight(of, recurrent), states[0] if states[0] is not None else zeros]
-        if self.cell == "LSTM":
-            arguments.append(states[1] if states[1] is not None else zeros)
-        if peepholes is not None:
-            arguments.append(_padded(of, relax.op.reshape(peepholes, (of.directions, 3, of.hidden))))
+        of = self.read(x, recurrent, lengths, states[2], attributes)
+        given = {
+            "x": _input_products(of, x, weight, bias),
+            "r": _recurrent_weight(of, recurrent),
+            "h0": states[0],
+            "c0": states[1],
+            "lengths": lengths,
+        }
+        if of.peepholes:
+            given["peepholes"] = padded(of, relax.op.reshape(states[2], (of.directions, 3, of.hidden)))
         if of.reset_after:
-            arguments.append(_hidden_bias(of, bias))
-        if of.lengths:
-            arguments.append(lengths)
-        arguments = [builder.emit(argument) for argument in arguments]
-        function = builder.add_func(define(of), self.cell.lower())
-        types = [relax.TensorType(shape, "float32") for shape in of.outputs.values()]
-        result = builder.emit(relax.call_tir(function, arguments, types))
-        return relax.Tuple(
-            [builder.emit(relax.TupleGetItem(result, place)) for place in range(len(of.outputs))]
-        )
+            given["bias"] = _hidden_bias(of, bias)
+        return emit_call(of, given)
 
-    def _read(
+    def read(
         self,
         x: relax.Expr,
         recurrent: relax.Expr,
@@ -89,6 +81,24 @@ class Convert:
         )
 
 
+def emit_call(of: Recurrence, given: Mapping[str, relax.Expr | None]) -> relax.Expr:
+    """Emit a recurrence's function and its call; return its outputs.
+
+    Parameters
+    ----------
+    given
+        The function's inputs, by name; a state that is None is 0.
+    """
+    builder = relax.BlockBuilder.current()
+    zeros = relax.const(np.zeros((of.directions, of.batch, of.hidden), np.float32))
+    arguments = [given[name] if given[name] is not None else zeros for name in of.parameters]
+    arguments = [builder.emit(argument) for argument in arguments]
+    function = builder.add_func(define(of), of.cell.lower())
+    types = [relax.TensorType(shape, "float32") for shape in of.outputs.values()]
+    result = builder.emit(relax.call_tir(function, arguments, types))
+    return relax.Tuple([builder.emit(relax.TupleGetItem(result, place)) for place in range(len(of.outputs))])
+
+
 def _shape(value: relax.Expr) -> tuple[int, ...]:
     return tuple(int(extent) for extent in value.ty.shape)
 
@@ -103,7 +113,7 @@ def _full(lengths: relax.Expr, steps: int) -> bool:
     return value is not None and bool((value.numpy() == steps).all())
 
 
-def _padded(of: Recurrence, value: relax.Expr) -> relax.Expr:
+def padded(of: Recurrence, value: relax.Expr) -> relax.Expr:
     """Return a value with zeros behind the units, its last axis."""
     *before, hidden = _shape(relax.BlockBuilder.current().normalize(value))
     if hidden == of.padded:
@@ -117,21 +127,21 @@ def _input_products(of: Recurrence, x: relax.Expr, weight: relax.Expr, bias: rel
     *_, size = _shape(x)
     wide = of.directions * of.gates * of.padded
     split = relax.op.reshape(weight, (of.directions, of.gates, of.hidden, size))
-    columns = _padded(of, relax.op.permute_dims(split, (3, 0, 1, 2)))
+    columns = padded(of, relax.op.permute_dims(split, (3, 0, 1, 2)))
     rows = relax.op.reshape(x, (of.steps * of.batch, size))
     product = relax.op.matmul(rows, relax.op.reshape(columns, (size, wide)))
     if bias is None:
         return product
-    own, theirs = _biases(of, bias)
+    own, theirs = biases(of, bias)
     if of.reset_after:  # the last gate's is added behind the reset
         known = relax.op.strided_slice(theirs, [1], [0], [2])
         none = relax.const(np.zeros((of.directions, 1, of.hidden), np.float32))
         theirs = relax.op.concat([known, none], 1)
-    total = _padded(of, relax.op.add(own, theirs))
+    total = padded(of, relax.op.add(own, theirs))
     return relax.op.add(product, relax.op.reshape(total, (wide,)))
 
 
-def _biases(of: Recurrence, bias: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
+def biases(of: Recurrence, bias: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
     """Return those of W and of R, (directions, gates, units)."""
     wide = of.gates * of.hidden
     halves = (relax.op.strided_slice(bias, [1], [start], [start + wide]) for start in (0, wide))
@@ -142,13 +152,13 @@ def _biases(of: Recurrence, bias: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
 def _hidden_bias(of: Recurrence, bias: relax.Expr | None) -> relax.Expr:
     if bias is None:
         return relax.const(np.zeros((of.directions, of.padded), np.float32))
-    last = relax.op.strided_slice(_biases(of, bias)[1], [1], [2], [3])
-    return _padded(of, relax.op.reshape(last, (of.directions, of.hidden)))
+    last = relax.op.strided_slice(biases(of, bias)[1], [1], [2], [3])
+    return padded(of, relax.op.reshape(last, (of.directions, of.hidden)))
 
 
 def _recurrent_weight(of: Recurrence, recurrent: relax.Expr) -> relax.Expr:
     split = relax.op.reshape(recurrent, (of.directions, of.gates, of.hidden, of.hidden))
-    return _padded(of, relax.op.permute_dims(split, (0, 3, 1, 2)))
+    return padded(of, relax.op.permute_dims(split, (0, 3, 1, 2)))
 
 
 CELLS: dict[str, Convert] = {cell: Convert(cell) for cell in GATES}

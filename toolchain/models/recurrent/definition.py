@@ -8,6 +8,7 @@ from tvm.tirx.script.builder import ir as build
 
 from toolchain.models.recurrent.activations import Expr
 from toolchain.models.recurrent.cell import Phase, buffers, phases
+from toolchain.models.recurrent.rounding import size_of_step, steps_of_state, zero_point
 from toolchain.models.recurrent.spec import ATTRIBUTE, Recurrence
 
 _OPAQUE = 8  # relax.OpPatternKind.OPAQUE: nothing is fused with it
@@ -65,12 +66,19 @@ class _Definition:
         for direction in range(of.directions):
             with build.serial(0, of.batch) as row:
                 kept = {name: build.alloc_buffer((of.hidden,), "float32") for name in buffers(of)}
+                if of.rounded:
+                    kept |= {
+                        name: build.alloc_buffer((extent,), "float32")
+                        for name, extent in {"steps": of.hidden, "ends": 2, "size": 1}.items()
+                    }
                 with build.serial(0, of.hidden) as unit:
                     for name in self._states():
                         build.buffer_store(kept[name], named[f"{name}0"][direction, row, unit], [unit])
                 steps = steps_of(of, named.get("lengths"), row)
                 with build.serial(0, steps) as step:
                     time = time_of(of, tirx.IntImm("int32", direction), step, steps)
+                    if of.rounded:
+                        self._round(kept)
                     for phase in phases(of):
                         with build.serial(0, of.hidden) as unit:
                             self._unit(kept, phase, direction, row, time, unit)
@@ -84,6 +92,19 @@ class _Definition:
                     for name in self._states():
                         build.buffer_store(named[name], kept[name][unit], [direction, row, unit])
 
+    def _round(self, kept: dict[str, tirx.Buffer]) -> None:
+        """Emit the state in steps, and the size of one."""
+        ends, size = kept["ends"], kept["size"]
+        for place in range(2):
+            build.buffer_store(ends, tirx.const(0, "float32"), [place])
+        with build.serial(0, self.of.hidden) as unit:
+            build.buffer_store(ends, tirx.min(ends[0], kept["h"][unit]), [0])
+            build.buffer_store(ends, tirx.max(ends[1], kept["h"][unit]), [1])
+        build.buffer_store(size, size_of_step(ends[0], ends[1]), [0])
+        with build.serial(0, self.of.hidden) as unit:
+            value = steps_of_state(kept["h"][unit], size[0], zero_point(ends[0], size[0]))
+            build.buffer_store(kept["steps"], value, [unit])
+
     def _states(self) -> list[str]:
         return ["h", "c"] if self.of.cell == "LSTM" else ["h"]
 
@@ -95,13 +116,22 @@ class _Definition:
         for place, gate in enumerate(phase.gates):
             build.buffer_store(sums, tirx.const(0, "float32"), [place])
             with build.serial(0, of.hidden) as k:
-                product = kept[phase.state][k] * self.named["r"][direction, k, gate, unit]
+                product = (
+                    kept["steps" if of.rounded else phase.state][k]
+                    * self.named["r"][direction, k, gate, unit]
+                )
                 build.buffer_store(sums, sums[place] + product, [place])
         first = direction * of.gates
         inputs = [
             self.named["x"][time * of.batch + row, (first + gate) * of.padded + unit] for gate in phase.gates
         ]
         products = [sums[place] for place in range(len(phase.gates))]
+        if of.rounded:
+            factors = self.named["factors"]
+            products = [
+                product * (kept["size"][0] * factors[direction, gate, unit])
+                for gate, product in zip(phase.gates, products, strict=True)
+            ]
         phase.finish(
             of, of.activations[direction], inputs, products, _Numbers(self.named, kept, direction, unit)
         )

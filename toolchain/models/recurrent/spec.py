@@ -48,6 +48,9 @@ class Recurrence:
         Of an LSTM: gates see the cell's state.
     lengths
         Every sequence of the batch has its own number of steps.
+    rounded
+        Of an LSTM: its state is rounded to 8 bits before it is multiplied with R, which holds integers, and
+        the products are multiplied with the size of a step and `factors`.
     """
 
     cell: Cell
@@ -61,6 +64,7 @@ class Recurrence:
     reset_after: bool = False
     peepholes: bool = False
     lengths: bool = False
+    rounded: bool = False
 
     @property
     def gates(self) -> int:
@@ -95,6 +99,8 @@ class Recurrence:
             shapes["peepholes"] = (self.directions, 3, self.padded)
         if self.reset_after:
             shapes["bias"] = (self.directions, self.padded)
+        if self.rounded:
+            shapes["factors"] = (self.directions, self.gates, self.padded)
         if self.lengths:
             shapes["lengths"] = (self.batch,)
         return shapes

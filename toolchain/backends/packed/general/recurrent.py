@@ -22,6 +22,7 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr
 from toolchain.models.recurrent.cell import Phase, buffers, phases
 from toolchain.models.recurrent.definition import PEEPHOLES, steps_of, time_of
+from toolchain.models.recurrent.rounding import size_of_step, steps_of_state, zero_point
 from toolchain.models.recurrent.spec import ATTRIBUTE, Recurrence, recurrence_from
 
 _FLOAT = "float32"
@@ -96,9 +97,14 @@ class _Recurrent:
         kept = {name: self.nest.local((rows * of.padded,), _FLOAT) for name in buffers(of)}
         for name in self.states:
             self._begin(kept[name], self.named[f"{name}0"], direction, first, rows)
+        if of.rounded:
+            kept["steps"] = self.nest.local((rows * of.padded,), _FLOAT)
+            kept["size"] = self.nest.local((rows,), _FLOAT)
         steps = steps_of(of, self.named.get("lengths"), first)
         with self.nest.serial(of.steps, steps) as step:
             time = time_of(of, direction, step, steps)
+            if of.rounded:
+                self._round(kept, rows)
             for number, phase in enumerate(phases(of)):
                 self._phase(number, phase, kept, direction, time, first, rows)
             self._each(rows, self._own(kept["next"]), self._into(self.named["y"], time, direction, first))
@@ -130,6 +136,29 @@ class _Recurrent:
         with self.nest.serial(rows * vectors) as vector, self.nest.vector(self.lanes) as lane:
             here = vector * self.lanes + lane
             ir.buffer_store(state, new[here], [here])
+
+    def _round(self, kept: dict[str, tirx.Buffer], rows: int) -> None:
+        """Emit the states in steps, and the size of one for each row."""
+        padded, lanes = self.of.padded, self.lanes
+        ends = [self.nest.local((lanes,), _FLOAT) for _ in range(2)]
+        pick = (tirx.min, tirx.max)
+        with self.nest.serial(rows) as row:
+            for end in ends:
+                with self.nest.vector(lanes) as lane:
+                    ir.buffer_store(end, tirx.const(0, _FLOAT), [lane])
+            with self.nest.serial(padded // lanes) as vector:
+                for end, chosen in zip(ends, pick, strict=True):
+                    with self.nest.vector(lanes) as lane:
+                        state = kept["h"][row * padded + vector * lanes + lane]
+                        ir.buffer_store(end, chosen(end[lane], state), [lane])
+            with self.nest.serial(lanes - 1) as lane:
+                for end, chosen in zip(ends, pick, strict=True):
+                    ir.buffer_store(end, chosen(end[0], end[lane + 1]), [0])
+            ir.buffer_store(kept["size"], size_of_step(ends[0][0], ends[1][0]), [row])
+            with self.nest.serial(padded // lanes) as vector, self.nest.vector(lanes) as lane:
+                here, size = row * padded + vector * lanes + lane, kept["size"][row]
+                value = steps_of_state(kept["h"][here], size, zero_point(ends[0][0], size))
+                ir.buffer_store(kept["steps"], value, [here])
 
     def _own(self, kept: tirx.Buffer) -> Callable[[Expr, Expr], Expr]:
         return lambda row, unit: kept[row * self.of.padded + unit]
@@ -170,7 +199,11 @@ class _Recurrent:
                 rows,
                 of.hidden,
             )
-            self._products(tile, kept[phase.state], self._weight(number, phase, direction, group))
+            self._products(
+                tile,
+                kept["steps" if of.rounded else phase.state],
+                self._weight(number, phase, direction, group),
+            )
             for vector in range(vectors):
                 with self.nest.unroll(rows) as row, self.nest.vector(lanes) as lane:
                     unit = (group * vectors + vector) * lanes + lane
@@ -183,6 +216,12 @@ class _Recurrent:
                         tile.totals[place * vectors + vector][row * lanes + lane]
                         for place in range(len(phase.gates))
                     ]
+                    if of.rounded:
+                        factors = self.named["factors"]
+                        products = [
+                            product * (kept["size"][row] * factors[direction, gate, unit])
+                            for gate, product in zip(phase.gates, products, strict=True)
+                        ]
                     functions = of.activations[int(direction) if isinstance(direction, tirx.IntImm) else 0]
                     at = _Unit(self.named, kept, direction, unit, row * of.padded + unit)
                     phase.finish(of, functions, inputs, products, at)
