@@ -14,6 +14,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from tests.e2e.faults import FAULTS, with_faults
+from tests.models.rewrites.test_quantised_dynamic import dynamic, lstm
 from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import build
 from toolchain.building.tolerances import rounding_tolerances
@@ -160,3 +161,14 @@ def test_a_library_with_an_error_in_one_layer_fails(
     write_bundle(tmp_path / "mixed.bundle", manifest, wrong.library, wrong.sample, truth)
     with pytest.raises(CheckError, match=r"\d+ values are off by up to [\d.]+ steps of .*all sums are exact"):
         verify_bundle(read_bundle(tmp_path / "mixed.bundle"), find_board("local")).check()
+
+
+@pytest.mark.parametrize("batch", [1, pytest.param(3, marks=pytest.mark.full)])
+def test_a_recurrent_layer_of_dynamic_quantisation_verifies(batch: int, tmp_path: Path) -> None:
+    onnx.save(dynamic(lstm(steps=12, batch=batch, direction="bidirectional"), tmp_path), tmp_path / "l.onnx")
+    model = load_model(str(tmp_path / "l.onnx"), ModelOptions())
+    bundle = built(model, tmp_path / "out")
+    result = verify_bundle(bundle, find_board("local"))
+    result.check()
+    assert max(each.max_rel_error or 0 for each in result.comparison.outputs) < 2e-5
+    assert all(each.number < 0.01 for each in bundle.manifest.tolerances)

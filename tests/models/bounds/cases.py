@@ -96,6 +96,26 @@ def _cell(operator: str, gates: int) -> Case:
     return Case(operator, inputs, (3, 1, 2, 2), {"lengths": (0, 3)}, attributes, ("w", "r", "b"))
 
 
+def _dynamic_cell() -> Case:
+    state = _floats(1, 2, 2)
+    inputs = {
+        "x": _floats(3, 2, 4),
+        "w": _whole(-127, 128, 1, 4, 8).astype(np.int8),
+        "r": _whole(-127, 128, 1, 2, 8).astype(np.int8),
+        "b": _floats(1, 16),
+        "lengths": np.array([1, 3], np.int32),
+        "h": state,
+        "c": state,
+        "p": _floats(1, 6),
+        **{f"{name}{part}": value for name in "wr" for part, value in
+           {"s": np.array([0.01], np.float32), "z": np.array([0], np.int8)}.items()},
+    }  # fmt: skip
+    stored = tuple(name for name in inputs if name not in ("x", "lengths"))
+    attributes = {"hidden_size": 2}
+    judged = {"lengths": (0, 3)}
+    return Case("DynamicQuantizeLSTM", inputs, (3, 1, 2, 2), judged, attributes, stored, MICROSOFT)
+
+
 _TABLE = _floats(8, 4)
 _IMAGES = _floats(2, 3, 8, 8)
 _REGIONS = np.array([[0, 0, 3, 3], [1, 2, 7.5, 6]], np.float32)
@@ -198,6 +218,7 @@ CASES = (
     _cell("LSTM", 4),
     _cell("GRU", 3),
     _cell("RNN", 1),
+    _dynamic_cell(),
     Case(
         "EmbedLayerNormalization",
         {

@@ -53,6 +53,7 @@ BOUNDS: dict[str, Row] = {
             Checked(8, "indices", rows_of(3)),
         )
     ),
+    f"{MICROSOFT}DynamicQuantizeLSTM": _STEPS,
     "Expand": Row(fixed=(1,)),
     "Gather": _PICKED,
     "GatherElements": _PICKED,
