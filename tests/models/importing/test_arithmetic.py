@@ -136,6 +136,24 @@ def test_a_real_to_a_whole_power(data: st.DataObject) -> None:
     np.testing.assert_allclose(computed(of("Pow", "float32")[0], a, b), a**b, rtol=1e-6)
 
 
+def test_a_constant_power_is_written_as_products_without_a_warning_of_tvms(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """TVM's own power warns on stderr from an exponent of 3 on."""
+    exponents = [0.5, 2.0, 3.0, 3.5, 4.0, 7.0, 16.0]
+    nodes = [helper.make_node("Pow", ["x", f"e{place}"], [f"y{place}"]) for place in range(len(exponents))]
+    outputs = [tensor_info(f"y{place}", (COUNT,)) for place in range(len(exponents))]
+    weights = {f"e{place}": np.float32(exponent) for place, exponent in enumerate(exponents)}
+    graph = graph_of(nodes, [tensor_info("x", (COUNT,))], outputs, weights)
+    module = import_module(infer_shapes(graph, "test"), "test")
+    x = np.array([-np.inf, -2.5, -1, -0.0, 0, 0.3, 7, np.inf], np.float32)
+    found = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())["main"](tvm.runtime.tensor(x))
+    assert capfd.readouterr().err == ""
+    with np.errstate(invalid="ignore"):
+        for exponent, y in zip(exponents[1:], list(found)[1:], strict=True):
+            np.testing.assert_allclose(y.numpy(), x ** np.float32(exponent), rtol=2e-6)
+
+
 def reduced(operator: str, array: np.ndarray, **attributes: Any) -> np.ndarray:
     """Return what one node makes of an array that is its input."""
     code = helper.np_dtype_to_tensor_dtype(array.dtype)

@@ -13,6 +13,9 @@ from toolchain.tvm_compat import Converter
 
 Attributes = dict[str, Any]
 
+MOST_MULTIPLIED = 16
+"""The largest constant exponent that is written as multiplications: each of them rounds once."""
+
 
 def _dtype(value: relax.Expr) -> str:
     return str(value.ty.dtype)
@@ -30,10 +33,36 @@ def _power(inputs: list[relax.Expr], _attributes: Attributes) -> relax.Expr:
     """The result has the type of the base, whatever the exponent's is."""
     base, exponent = inputs
     dtype, other = _dtype(base), _dtype(exponent)
-    if "float" in dtype:
-        return relax.op.power(base, exponent if dtype == other else relax.op.astype(exponent, dtype))
-    wide = [relax.op.astype(each, "float64") for each in inputs]  # TVM's power knows floats alone
-    return relax.op.astype(relax.op.power(*wide), dtype)
+    exact = dtype if "float" in dtype else "float64"  # TVM's power knows floats alone
+    builder = relax.BlockBuilder.current()
+    floats = base if dtype == exact else builder.emit(relax.op.astype(base, exact))
+    if _is_one_number(exponent, base.ty.ndim):
+        result = _raised(builder, floats, float(exponent.value.numpy().reshape(())))
+    else:
+        by = exponent if other == exact else relax.op.astype(exponent, exact)
+        result = relax.op.power(floats, by)
+    return result if dtype == exact else relax.op.astype(result, dtype)
+
+
+def _is_one_number(value: relax.Expr, rank: int) -> bool:
+    return isinstance(value, GenericConst) and value.value.numpy().size == 1 and value.ty.ndim <= rank
+
+
+def _raised(builder: relax.BlockBuilder, base: relax.Expr, by: float) -> relax.Expr:
+    """Return a power, from 3 on by multiplications: of such a call TVM warns on stderr."""
+    if not 3 <= by <= MOST_MULTIPLIED:
+        return relax.op.power(base, relax.const(by, _dtype(base)))
+    left = int(by) if by.is_integer() else int(by) - 1
+    rest = by - left
+    result = None if not rest else builder.emit(relax.op.power(base, relax.const(rest, _dtype(base))))
+    square = base  # base^1, base^2, base^4, …
+    while left:
+        if left % 2:
+            result = square if result is None else builder.emit(relax.op.multiply(result, square))
+        left //= 2
+        if left:
+            square = builder.emit(relax.op.multiply(square, square))
+    return result
 
 
 def _modulo(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
