@@ -19,6 +19,7 @@ from toolchain.foreign import LONGEST, first_line, last_line
             "FAIL : /onnxruntime_src/a/b.cc:2 void ort::F(const X&) const no such thing",
             "FAIL : no such thing",
         ),
+        ("got [T.int64(5), T.float32(-1.5), n]", "got [5, -1.5, n]"),
         ("FAIL : /onnxruntime_src/a/b.cc:2 no such thing", "FAIL : no such thing"),
     ],
 )

@@ -15,6 +15,7 @@ LONGEST = 300
 _TAIL = 1 << 14  # bytes in which the last line is looked for
 _PREFACE = "Error caught from RPC call:"  # of what a board's side raised, on a line of its own
 _PLACE = re.compile(r"/onnxruntime_src/\S+:\d+ (?:[^\n]*?\)(?: const)? (?=\S))?")
+_NUMBER = re.compile(r"\bT\.(?:u?int|float|bfloat)\d+\((-?[\w.+-]+)\)")
 _LINES = re.compile(r"([\n\t]+)")
 
 
@@ -22,9 +23,10 @@ def first_line(error: BaseException) -> str:
     """Return the line of a library's error that says what is wrong.
 
     TVM's and onnx's messages begin with it and go on with programs and backtraces; Python's tracebacks
-    end with it. onnxruntime's place and signature in its source are left out.
+    end with it. onnxruntime's place and signature in its source are left out, and `T.int64(5)` of TVM's is 5.
     """
-    lines = [line.strip() for line in _PLACE.sub("", str(error)).splitlines()]
+    text = _NUMBER.sub(r"\1", _PLACE.sub("", str(error)))
+    lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.endswith(_PREFACE)] or [type(error).__name__]
     return shortened(lines[-1] if lines[0].startswith("Traceback") else lines[0])
 

@@ -30,6 +30,16 @@ def test_inputs_come_in_the_networks_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["a"], A)
 
 
+def test_names_and_files_may_hold_equals_signs(tmp_path: Path) -> None:
+    """The longest name counts, and without a known one the first `=`."""
+    specs = [TensorSpec(name, A.shape, "float32") for name in ("a", "a=b", "a=b=c")]
+    files = [saved(tmp_path, name, A + place) for place, name in enumerate(("x.npy", "b=.npy", "d=e.npy"))]
+    found = read_inputs([f"{spec.name}={file}" for spec, file in zip(specs, files, strict=True)], specs)
+    assert [array.flat[0] - A.flat[0] for array in found.values()] == [0, 1, 2]
+    with pytest.raises(UsageError, match="--input q: the network has no input of this name"):
+        read_inputs([f"q={files[1]}"], specs)
+
+
 def test_fortran_order_and_other_byte_orders_become_ours(tmp_path: Path) -> None:
     file = saved(tmp_path, "a.npy", np.asfortranarray(A.astype(">f4")))
     found = read_inputs([f"a={file}"], SPECS[:1])["a"]

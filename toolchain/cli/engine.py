@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import click
 
 from toolchain.cli.lazy import ARGUMENTS
 from toolchain.cli.output import note, stdout, wants_json
+from toolchain.models.options import files_after_equals
 
 if TYPE_CHECKING:
     from toolchain.images.running.mounts import Mount
@@ -132,7 +134,7 @@ def container_for(
 
 def files_of(model: str, inputs: Iterable[str] = (), files: Iterable[Path] = ()) -> Iterator[Path]:
     """Yield the files that a MODEL, values of `NAME=FILE.npy` and others name, as far as they are there."""
-    for name in (model, *(value.partition("=")[2] for value in inputs), *map(str, files)):
+    for name in (model, *chain.from_iterable(map(files_after_equals, inputs)), *map(str, files)):
         try:
             if name and Path(name).exists():
                 yield Path(name)

@@ -11,6 +11,7 @@ import numpy as np
 from toolchain.errors import UsageError
 from toolchain.files import atomic
 from toolchain.models.arrays import read_array
+from toolchain.models.options import split_named
 from toolchain.models.spec import TensorSpec, check_inputs
 
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the format's epoch: equal outputs give equal files
@@ -24,7 +25,8 @@ def read_inputs(
     Parameters
     ----------
     arguments
-        What the option was given; each is split at its first '='.
+        What the option was given; each is split behind the longest input's name that it begins with, else
+        at its first '='.
     specs
         The network's inputs.
     option
@@ -37,9 +39,11 @@ def read_inputs(
         numbers, a wrong shape or dtype.
     """
     arrays: dict[str, np.ndarray] = {}
+    names = [spec.name for spec in specs]
     for argument in arguments:
-        name, equals, file = argument.partition("=")
-        if not (name and equals and file):
+        first, _, rest = argument.partition("=")
+        name, file = split_named(argument, names) or (first, rest)
+        if not (name and file):
             raise UsageError(f"{option} {argument}: not NAME=FILE.npy", f"such as {option} {_example(specs)}")
         if name in arrays:
             raise UsageError(f"{option} {argument}: the input {name!r} is given twice", "leave one out")

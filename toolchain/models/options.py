@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -50,9 +50,11 @@ class ModelOptions:
 
     @property
     def value_files(self) -> list[Path]:
-        """The files that `input_values` and `calibration` name."""
-        values = [Path(value) for value in self.input_values.values() if value.endswith(ARRAY_FILE)]
-        return [*values, *self.calibration.values()]
+        """The files that `input_values` and `calibration` may name: which `=` separates is not known yet."""
+        texts = [f"{name}={value}" for name, value in {**self.input_values, **self.calibration}.items()]
+        return [
+            Path(file) for text in texts for file in files_after_equals(text) if file.endswith(ARRAY_FILE)
+        ]
 
     def typed(self) -> str:
         """Return what gives these options on a command line, each with a blank before it."""
@@ -74,6 +76,23 @@ class ModelOptions:
             raise UsageError(f"--batch {self.batch}: must be 1 or more")
         if self.weights_seed < 0:
             raise UsageError(f"--weights-seed {self.weights_seed}: must be 0 or more")
+
+
+def split_named(text: str, names: Iterable[str]) -> tuple[str, str] | None:
+    """Split `NAME=VALUE` at the longest of the names that it begins with; None: it begins with none.
+
+    Names may hold `=`, and so may values: files do.
+    """
+    name = max((each for each in names if text.startswith(f"{each}=")), key=len, default=None)
+    return None if name is None else (name, text[len(name) + 1 :])
+
+
+def files_after_equals(text: str) -> Iterator[str]:
+    """Yield all that may be the value of `NAME=VALUE`, the longest first."""
+    while text:
+        _, _, text = text.partition("=")
+        if text:
+            yield text
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -108,7 +127,7 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
 
 
 def parse_input_values(texts: Iterable[str]) -> dict[str, str]:
-    """Read all `--input-value NAME=V` options; the last `=` separates, as in `--shape`.
+    """Read all `--input-value NAME=V` options; the last `=` separates, until the inputs' names are known.
 
     Raises
     ------
@@ -129,7 +148,7 @@ def parse_input_values(texts: Iterable[str]) -> dict[str, str]:
 
 
 def parse_calibration(texts: Iterable[str]) -> dict[str, Path]:
-    """Read all `--calibrate NAME=FILE.npy` options; the last `=` separates, as in `--shape`.
+    """Read all `--calibrate NAME=FILE.npy` options; the last `=` separates, until the names are known.
 
     Raises
     ------

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolchain.errors import UsageError
+from toolchain.foreign import printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +22,7 @@ class TensorSpec:
     dtype: str
 
     def __str__(self) -> str:
-        return f"{self.name} {list(self.shape)} {self.dtype}"
+        return f"{printable(self.name)} {list(self.shape)} {self.dtype}"
 
 
 NUMBERS = frozenset({"bool", "float16", "float32", "float64"}) | {

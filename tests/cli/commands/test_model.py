@@ -71,6 +71,27 @@ def test_inspect_blames_no_node_for_a_shape_that_is_open(invoke: Toolchain) -> N
     assert whole.code == 0 and "--shape" not in whole.out and "cannot be compiled" not in whole.out
 
 
+def test_inspect_shows_each_name_on_one_line(invoke: Toolchain, folder: Path) -> None:
+    node = helper.make_node("No\nsuch", ["x\ny"], ["z\nz"], "no\nde", domain="com.some\none")
+    values = [tensor_info(name, ("ba\ntch", 4)) for name in ("x\ny", "z\nz")]
+    onnx.save(graph_of([node], values[:1], values[1:], {}), folder / "lines.onnx")
+    lines = invoke("model", "inspect", "lines.onnx").out.splitlines()
+    assert lines[:2] == [
+        f"{kind:<8}{name} ['ba\\ntch', 4] float32" for kind, name in (("input", "x\\ny"), ("output", "z\\nz"))
+    ]
+    starts = (
+        "input",
+        "output",
+        "sha256",
+        "0 param",
+        "OPERATOR",
+        "No\\nsuch",
+        "cannot be compiled",
+        "shapes are",
+    )
+    assert all(line.startswith(start) for line, start in zip(lines, starts, strict=True))
+
+
 def test_inspect_says_what_no_shape_can_help(invoke: Toolchain, folder: Path) -> None:
     """Places of values above 0 depend on the data; those of ones that a shape makes follow from it."""
     nodes = [

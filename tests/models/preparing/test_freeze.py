@@ -120,6 +120,10 @@ def test_the_shape_of_a_value(
         ((2,), {"rate": "1,2,3"}, "3 numbers for an input of the shape rate=2"),
         (("n", "m"), {"rate": "1,2,3"}, "and its shape: --shape rate=D,D"),
         ((), {"rate": "gone.npy"}, "gone.npy: no such file"),
+        ((), {"rate": "gone.npz"}, "gone.npz is no number, and there is no such file"),
+        ((), {"rate": "./gone"}, "./gone is no number, and there is no such file"),
+        ((), {"rate": __file__}, "is no .npy file"),
+        ((), {"rate": "gone.npy", "x": "1"}, "gone.npy: no such file"),
         ((), {"rate": "1", "x": "1"}, "--input-value makes constants of all inputs"),
     ],
 )
@@ -136,6 +140,17 @@ def test_a_malformed_value_is_repeated(text: str) -> None:
     assert parse_input_values(["a=b:0=1,2", "c=x.npy"]) == {"a=b:0": "1,2", "c": "x.npy"}
     with pytest.raises(UsageError, match="'a' was given another value before"):
         parse_input_values(["a=1", "a=2"])
+
+
+def test_folders_and_names_may_hold_equals_signs(tmp_path: Path) -> None:
+    folder = tmp_path / "run=3"
+    folder.mkdir()
+    np.save(folder / "rate.npy", np.array(7))
+    values = parse_input_values([f"rate={folder}/rate.npy"])
+    assert frozen_inputs(by_rate(), ModelOptions(input_values=values), "test")["rate"] == 7
+    assert folder / "rate.npy" in ModelOptions(input_values=values).value_files, "a container needs it"
+    with pytest.raises(UsageError, match="'rate' was given another value before"):
+        frozen_inputs(by_rate(), ModelOptions(input_values={"rate": "1", **values}), "test")
 
 
 def test_booleans_are_written_as_such() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from toolchain.errors import UsageError
+from toolchain.models.options import parse_calibration
 from toolchain.models.quantising.calibration import given, seeded
 from toolchain.models.spec import TensorSpec
 
@@ -18,6 +19,15 @@ GOOD = {"data": np.zeros((4, 3, 4), np.float32), "scale": np.ones(4, np.float32)
 def test_they_are_cut_into_batches(tmp_path: Path) -> None:
     sets = given(SPECS, written(tmp_path, GOOD))
     assert len(sets) == 2 and all(each["data"].shape == (2, 3, 4) for each in sets)
+
+
+def test_names_and_folders_may_hold_equals_signs(tmp_path: Path) -> None:
+    """The command line was split at the last one."""
+    folder = tmp_path / "run=3"
+    folder.mkdir()
+    np.save(folder / "x.npy", GOOD["data"])
+    (images,) = given([TensorSpec("a=b", (4, 3, 4), "float32")], parse_calibration([f"a=b={folder}/x.npy"]))
+    assert images["a=b"].shape == (4, 3, 4)
 
 
 def written(folder: Path, arrays: dict[str, np.ndarray]) -> dict[str, Path]:

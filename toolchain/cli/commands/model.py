@@ -12,6 +12,7 @@ import click
 from toolchain.cli.model_options import graph_options, model_argument
 from toolchain.cli.options import output_path
 from toolchain.cli.output import emit, output_options, table
+from toolchain.foreign import printable
 
 if TYPE_CHECKING:
     from toolchain.models.options import ModelOptions
@@ -61,23 +62,26 @@ def inspect(model: str, options: ModelOptions) -> None:
 def _show(found: dict[str, Any]) -> None:
     for kind in ("inputs", "outputs"):
         for tensor in found[kind]:
-            click.echo(f"{kind[:-1]:<8}{tensor['name']} {tensor['shape']} {tensor['dtype']}")
+            click.echo(f"{kind[:-1]:<8}{printable(tensor['name'])} {tensor['shape']} {tensor['dtype']}")
     click.echo(f"{'sha256':<8}{found['sha256']}")
     unknown = "FLOPs unknown: shapes are open, or a loop is; give them with --shape or --batch"
     flops = unknown if found["flops"] is None else f"{Decimal(found['flops']) / 10**9:.2f} GFLOP"
     click.echo(f"{found['parameters']:,} parameters, {flops}")
-    table(["OPERATOR", "COUNT"], sorted(found["operators"].items(), key=lambda item: -item[1]))
+    counts = sorted(found["operators"].items(), key=lambda item: -item[1])
+    table(["OPERATOR", "COUNT"], [(printable(operator), count) for operator, count in counts])
     for unsupported in found["unsupported"]:
-        click.echo(f"cannot be compiled: {unsupported['op']} in {', '.join(unsupported['nodes'])}")
+        nodes = ", ".join(unsupported["nodes"])
+        click.echo(printable(f"cannot be compiled: {unsupported['op']} in {nodes}"))
     for problem in found["data_dependent"]:
-        click.echo(f"cannot be compiled: {problem['op']} (node {problem['node']!r}) {problem['reason']}")
+        said = f"cannot be compiled: {problem['op']} (node {problem['node']!r}) {problem['reason']}"
+        click.echo(printable(said))
     if found["freeze"]:
         values = " ".join(f"--input-value {quote(name)}=V" for name in found["freeze"])
-        click.echo(f"can be compiled if these inputs never change: {values}")
+        click.echo(printable(f"can be compiled if these inputs never change: {values}"))
     if found["cut"]:
         from toolchain.models.preparing.cutting import outputs_option
 
-        click.echo(f"can be compiled up to these tensors: {outputs_option(found['cut'])}")
+        click.echo(printable(f"can be compiled up to these tensors: {outputs_option(found['cut'])}"))
     if found["open"]:
         _show_open(found)
 
@@ -86,10 +90,10 @@ def _show_open(found: dict[str, Any]) -> None:
     if undecided := [f"{each['op']} (node {each['node']!r})" for each in found["undecided"]]:
         more = f" and {len(undecided) - NODES_SHOWN} more" if len(undecided) > NODES_SHOWN else ""
         listed = ", ".join(undecided[:NODES_SHOWN]) + more
-        click.echo(f"not known before --shape: whether {listed} can be compiled")
+        click.echo(printable(f"not known before --shape: whether {listed} can be compiled"))
     given = " ".join(f"--shape {quote(text)}" for text in found["open"])
     numbers = " with numbers for D" if any("D" in text.rpartition("=")[2] for text in found["open"]) else ""
-    click.echo(f"shapes are open: give them to every command, such as {given}{numbers}")
+    click.echo(printable(f"shapes are open: give them to every command, such as {given}{numbers}"))
 
 
 @command.command()

@@ -11,7 +11,7 @@ import onnx
 
 from toolchain.errors import UsageError
 from toolchain.models.arrays import read_array
-from toolchain.models.options import ARRAY_FILE, ModelOptions, format_shape
+from toolchain.models.options import ARRAY_FILE, ModelOptions, format_shape, split_named
 from toolchain.models.preparing.shapes import Shape, dtype_of, sized, wanted_shape
 from toolchain.models.walk import input_values
 
@@ -34,19 +34,25 @@ def frozen_inputs(model: onnx.ModelProto, options: ModelOptions, origin: str) ->
         A name is no input, all inputs are named, or a value does not fit its input.
     """
     inputs = {value.name: value for value in input_values(model.graph)}
-    for name, text in options.input_values.items():
+    values: dict[str, Array] = {}
+    for first, rest in options.input_values.items():
+        typed = f"{first}={rest}"
+        name, text = split_named(typed, inputs) or (first, rest)
         if name not in inputs:
             raise UsageError(
-                f"--input-value {name}={text}: {origin} has no input {name!r}",
+                f"--input-value {typed}: {origin} has no input {name!r}",
                 "its inputs are: " + ", ".join(inputs),
             )
-    if inputs and inputs.keys() <= options.input_values.keys():
+        if name in values:
+            raise UsageError(f"--input-value {typed}: {name!r} was given another value before")
+        values[name] = _value(inputs[name], text, options, origin)
+    if inputs and inputs.keys() <= values.keys():
         raise UsageError(
             f"{origin}: --input-value makes constants of all inputs ({', '.join(inputs)}): nothing is left "
             "to compute",
             "leave out the one that changes from run to run",
         )
-    return {name: _value(inputs[name], text, options, origin) for name, text in options.input_values.items()}
+    return values
 
 
 def _value(value: onnx.ValueInfoProto, text: str, options: ModelOptions, origin: str) -> Array:
@@ -68,6 +74,11 @@ def _value(value: onnx.ValueInfoProto, text: str, options: ModelOptions, origin:
                 "save an array of that shape, or choose open dimensions with --shape",
             )
         return array
+    if "/" in text or Path(text).suffix[1:].isalpha():
+        what = (
+            f"is no {ARRAY_FILE} file" if Path(text).exists() else "is no number, and there is no such file"
+        )
+        raise UsageError(f"{said}: {text} {what}", "write it by numpy.save(FILE.npy, array)")
     numbers = np.array([_number(word.strip(), np.dtype(dtype), said) for word in text.split(",")], dtype)
     return _shaped(numbers, shape, value.name, said)
 

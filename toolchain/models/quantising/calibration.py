@@ -14,6 +14,7 @@ from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.arrays import read_array
 from toolchain.models.judging.samples import SORTS, Sort, UnusableSampleError, samples
+from toolchain.models.options import split_named
 from toolchain.models.quantising.reading import Array
 from toolchain.models.reading.opsets import with_known_opsets
 from toolchain.models.spec import TensorSpec
@@ -42,6 +43,7 @@ def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs
         or has not as many images as another.
     """
     wanted = "the inputs are: " + "; ".join(map(str, specs))
+    files = dict(_split(first, rest, specs) for first, rest in files.items())
     if strangers := sorted(files.keys() - {spec.name for spec in specs}):
         raise UsageError(f"--calibrate {strangers[0]}: the network has no input of this name", wanted)
     sets: dict[str, list[Array]] = {}
@@ -56,6 +58,12 @@ def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs
     if len(set(counts.values())) > 1:
         raise UsageError(f"--calibrate: the inputs have unlike numbers of batches: {counts}", wanted)
     return [dict(zip(sets, each, strict=True)) for each in zip(*sets.values(), strict=True)]
+
+
+def _split(first: str, rest: Path, specs: Sequence[TensorSpec]) -> tuple[str, Path]:
+    """Split `NAME=FILE` behind a known name: at the last `=`, a folder's name may have been cut."""
+    found = split_named(f"{first}={rest}", [spec.name for spec in specs])
+    return (first, rest) if found is None else (found[0], Path(found[1]))
 
 
 def _batches(spec: TensorSpec, file: Path) -> list[Array]:
