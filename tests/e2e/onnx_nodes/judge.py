@@ -132,12 +132,16 @@ def _told(error: Exception) -> str:
 
 
 def _load(case: Case, folder: Path) -> Any:
+    """Return the model, if `build` would go on with it: it wants a sample and a reference, too."""
+    from toolchain.building.build import BuildOptions, reference_for
     from toolchain.models.load import load_model
     from toolchain.models.options import ModelOptions
 
     path = folder / "network.onnx"
     onnx.save(case.model, path)
-    return load_model(str(path), ModelOptions())
+    model = load_model(str(path), ModelOptions())
+    reference_for(model, BuildOptions())
+    return model
 
 
 def _computed(loaded: Sequence[tuple[Case, Any]], device: str, folder: Path, pipe: Any) -> Iterator[Verdict]:

@@ -60,7 +60,12 @@ def _plain(reason: str) -> str:
     """Return a reason without the names of files, nodes and tensors, and without the hint."""
     text = re.sub(r"/\S*network\.onnx:? ?", "", reason)
     text = re.sub(r"\(node [^)]*\) ?", "", text.partition(" (export")[0].partition(" (check")[0])
-    text = re.sub(r" \((toolchain|if|hand|build|`).*$", "", text, flags=re.S)
+    text = re.sub(
+        r"onnxruntime, which .* cannot (load|run) it: (\[ONNXRuntimeError\] : \d+ : \w+ : )?",
+        "onnxruntime: ",
+        text,
+    )
+    text = re.sub(r" \((toolchain|if|hand|tried|build|`).*$", "", text, flags=re.S)
     text = re.sub(r"unsupported operators: \S+ \(.*", "no code for it", text)
     text = re.sub(r"(?<!\w)'[^']*' ?", "", text)
     return re.sub(r"\[?[\w/.]+=[\d,?]+\]?", "", text).strip(" :.")[:160]

@@ -64,9 +64,8 @@ def divided(by: str) -> onnx.ModelProto:
     return graph_of(nodes, [MASK], [Y], {"seven": np.array(7), "one": np.array(1)})
 
 
-def logarithm() -> onnx.ModelProto:
-    values = [tensor_info("x", (1, 60))]
-    return graph_of([helper.make_node("Log", ["x"], ["y"])], values, [Y], {})
+def elementary(operator: str) -> onnx.ModelProto:
+    return graph_of([helper.make_node(operator, ["x"], ["y"])], [tensor_info("x", (1, 60))], [Y], {})
 
 
 @pytest.mark.parametrize(
@@ -77,9 +76,10 @@ def logarithm() -> onnx.ModelProto:
         (masked(), "integers 0 and 1", "integers 0 to 3", "'y' is NaN or infinite in"),
         (divided("mask"), "integers all 1", "integers 0 to 3", "division by zero"),
         (divided("left"), "integers all 0", "integers 0 to 3", "division by zero"),
-        (logarithm(), "floats between 0 and 1", "normal floats", "'y' is NaN or infinite in"),
+        (elementary("Log"), "floats between 0 and 1", "normal floats", "'y' is NaN or infinite in"),
+        (elementary("Acosh"), "floats between 1 and 2", "normal floats", "'y' is NaN or infinite in"),
     ],
-    ids=["table", "small table", "mask", "divisor", "one less the divisor", "logarithm"],
+    ids=["table", "small table", "mask", "divisor", "one less the divisor", "logarithm", "acosh"],
 )
 def test_a_sample_that_is_no_use_gives_way_to_the_next_sort(
     graph: onnx.ModelProto, drawn: str, instead_of: str, reason: str, tmp_path: Path

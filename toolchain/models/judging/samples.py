@@ -30,6 +30,15 @@ class UnusableSampleError(UsageError):
         self.reason = reason
 
 
+FLOATS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
+    "normal floats": lambda generator, shape: generator.standard_normal(shape, dtype=np.float32),
+    # Of a logarithm, a root, an arc sine; of what is defined from 1 on.
+    "floats between 0 and 1": lambda generator, shape: generator.random(shape, dtype=np.float32),
+    "floats between 1 and 2": lambda generator, shape: 1 + generator.random(shape, dtype=np.float32),
+}
+"""Ways to draw floats, in the order in which they are tried; each evenly but for the first."""
+
+
 @dataclass(frozen=True)
 class Sort:
     """How the values of seeded inputs are drawn.
@@ -38,20 +47,20 @@ class Sort:
     ----------
     low, high
         The range of integers; `high` is not in it. Booleans are 0 and 1 of these.
-    normal
-        Floats are standard normal; else they lie evenly between 0 and 1.
+    floats
+        What floats are, in words: one of `FLOATS`.
     """
 
     low: int = 0
     high: int = 4
-    normal: bool = True
+    floats: str = "normal floats"
 
     def shown(self, specs: Sequence[TensorSpec]) -> str:
         """Say it of these inputs, such as `normal floats, integers 0 and 1`."""
         kinds = {np.dtype(spec.dtype).kind for spec in specs}
         said = []
         if "f" in kinds:
-            said.append("normal floats" if self.normal else "floats between 0 and 1")
+            said.append(self.floats)
         if integers := kinds & set("iub"):
             most = min(self.high - 1, 1) if integers == {"b"} else self.high - 1
             values = {0: f"all {self.low}", 1: "0 and 1"}.get(most - self.low, f"{self.low} to {most}")
@@ -60,8 +69,8 @@ class Sort:
 
 
 SORTS = tuple(
-    Sort(low, high, normal)
-    for normal in (True, False)
+    Sort(low, high, floats)
+    for floats in FLOATS
     # 0 to 3 index almost any table; masks and token types are 0 and 1; a mask of all, divisors: 1.
     for low, high in ((0, 4), (0, 2), (1, 2), (0, 1))
 )
@@ -128,7 +137,6 @@ def _sample(spec: TensorSpec, seed: int, sort: Sort) -> np.ndarray:
     digest = hashlib.sha256(f"{seed}/{spec.name}".encode()).digest()
     generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
     if np.issubdtype(np.dtype(spec.dtype), np.floating):
-        draw = generator.standard_normal if sort.normal else generator.random
-        return draw(spec.shape, dtype=np.float32).astype(spec.dtype)
+        return FLOATS[sort.floats](generator, spec.shape).astype(spec.dtype)
     high = min(sort.high, 2) if spec.dtype == "bool" else sort.high
     return generator.integers(sort.low, high, spec.shape).astype(spec.dtype)
