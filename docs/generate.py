@@ -218,7 +218,7 @@ def treatment(name: str, row: dict[str, Any]) -> str:
 
     newest = defs.onnx_opset_version()
     standard = "." not in name
-    known = name in RULES or name in CONVERTERS or name in SPECIAL
+    known = name in RULES or name in CONVERTERS or name in SPECIAL or name in OTHERS
     if row["rules"]:
         return "rows" if set(row["rules"]) == {"rows"} else "fast, rows" if "rows" in row["rules"] else "fast"
     if row["passed"]:
