@@ -35,8 +35,6 @@ from toolchain.backends.packed.recognise.read import Expr, Read, shape_of
 
 _FEW = 7  # taps of a row up to which all are written out
 _AT_ONCE = 8  # weights whose products are written out where there are more
-# Where vectors are short, the inputs of tap t + lanes are those of tap t a vector further on: LLVM would keep
-# them, in registers that there are not.
 
 
 def columnwise(
@@ -57,9 +55,18 @@ def columnwise(
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tile is: image, group of channels, row, and where its vectors begin.
+    """Where a tile is.
 
-    `inside` is the row, and the vectors' columns, in what is read.
+    Attributes
+    ----------
+    n, group, row, first
+        Of the output: image, which tile of channels, place on all axes but the last, first column.
+    inside, column
+        Of the same row and column in what is read, the window or the input.
+    vectors
+        How many vectors of columns the tile has.
+    last
+        Where its last vector begins, seen from `first`, to end with the row; None: behind the others.
     """
 
     n: Expr
@@ -109,7 +116,7 @@ class Columns:
         wide = columns_of_piece(conv, choice, self.machine)
         parts = -(-conv.out[-1] // wide)
         with nest.pieces([conv.batch, *outer, parts]) as (n, *where, part):
-            # The last part begins earlier than it might: two parts then compute some columns, alike.
+            # The last part ends with the row: some columns are computed twice, with the same result.
             first = nest.simplify(tirx.min(part * wide, conv.out[-1] - wide))
             row = [*where[:-1], nest.simplify(where[-1] * rows)] if where else []
             window = Window(nest, conv, choice, self.x, wide) if needs_window(conv) else None
@@ -129,10 +136,7 @@ class Columns:
                         self.tile(at, window)
 
     def _cut(self, wide: int) -> list[tuple[int, int, int, int | None]]:
-        """Return the tiles of a row: first column, how many, vectors, where the last vector of a tile begins.
-
-        It begins where the row's end is a vector away; None: behind the vector before it.
-        """
+        """Return the tiles of a row: (first column, how many, vectors, `last` of a place)."""
         lanes = self.lanes
         found: list[tuple[int, int, int, int | None]] = []
         for start, count, size in shares(-(-wide // lanes), self.choice.vectors):
@@ -169,6 +173,8 @@ class Columns:
         """Return how many taps of a row are written out: all if they are few, else about equal parts."""
         most, few = max(1, _AT_ONCE // self.choice.channels), _FEW
         if self.machine.operand == "lane":
+            # Vectors are short: tap t + lanes reads what tap t reads a vector further on. LLVM would keep
+            # that for as long as both are written out, and spill.
             most, few = min(most, self.lanes), self.lanes + 1
         return taps.each if taps.each <= few else -(-taps.each // -(-taps.each // most))
 

@@ -9,7 +9,8 @@ from toolchain.backends.packed.algorithms.columnwise.weight import reach
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
-_PIECES = 4  # per thread
+PIECES = 4
+"""Per thread, so that a busy core holds up no more than a quarter of its share."""
 
 
 def needs_window(conv: Convolution) -> bool:
@@ -26,7 +27,7 @@ def columns_of_piece(conv: Convolution, choice: ColumnwiseChoice, machine: Machi
     unit = choice.vectors * machine.lanes
     rows = choice.rows if len(conv.out) > 1 else 1
     pieces = conv.batch * prod(conv.out[:-1]) // rows
-    parts = min(-(-_PIECES * machine.threads // pieces), columns // unit)
+    parts = min(-(-PIECES * machine.threads // pieces), columns // unit)
     if parts <= 1:
         return columns
     return -(-columns // (parts * unit)) * unit

@@ -8,11 +8,10 @@ from math import prod
 
 from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
 from toolchain.backends.packed.algorithms.columnwise.cost import loads
-from toolchain.backends.packed.algorithms.columnwise.piece import bytes_of_window
+from toolchain.backends.packed.algorithms.columnwise.piece import PIECES, bytes_of_window
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
-_PIECES = 4  # per thread, so that a busy core holds up no more than a quarter of its share
 _MOST_CHANNELS, _MOST_VECTORS, _MOST_ROWS = 8, 8, 32
 
 
@@ -69,7 +68,7 @@ def _rows(conv: Convolution, choice: ColumnwiseChoice, machine: Machine) -> int:
         rows
         for rows in range(1, min(conv.out[-2], _MOST_ROWS) + 1)
         if conv.out[-2] % rows == 0
-        and above * (conv.out[-2] // rows) >= _PIECES * machine.threads
+        and above * (conv.out[-2] // rows) >= PIECES * machine.threads
         and bytes_of_window(conv, replace(choice, rows=rows), machine) <= machine.cache // 2
     ]
     return max(fitting, default=1)
