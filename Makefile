@@ -20,7 +20,7 @@ export PYTHON DEPS
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help deps venv demo images test test-all test-fresh check fuzz sanitize lock docs bench bench-cpu bench-networks bench-compiling bench-arm bench-opencl bench-vta clean
+.PHONY: help deps venv demo images test test-all test-fresh check fuzz sanitize lock docs bench bench-cpu bench-networks bench-compiling bench-growth bench-arm bench-opencl bench-vta clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -106,6 +106,9 @@ bench-networks: venv ## our CPU code against onnxruntime over networks outside t
 
 bench-compiling: venv ## what it costs to build networks of hundreds of functions (BENCH="--help": its options)
 	@$(BIN)/python benchmarks/compiling.py $(BENCH)
+
+bench-growth: venv ## what grows with it, in CPU seconds: BENCH=records, boards, functions
+	@$(BIN)/python -m benchmarks.growth $(BENCH)
 
 bench-arm: venv ## the instructions that Arm cores execute, ours beside onnxruntime and ncnn (BENCH="--help": its options)
 	@benchmarks/venv.sh
