@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
+from tests.models.rewrites.test_quantised import products
+from tests.models.rewrites.test_quantised_dynamic import convolutions, dynamic, lstm, perceptron
 from toolchain.errors import UsageError
 from toolchain.lowering.constants import fold_constants
 from toolchain.lowering.half import halved
@@ -107,3 +110,32 @@ def test_a_constant_that_no_float16_holds_is_named(tmp_path: Path) -> None:
     ) as caught:
         half(load_model(str(network(tmp_path, scale=1e6)), ModelOptions()))
     assert "--dtype float32" in (caught.value.hint or "")
+
+
+@pytest.mark.slow
+def test_sums_that_are_rounded_to_integers_stay_exact(tmp_path: Path) -> None:
+    """They go beyond 65504, and a bit of float16 would be many steps."""
+    graph = products("uint8", "QDQ", True)
+    del graph.graph.output[:-1]
+    onnx.save(graph, tmp_path / "steps.onnx")
+    model = load_model(str(tmp_path / "steps.onnx"), ModelOptions())
+    assert operators(model)["nn.conv2d"] == {"float32"}
+    inputs = sample_inputs(model)
+    executable = tvm.compile(fold_constants(half(model)), target="llvm")
+    found = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(inputs["x0"]))
+    (expected,) = reference_outputs(model, inputs).values()
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "product"), [(perceptron, "matmul"), (lstm, "matmul"), (convolutions, "nn.conv2d")]
+)
+def test_products_of_integers_stay_exact(
+    make: Callable[[], onnx.ModelProto], product: str, tmp_path: Path
+) -> None:
+    """The scales of `quantize_dynamic` come behind the sums, and may not be needed to round."""
+    onnx.save(dynamic(make(), tmp_path), tmp_path / "steps.onnx")
+    found = operators(load_model(str(tmp_path / "steps.onnx"), ModelOptions()))[product]
+    assert found <= ({"float32", "float16"} if make is perceptron else {"float32"})
+    assert "float32" in found

@@ -55,6 +55,10 @@ POINTWISE = frozenset(
 
 
 ROUNDING = frozenset({"relax.quantize", "relax.round"})
+KEEPING = frozenset(
+    "relax." + name for name in ("astype", "add", "subtract", "maximum", "minimum", "reshape", "permute_dims")
+)
+"""Operators that make integers of integers, in whatever type, where all their operands are."""
 
 
 def halved(module: tvm.ir.IRModule, origin: str) -> tvm.ir.IRModule:
@@ -80,8 +84,8 @@ class _Halved:
     uses
         Variable of the old network -> how often it is read.
     rounded
-        Variables that are rounded to integers, by themselves or after what follows element by element: sums
-        of integers are exact in float32, and beyond float16's range.
+        Variables that are made of integers, or rounded to them by themselves or after what follows element by
+        element: sums of integers are exact in float32, and beyond float16's range.
     largest
         Of the constants that are beyond float16's range; 0: there is none.
     """
@@ -102,7 +106,7 @@ class _Halved:
         bindings = [binding for block in main.body.blocks for binding in block.bindings]
         self.uses = Counter(var for each in bindings for var in _variables(each.value))
         self.uses.update(_variables(main.body.body))
-        self.rounded = _rounded(bindings)
+        self.rounded = _rounded(bindings) | _of_integers(bindings)
         with self.builder.function("main", list(main.params), dict(main.attrs or {})):
             with self.builder.dataflow():
                 for binding in bindings:
@@ -192,6 +196,18 @@ class _Halved:
         if np.any(np.isinf(rounded) & np.isfinite(array)):
             self.largest = max(self.largest, float(np.abs(array[np.isfinite(array)]).max()))
         return relax.const(rounded, HALF)
+
+
+def _of_integers(bindings: Sequence[relax.Binding]) -> set[relax.Var]:
+    """Return the variables whose first operand holds integers, and those that hold them."""
+    found: set[relax.Var] = set()
+    for binding in bindings:
+        name = getattr(getattr(binding.value, "op", None), "name", "")
+        first = next(_variables(binding.value), None)
+        integers = first in found or (first is not None and "int" in _dtype(first))
+        if name in ROUNDING or (integers and name in {*PRODUCTS, *KEEPING}):
+            found.add(binding.var)
+    return found
 
 
 def _rounded(bindings: Sequence[relax.Binding]) -> set[relax.Var]:
