@@ -43,8 +43,10 @@ def own_state(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 def test_a_network_is_built_run_verified_and_timed(invoke: Toolchain, folder: Path) -> None:
     onnx = network(folder / "small.onnx")
-    built = invoke("build", onnx, "--board", "local", "--device", "opencl", "-o", "out", "--json")
+    built = invoke("build", onnx, "--board", "local", "--device", "opencl", "--check", "-o", "out", "--json")
     assert built.code == 0, built.err
+    checked = built.document["check"]
+    assert checked["passed"] and checked["ran_on"] == "opencl"
     bundle = built.document["bundle"]
     manifest = read_bundle(Path(bundle)).manifest
     assert (manifest.device, manifest.runtime.devices) == ("opencl", ("opencl",))

@@ -14,6 +14,7 @@ import numpy as np
 
 from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import BuildFor
+from toolchain.building.check import checked_here, require_this_host
 from toolchain.building.decide import Decision, decide_beside, decide_task, points
 from toolchain.building.manifest import manifest_of, tolerance_of
 from toolchain.building.size import Size, weights_of
@@ -26,6 +27,7 @@ from toolchain.files.scratch import scratch_folder
 from toolchain.linking.choice import linker_named
 from toolchain.linking.library import link_library
 from toolchain.lowering.export import write_object_tar
+from toolchain.measuring.verify import VerifyResult
 from toolchain.models.judging.reference import Reference, reference_outputs, seeded_reference
 from toolchain.models.load import Model
 from toolchain.models.quantising.quantise import Quantised
@@ -59,6 +61,8 @@ class BuildOptions:
         The option that a user hands them over by, for messages.
     shipped
         The file of records that the project ships; None: leave it out.
+    check
+        Run the sample on this host before anything is written.
     """
 
     code: CodeOptions = field(default_factory=CodeOptions)
@@ -70,6 +74,7 @@ class BuildOptions:
     sample: Arrays | None = None
     sample_option: str = "--sample"
     shipped: Path | None = SHIPPED
+    check: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,8 @@ class BuildResult:
         Bytes of the bundle beside those of the network.
     tolerances
         Of outputs that the tolerance of floats is not right for.
+    checked
+        What this host computed of the sample; None: nobody asked.
     """
 
     bundle: Path
@@ -99,6 +106,7 @@ class BuildResult:
     beside: list[Decision] = field(default_factory=list)
     size: Size = field(default_factory=Size)
     tolerances: tuple[OutputTolerance, ...] = ()
+    checked: VerifyResult | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain build --json` prints it."""
@@ -115,6 +123,7 @@ class BuildResult:
             "sample": self.reference.to_json(),
             "size": self.size.to_json(),
             "quantising": self.quantised.to_json() if self.quantised else None,
+            "check": self.checked.to_json() if self.checked else None,
             "warnings": self.warnings,
         }
 
@@ -165,10 +174,14 @@ def build(
     UsageError
         An option or the sample does not fit the model or the board; the network computes nothing,
         or on the sample nothing finite.
+    CheckError
+        `check`, and this host computes something else than the reference; nothing is written.
     ToolchainError
         `require_tuned` and a task has no record; TVM, the linker, the gate or the disk failed.
     """
     options = options or BuildOptions()
+    if options.check:
+        require_this_host(target)
     linker = linker_named(options.linker)
     linker.check(target.profile)
     backend = backend_for(target.profile, options.code)
@@ -197,11 +210,17 @@ def build(
             [*compiled.decisions, *compiled.beside],
             tolerances,
         )
+        code = linked
+        if options.format == "tar":
+            code = folder / "library.tar"
+            write_object_tar(objects.files, code)
+        checked = None
+        if options.check:
+            progress("running the sample on this host")
+            write_bundle(folder / "check.bundle", manifest, code, reference.sample, reference.outputs)
+            checked = checked_here(folder / "check.bundle")
         with atomic.replacing(library) as temporary:
-            if options.format == "tar":
-                write_object_tar(objects.files, temporary)
-            else:
-                shutil.copyfile(linked, temporary)
+            shutil.copyfile(code, temporary)
             # Within: where the bundle cannot be written, no library is left that belongs to none.
             digest = write_bundle(bundle, manifest, temporary, reference.sample, reference.outputs)
     return BuildResult(
@@ -216,6 +235,7 @@ def build(
         compiled.beside,
         Size(bundle.stat().st_size, weights_of(model.onnx), objects.transformed),
         tolerances,
+        checked,
     )
 
 

@@ -12,6 +12,7 @@ from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.execute import fetched_outputs
 from toolchain.measuring.numerics import Comparison, OutputError, Tolerance, compare
 from toolchain.measuring.place import place
+from toolchain.profiles import CPU
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,16 @@ class VerifyResult:
             f"wrong numbers on board {self.place['board']}: output {worst.name!r}: {what}",
             "float16 may be too coarse for this network: build it with --dtype float32"
             if self.dtype == "float16"
-            else "build the bundle anew; if it fails again, without tuning records",
+            else self._hint(),
+        )
+
+    def _hint(self) -> str:
+        device = self.place["device"]
+        if device == CPU:
+            return "build the bundle anew; if it fails again, without tuning records"
+        return (
+            f"build it with --device cpu: if that is right, code for {device} is wrong. `toolchain tune` "
+            f"with --device {device} says of which task, `toolchain tasks` with --show ID --code shows it"
         )
 
 

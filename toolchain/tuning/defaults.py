@@ -9,7 +9,7 @@ from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Tuner
 from toolchain.tuning.allowance import Allowance
 from toolchain.tuning.events import LeftOut, Notice
-from toolchain.tuning.task_run import RunContext, TaskRun
+from toolchain.tuning.task_run import BadDefaultError, RunContext, TaskRun
 
 
 def measured_defaults(
@@ -21,6 +21,8 @@ def measured_defaults(
 ) -> list[TaskRun]:
     """Begin with the tasks in their order, which measures the default of each.
 
+    A task whose default's code is at fault is left out with a notice, if another one can be tuned.
+
     Parameters
     ----------
     allowed
@@ -29,17 +31,32 @@ def measured_defaults(
     Raises
     ------
     ToolchainError
-        A default does not run.
+        A default does not run, or the code of every one is at fault.
     """
     runs: list[TaskRun] = []
+    faulty: list[BadDefaultError] = []
     for task, space, tuner in zip(tasks, spaces, tuners, strict=True):
         if runs and allowed is not None and allowed.up:
             break
-        runs.append(TaskRun(task, space, tuner, context))
-    if left := tuple(tasks[len(runs) :]):
+        try:
+            runs.append(TaskRun(task, space, tuner, context))
+        except BadDefaultError as error:
+            faulty.append(error)
+            context.listener(LeftOut((task,)))
+            context.listener(Notice(_left_as_it_is(error)))
+    if faulty and not runs:
+        raise faulty[0]
+    if left := tuple(tasks[len(runs) + len(faulty) :]):
         context.listener(LeftOut(left))
         context.listener(Notice(_left_out(left, len(tasks), context)))
     return runs
+
+
+def _left_as_it_is(error: BadDefaultError) -> str:
+    return (
+        f"{error.message}. This task is left out, and the others are tuned; a build for this board would "
+        f"compute it the same way: {error.hint}"
+    )
 
 
 def _left_out(left: Sequence[Task], count: int, context: RunContext) -> str:

@@ -23,6 +23,8 @@ from toolchain.tuning.confirm import Confirmed, Finalist, Measured, result_of
 from toolchain.tuning.events import Listener, Trial
 from toolchain.tuning.result import TunedTask
 
+# What says something about a task's code: other tasks may do well on the same machines.
+_OF_THE_CODE = frozenset({"build", "wrong result", "work group", "registers"})
 _SHARE = 2  # candidates for each board, before it is asked whether the search is over
 
 
@@ -63,6 +65,10 @@ class Proposal:
     candidate: Candidate
 
 
+class BadDefaultError(ToolchainError):
+    """What a build takes of a task without a record does not compile, or computes something else."""
+
+
 class TaskRun:
     """Tunes one task and writes every measurement to the store at once.
 
@@ -80,6 +86,8 @@ class TaskRun:
 
     Raises
     ------
+    BadDefaultError
+        The default's code is at fault.
     ToolchainError
         The default does not run: nothing that is searched would.
     """
@@ -259,10 +267,16 @@ class TaskRun:
         built, result = self._check(self.space.candidate(point))
         if result.failure:
             where = result.board or ", ".join(self.context.bench.runner.names)
-            raise ToolchainError(
+            message = (
                 f"the default of task {self.task.id} ({self.task.name}) fails on board {where}: "
-                f"{result.failure}: {result.message}",
-                "`toolchain doctor` and `toolchain board show` check host and board",
+                f"{result.failure}: {result.message}"
+            )
+            if result.failure in _OF_THE_CODE:
+                raise BadDefaultError(
+                    message, f"`toolchain tasks` with --show {self.task.id} --code shows what was generated"
+                )
+            raise ToolchainError(
+                message, "`toolchain doctor` and `toolchain board show` check host and board"
             )
         self.modelled = result.modelled
         default = Finalist(point, self._record(built, result), result, built)

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 @model_options
 @click.option("--require-tuned", is_flag=True, help="Fail when a task has no record.")
 @click.option("--no-shipped", is_flag=True, help="Leave out the records that come with this package.")
+@click.option(
+    "--check", is_flag=True, help="Run the sample on this host first; write nothing if it is wrong."
+)
 @named_inputs("--sample", "The input that `verify` runs, one for each input; default: a seeded one.")
 @click.option(
     "--linker",
@@ -74,6 +77,7 @@ def command(
     cluster: str | None,
     require_tuned: bool,
     no_shipped: bool,
+    check: bool,
     inputs: tuple[str, ...],
     linker: str,
     file_format: Literal["so", "tar"],
@@ -84,6 +88,9 @@ def command(
 
     Records of earlier tuning decide how tasks are computed where they match; the output says for how many,
     and with -v for which, and where those records come from.
+
+    With --check the sample runs on this host before anything is written, by the device that is built for. A
+    wrong result ends with 4, as that of `verify` does; for boards of other architectures there is `verify`.
     """
     from toolchain.boards.inventory.lookup import find_target
 
@@ -111,6 +118,7 @@ def command(
         format=file_format,
         sample=sample,
         shipped=None if no_shipped else SHIPPED,
+        check=check,
     )
     with user_store() as store, step_progress() as progress:
         result = build(loaded, target, store, output, how, progress)
@@ -145,6 +153,8 @@ def show(result: BuildResult) -> None:
     if result.quantised:
         show_quantised(result.quantised)
     click.echo(f"sample: {result.reference}")
+    if result.checked:
+        click.echo(f"checked: right on this host ({result.checked.place['ran_on']})")
     click.echo(f"target: {result.target.triple}, {result.target.cpu}{device}")
     if result.size.said:
         click.echo(f"size: {result.size.said}")

@@ -1,0 +1,49 @@
+"""`build --check`: the sample is run on this host before a bundle is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from toolchain.boards.inventory.lookup import BuildFor, local_board
+from toolchain.bundles.read import read_bundle
+from toolchain.errors import UsageError
+from toolchain.measuring.verify import VerifyResult, verify_bundle
+from toolchain.runtime import arch_of
+
+
+def require_this_host(target: BuildFor) -> None:
+    """Refuse a target whose libraries this host cannot load.
+
+    Kernels for its device might run here, begun by code for this host. But that would be another library than
+    the one in the bundle, and a check of it would promise too much.
+
+    Raises
+    ------
+    UsageError
+        The board has another architecture.
+    """
+    wanted, here = arch_of(target.profile), arch_of(local_board().profile)
+    if wanted == here:
+        return
+    name = target.board or target.profile.name
+    raise UsageError(
+        f"--check runs the sample on this host, which is {here}; {name} is {wanted}",
+        "build without --check, and `toolchain verify` the bundle on the board or on an emulated one",
+    )
+
+
+def checked_here(bundle: Path) -> VerifyResult:
+    """Run a bundle's sample on this host, by the device that it is built for.
+
+    Raises
+    ------
+    CheckError
+        Names the output that is wrong, its worst element and both values there.
+    UsageError
+        This host lacks the device, or features of the CPU.
+    ToolchainError
+        The library crashed, or a kernel does not compile.
+    """
+    result = verify_bundle(read_bundle(bundle), local_board())
+    result.check()
+    return result
