@@ -199,6 +199,7 @@ TURNED: tuple[Case, ...] = (
     Turned((4, 4), 16, 16, 3, crop=1),
     Turned((1, 1), 32, 40, 4, halo=1, cores=(WIDE, A72, A9)),  # of 16 taps of an output one meets the image
     Turned((2, 3), 16, 32, 5, stride=2, crop=2, more=1, batch=2),
+    Turned((3, 2), 512, 32, 3, stride=2, crop=1, cores=(WIDE, A9)),  # weights that are asked for ahead
 )
 TURNED_FEW: tuple[Case, ...] = (
     Turned((6, 18), 17, 3, 4, stride=2, crop=1, cores=(WIDE, AVX2, A72, A9)),

@@ -21,10 +21,13 @@ from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.prefetch import LINE, prefetch
 from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr, Read
 from toolchain.backends.packed.recognise.transposed import Phase, Transposed
+
+_STAYS = 256 << 10  # bytes of weights that are taken to lie in the second cache from run to run
 
 
 def interleaved(
@@ -177,4 +180,16 @@ class _Interleaved:
                     lambda channel, number, lane: emitter.weight[
                         at.group, block, at_tap + at.tap, channel, number * lanes + lane
                     ],
+                    lambda channel: self._fetch([at.group, block + 1, at_tap + at.tap, *channel]),
                 )
+
+    def _fetch(self, place: list[Expr]) -> None:
+        """Ask for the weights of the same tap and the next block of inputs, where no cache holds them all."""
+        weight = self.emitter.weight
+        shape = [int(extent) for extent in weight.shape]
+        if not self.machine.prefetches or prod(shape) * self.machine.size < _STAYS:
+            return
+        rest = shape[len(place) :]
+        for start in range(0, prod(rest), LINE):
+            index = [start // prod(rest[axis + 1 :]) % rest[axis] for axis in range(len(rest))]
+            prefetch(weight, [*place, *index], near=True)
