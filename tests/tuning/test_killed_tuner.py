@@ -90,7 +90,11 @@ def test_ctrl_c_keeps_what_is_in_flight_and_says_how_to_go_on(network: Path) -> 
         _out, rest = child.communicate(timeout=300)
     assert child.returncode == 130
     assert "interrupted: what is being built or measured comes to its end" in rest
-    assert "Estimated total latency" in rest and "the same command goes on from here" in rest
+    assert (
+        "These tasks: " in rest
+        and "ms per inference" in rest
+        and "the same command goes on from here" in rest
+    )
     assert rest.splitlines().count("error: interrupted") == 1
     told = [line for line in [*said, *rest.splitlines()] if " on local" in line and "default" not in line]
     assert 3 <= len(told) == len(trials(network)) < TRIALS
