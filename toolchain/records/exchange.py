@@ -179,7 +179,10 @@ def _record(fields: Any) -> Record:
     if not isinstance(fields["run_ms"], list):
         raise ValueError("run_ms is a list of numbers")
     record = rows.from_fields(fields, strict=True)
-    rows.TIMES.validate_python(record.run_ms)
+    try:
+        rows.TIMES.validate_python(record.run_ms)
+    except ValidationError as error:
+        raise ValueError(f"run_ms: {answers.problem(error)}") from error
     if record.key.threads < 1:
         raise ValueError(f"threads is {record.key.threads}")
     datetime.fromisoformat(record.created)
