@@ -177,8 +177,12 @@ def _dividing(operator: Callable[..., Any], quotient: bool) -> Legalise:
             result = operator(x, te.compute(divisor.shape, safe, name="inside"))
             if not (signed and quotient):
                 return result  # the rest of a division by -1 is that of one by 1
-            negative = topi.equal(divisor, tirx.const(-1, dtype))
-            return topi.where(negative, topi.subtract(tirx.const(0, dtype), x), result)
+
+            def sign(*place: Any) -> Any:
+                minus = tirx.const(-1, dtype)
+                return tirx.Select(tirx.EQ(divisor(*place), minus), minus, one)
+
+            return topi.multiply(result, te.compute(divisor.shape, sign, name="sign"))
 
         return bb.call_te(divided, x, divisor, primfunc_name_hint="divide" if quotient else "modulo")
 

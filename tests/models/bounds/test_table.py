@@ -145,6 +145,17 @@ def test_a_constant_divisor_of_0_is_refused_at_once(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("operator", ["Div", "Mod"])
+def test_the_least_integer_is_not_divided_by_onnxruntime(operator: str, tmp_path: Path) -> None:
+    graph = graph_of(
+        [helper.make_node(operator, ["a", "b"], ["c"], "it"), helper.make_node("Add", ["x", "c"], ["y"])],
+        [tensor_info("x", (1,), TensorProto.INT64)],
+        [tensor_info("y", (1,), TensorProto.INT64)],
+        {"a": np.array([-(2**63)]), "b": np.array([-1])},
+    )
+    assert f"node 'it' ({operator}) divides constants" in str(refused(graph, tmp_path))
+
+
 FIXED = [
     ("TopK", [("x", (8,), 1), ("k", (1,), 7)], ["v", "y"], {}),
     ("Slice", [("x", (8,), 1), ("b", (1,), 7), ("e", (1,), 7)], ["y"], {}),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -11,9 +10,10 @@ import onnx
 
 from toolchain.errors import UsageError
 from toolchain.foreign import printable
+from toolchain.models.bounds.constants import refuse_constant, refuse_overflow
 from toolchain.models.bounds.row import Checked, Divisor
 from toolchain.models.bounds.table import BOUNDS
-from toolchain.models.rewrites.graph import FROM_BEGINNING, Array, Graph, Rule, apply_rules, operator_of
+from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph, Rule, apply_rules, operator_of
 from toolchain.models.walk import input_values, node_name
 
 INDICES, DIVISOR = "CheckIndices", "CheckDivisor"
@@ -59,8 +59,10 @@ class _Inserter:
                 continue
             extents = () if isinstance(check, Divisor) else _extents(check, node, graph)
             stored = graph.value(name)
+            if isinstance(check, Divisor):
+                refuse_overflow(stored, graph.value(node.input[0]), node, graph)
             if stored is not None:
-                _refuse_constant(stored, check, extents, node, graph)
+                refuse_constant(stored, check, extents, node, graph)
                 continue
             key = (name, type(check), extents, getattr(check, "negative", ""))
             if key not in self._checked:
@@ -138,28 +140,3 @@ def _extents(check: Checked, node: onnx.NodeProto, graph: Graph) -> tuple[int, .
         return tuple(int(extent) for extent in check.extents(node, graph))
     except (LookupError, IndexError):
         raise _unknown(node, graph) from None
-
-
-def _refuse_constant(
-    stored: Array, check: Checked | Divisor, extents: tuple[int, ...], node: onnx.NodeProto, graph: Graph
-) -> None:
-    """Raise UsageError where a constant is out of range."""
-    if isinstance(check, Divisor):
-        wrong, reason = stored == 0, "divides by it"
-    else:
-        ends = np.resize(np.array(extents, np.int64), stored.shape or (1,)).reshape(stored.shape)
-        begins = 0 * ends if check.negative == "refused" else -ends
-        wrong = (ends != 0) & ~((stored >= begins) & (stored < ends))
-        reason = f"takes {check.noun} from {begins.min()} to {ends.max() - 1}"
-    for place in _first(wrong):
-        at = f" at [{', '.join(map(str, place))}]" if place else ""
-        raise UsageError(
-            f"{graph.origin}: node {node_name(node)!r} ({node.op_type}) {reason}, and its constant "
-            f"{node.input[check.place]!r} holds {stored[place]}{at}",
-            "export the network again",
-        )
-
-
-def _first(wrong: Array) -> Iterator[tuple[int, ...]]:
-    if wrong.any():
-        yield tuple(int(place) for place in np.unravel_index(int(np.argmax(wrong)), wrong.shape))

@@ -53,6 +53,8 @@ class Evaluator:
             arrays = [None if each is None else each.array for each in inputs]
         except ValueError:  # more dimensions than numpy has, or less data than it needs
             return None
+        if node.op_type in ("Div", "Mod") and _overflows(arrays):
+            return None
         session = self._session(node, arrays)
         if session is None:
             return None
@@ -135,6 +137,14 @@ class Evaluator:
             )
         except Exception:
             return None
+
+
+def _overflows(arrays: Sequence[Array | None]) -> bool:
+    """Tell whether the least integer may be divided by -1: onnxruntime ends the process there."""
+    x, divisor = arrays
+    if x is None or divisor is None or x.dtype.kind != "i":
+        return False
+    return bool((x == np.iinfo(x.dtype).min).any() and (divisor == -1).any())
 
 
 def _plain(constant: Constant) -> bool:

@@ -12,8 +12,10 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <sstream>
 #include <string>
+#include <type_traits>
 
 using tvm::ffi::Shape;
 using tvm::ffi::String;
@@ -80,7 +82,8 @@ struct Range {
 
 template <typename Number>
 bool Inside(Number value, int64_t begin, int64_t end) {
-  return (value >= static_cast<Number>(begin)) & (value < static_cast<Number>(end));  // false of NaN
+  using Wide = std::conditional_t<std::is_integral_v<Number>, int64_t, Number>;
+  return (value >= static_cast<Wide>(begin)) & (value < static_cast<Wide>(end));  // false of NaN
 }
 
 template <typename Number>
@@ -96,21 +99,33 @@ template <typename Number>
   Refuse(message.str());
 }
 
-// Writes the values, counted from the beginning. All are looked at before the answer is given: loops with one
-// exit become vectors.
+// Writes integers, counted from the beginning. Nothing but sums and bits, and one exit: the loop becomes vectors,
+// also where there is no comparison of 64 bits.
+template <typename Number>
+bool WrappedAlike(const Number* values, Number* out, int64_t count, int64_t extent, Negative negative) {
+  using Bits = std::make_unsigned_t<Number>;
+  const Bits last = static_cast<Bits>(extent - 1), added = negative == kFromEnd ? static_cast<Bits>(extent) : 0;
+  Bits bad = 0;  // its highest bit: one was below 0, or above the last
+  for (int64_t number = 0; number < count; ++number) {
+    const Number value = values[number];
+    const Bits wrapped = static_cast<Bits>(value) + (static_cast<Bits>(value >> (sizeof(Number) * 8 - 1)) & added);
+    bad |= wrapped | (last - wrapped);
+    out[number] = static_cast<Number>(wrapped);
+  }
+  return static_cast<Number>(bad) >= 0;
+}
+
+// All are looked at before the answer is given.
 template <typename Number>
 bool Wrapped(const Number* values, Number* out, int64_t count, const Range& range) {
-  bool good = true;
-  if (range.columns == 1 && range.extents[0] != 0) {
-    const int64_t end = range.extents[0], begin = range.Begin(end);
-    const Number added = range.negative == kFromEnd ? static_cast<Number>(end) : Number(0);
-    for (int64_t number = 0; number < count; ++number) {
-      const Number value = values[number];
-      good &= Inside(value, begin, end);
-      out[number] = static_cast<Number>(value + (value < Number(0) ? added : Number(0)));
+  if constexpr (std::is_integral_v<Number>) {
+    constexpr int64_t kMost = std::numeric_limits<Number>::max();
+    const int64_t extent = range.extents[0];
+    if (range.columns == 1 && extent > 0 && extent <= kMost && range.negative != kTaken) {
+      return WrappedAlike(values, out, count, extent, range.negative);
     }
-    return good;
   }
+  bool good = true;
   for (int64_t number = 0; number < count; ++number) {
     const Number value = values[number];
     const int64_t extent = range.extents[number % range.columns];

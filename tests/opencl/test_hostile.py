@@ -1,0 +1,51 @@
+"""No value makes a kernel leave its buffers: Oclgrind looks on at kernels that nothing was checked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.backends.packed.computed import loaded
+from tests.models.bounds.cases import CASES, drawn
+from tests.opencl.networks import SECONDS, side_by_side, simulated
+from toolchain.boards.board import Board
+from toolchain.boards.inventory.lookup import LOCAL, BuildFor
+from toolchain.building.build import BuildOptions, build
+from toolchain.bundles.read import read_bundle
+from toolchain.measuring.run import run_bundle
+from toolchain.models.importing import importer
+from toolchain.tasks.options import CodeOptions
+
+pytestmark = pytest.mark.slow
+
+# Integers of 8 bits and float16 aside, whose sizes change nothing here.
+TRIED = [case for case in CASES if not case.domain and case.opset == 21 and case.given]
+
+
+@pytest.fixture
+def board(monkeypatch: pytest.MonkeyPatch, state: Path) -> Iterator[Board]:
+    """Yield the board `local` on Oclgrind, which must have found nothing in the end."""
+    assert state
+    with simulated(monkeypatch) as (found, complaints):
+        yield found
+        assert not complaints.exists() or not complaints.read_text()
+
+
+def test_kernels_without_checks(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importer, "with_checks", lambda model, _origin: model)
+    sample = {
+        f"n{place}_{name}": value for place, case in enumerate(TRIED) for name, value in case.given.items()
+    }
+    options = BuildOptions(code=CodeOptions(device="opencl"), sample=sample)
+    to = BuildFor(board.profile, LOCAL, emulated=False, record_class=board.profile.name)
+    model = loaded(side_by_side([case.model() for case in TRIED]))
+    bundle = read_bundle(build(model, to, None, tmp_path, options).bundle)
+    assert not bundle.manifest.runtime.functions
+    random = np.random.default_rng(0)
+    for _draw in range(3):
+        run_bundle(
+            bundle, board, {name: drawn(value, random) for name, value in sample.items()}, timeout=SECONDS
+        )
