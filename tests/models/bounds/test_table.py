@@ -24,7 +24,7 @@ HARMLESS = {
         "Abs Add And ArgMax ArgMin BitCast BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike "
         "Ceil Clip Concat DepthToSpace Einsum Equal Flatten Floor Gemm Greater GreaterOrEqual Hardmax "
         "Identity IsNaN Less LessOrEqual MatMul Max Min Mul Neg Not Or Pow PRelu Relu Shrink Sign "
-        "SpaceToDepth Sub Sum Transpose Where Xor"
+        "SpaceToDepth Sub Sum Transpose Trilu Where Xor"
     ),
     "quantised values are computed with; no table is looked up": (
         "ConvInteger DequantizeLinear DynamicQuantizeLinear MatMulInteger MatMulInteger16 QLinearConv "
@@ -167,7 +167,6 @@ FIXED = [
     ("OneHot", [("i", (3,), 7), ("d", (), 7), ("v", (2,), 1)], ["y"], {}),
     ("Compress", [("x", (8,), 1), ("c", (8,), 9)], ["y"], {"axis": 0}),
     ("CumSum", [("x", (8,), 1), ("a", (), 7)], ["y"], {}),
-    ("Trilu", [("x", (8, 8), 1), ("k", (), 7)], ["y"], {}),
     ("Range", [("a", (), 7), ("b", (), 7), ("c", (), 7)], ["y"], {}),
     ("ConstantOfShape", [("s", (1,), 7)], ["y"], {}),
     ("Split", [("x", (8,), 1), ("n", (2,), 7)], ["y", "z"], {}),

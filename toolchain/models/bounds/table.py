@@ -92,7 +92,6 @@ BOUNDS: dict[str, Row] = {
     "TensorScatter": Row((Checked(2, "indices", _free_places),)),
     "Tile": Row(fixed=(1,)),
     "TopK": Row(fixed=(1,)),
-    "Trilu": Row(fixed=(1,)),
     "Unsqueeze": Row(fixed=(1,)),
     "Upsample": Row(fixed=(1,)),
 }
