@@ -83,3 +83,11 @@ def test_a_name_that_means_something_elsewhere_stays_there() -> None:
     recipe = Scheduled(function("global"))
     assert same(unpickled(pickled(recipe)).function(), recipe.func)
     assert np.prod([int(extent) for extent in unpickled(pickled(recipe)).function().params[0].shape]) == 576
+
+
+def test_what_was_found_out_about_a_function_is_not_part_of_it() -> None:
+    """Else an object's name would depend on what was asked before."""
+    recipe = computed()
+    before = pickled(recipe)
+    assert recipe.read.by_element and recipe.read.readers(recipe.read.params[0])
+    assert pickled(recipe) == before
