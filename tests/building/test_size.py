@@ -33,6 +33,10 @@ MIB = 2**20
             "9.0 MiB, 4.5 times the network's weights; 3.0 MiB with --winograd off",
         ),
         (Size(9 * MIB, MIB, MIB), "9.0 MiB, 9.0 times the network's weights"),
+        (
+            Size(9 * MIB, MIB, MIB, 7 * MIB),
+            "9.0 MiB, 9.0 times the network's weights; 7.0 MiB are the sample and its output",
+        ),
     ],
 )
 def test_what_is_said(size: Size, said: str) -> None:
@@ -79,6 +83,7 @@ def test_a_build_says_what_winograd_costs_and_keeps_the_word(
     assert f"size: {found.said}\n" in capsys.readouterr().out
     assert found.bundle == next((tmp_path / "auto").glob("*.bundle")).stat().st_size
     assert found.weights == 4 * 64 * 64 * 9 * 2
+    assert found.sample == 2 * 64 * 24 * 24 * 2
     assert found.bundle > 4 * found.weights and "with --winograd off" in found.said
     assert off.transformed == 0 and not off.said
     assert found.bundle - found.transformed == pytest.approx(off.bundle, rel=0.05)

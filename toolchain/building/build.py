@@ -223,6 +223,7 @@ def build(
             shutil.copyfile(code, temporary)
             # Within: where the bundle cannot be written, no library is left that belongs to none.
             digest = write_bundle(bundle, manifest, temporary, reference.sample, reference.outputs)
+    sample = sum(each.nbytes for each in (*reference.sample.values(), *reference.outputs.values()))
     return BuildResult(
         bundle.absolute(),
         digest,
@@ -233,7 +234,7 @@ def build(
         reference,
         model.quantised,
         compiled.beside,
-        Size(bundle.stat().st_size, weights_of(model.onnx), objects.transformed),
+        Size(bundle.stat().st_size, weights_of(model.onnx), objects.transformed, sample),
         tolerances,
         checked,
     )

@@ -25,15 +25,23 @@ class Size:
         Of the network, as its file has them.
     transformed
         What `--winograd off` would save.
+    sample
+        Of the sample and the output that is expected of it.
     """
 
     bundle: int = 0
     weights: int = 0
     transformed: int = 0
+    sample: int = 0
 
     def to_json(self) -> dict[str, int]:
         """Return the numbers as `toolchain build --json` prints them."""
-        return {"bundle": self.bundle, "weights": self.weights, "winograd": self.transformed}
+        return {
+            "bundle": self.bundle,
+            "weights": self.weights,
+            "winograd": self.transformed,
+            "sample": self.sample,
+        }
 
     @property
     def said(self) -> str:
@@ -44,6 +52,8 @@ class Size:
         text = f"{self.bundle / _MIB:.1f} MiB, {times:.1f} times the network's weights"
         if self.transformed >= _WORTH * self.bundle:
             text += f"; {(self.bundle - self.transformed) / _MIB:.1f} MiB with --winograd off"
+        if self.sample >= _WORTH * self.bundle:
+            text += f"; {self.sample / _MIB:.1f} MiB are the sample and its output"
         return text
 
 
