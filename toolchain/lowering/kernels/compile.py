@@ -45,7 +45,7 @@ def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
         with scratch_folder() as folder:
             return compiled(func, tvm.target.Target(target), symbol, folder).part(folder).to_bytes()
     except (ValueError, TypeError, RuntimeError) as error:  # TVM's own are RuntimeErrors
-        raise ToolchainError(f"TVM cannot compile the network: {first_line(error)}") from error
+        raise ToolchainError(f"TVM cannot compile {symbol}: {first_line(error)}") from error
 
 
 @dataclass(frozen=True)

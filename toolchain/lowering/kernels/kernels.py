@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tvm import tirx
 
 from toolchain import tvm_compat
 from toolchain.bundles.kernel_names import as_comment
+from toolchain.errors import ToolchainError
 from toolchain.lowering.export import export_objects
 from toolchain.lowering.kernels.compilers import Compilers
 from toolchain.lowering.kernels.device import Kernel, device_module
@@ -23,6 +25,7 @@ from toolchain.targets.target import host_of
 
 _RECIPE = "toolchain.recipe"
 _DIGITS = 32
+_SYMBOL = re.compile(rf"kernel_[0-9a-f]{{{_DIGITS}}}\b")
 _NAMES = "names"  # of a kernel that is none: nobody calls it, so no driver sees it
 
 
@@ -95,7 +98,7 @@ class Kernels:
 
     def _parts(self, symbols: Mapping[str, str]) -> list[Part]:
         """Return what the functions became, when all are there; each once."""
-        self._finish()
+        self._finish(symbols)
         return [Part.of(self._made[symbol] or b"") for symbol in dict.fromkeys(symbols.values())]
 
     def _symbols(self, lowered: tvm.IRModule) -> dict[str, str]:
@@ -109,13 +112,18 @@ class Kernels:
             found[str(variable.name_hint)] = str(func.attrs[_RECIPE])
         return dict(sorted(found.items()))
 
-    def _finish(self) -> None:
-        """Wait until every function is there."""
+    def _finish(self, symbols: Mapping[str, str]) -> None:
+        """Wait until every function is there; an error tells which of the network's it is about."""
         self._say()
-        for symbol, data in self._compilers.results():
-            self._made[symbol] = data
-            self._store.put(symbol, data)
-            self._say()
+        try:
+            for symbol, data in self._compilers.results():
+                self._made[symbol] = data
+                self._store.put(symbol, data)
+                self._say()
+        except ToolchainError as error:
+            names = {symbol: f"function {name} of the network" for name, symbol in symbols.items()}
+            told = _SYMBOL.sub(lambda found: names.get(found[0], found[0]), error.message)
+            raise ToolchainError(told, error.hint) from error
         self._store.prune()
 
     def _say(self) -> None:
