@@ -19,7 +19,7 @@ from toolchain.measuring.run import run_bundle
 from toolchain.models.importing import importer
 from toolchain.tasks.options import CodeOptions
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full  # Oclgrind takes minutes
 
 # Integers of 8 bits and float16 aside, whose sizes change nothing here.
 TRIED = [case for case in CASES if not case.domain and case.opset == 21 and case.given]

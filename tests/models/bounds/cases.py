@@ -267,6 +267,7 @@ CASES = (
         (2,),
         attributes={"direction": "LEFT"},
     ),
+    Case("Trilu", {"x": _floats(4, 5), "k": np.array(-1)}, (4, 5)),
     Case(
         "OneHot",
         {"i": np.array([0, 2, -1]), "depth": np.array(3), "values": np.array([2, 5], np.float32)},

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from tvm import relax, te, tirx
+from tvm.ir.expr import GenericConst
 
 from toolchain.tvm_compat import Converter
 
@@ -68,8 +70,7 @@ def _scattered(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
     data, indices, updates = inputs
     whole, part = _shape(data), _shape(indices)
     axis = attributes.get("axis", 0) % len(whole)
-    reduction = attributes.get("reduction", b"none").decode()
-    reduction = "update" if reduction == "none" else reduction
+    reduction = _reduction(attributes)
     alike = all(whole[each] == part[each] for each in range(len(whole)) if each not in (0, axis, axis + 1))
     if alike:
         return relax.op.scatter_elements(data, indices, updates, axis=axis, reduction=reduction)
@@ -82,9 +83,47 @@ def _scattered(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
     return relax.op.scatter_nd(data, target, relax.op.reshape(updates, (count,)), reduction)
 
 
+def _counted(indices: relax.Expr, extents: Sequence[int]) -> relax.Expr:
+    """Return indices counted from the beginning: their check does that to those that are no constants."""
+    if not isinstance(indices, GenericConst):
+        return indices
+    stored = indices.value.numpy()
+    return relax.const(
+        np.where(stored < 0, stored + np.array(extents, stored.dtype), stored), str(stored.dtype)
+    )
+
+
+def _gathered(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+    data, indices = inputs
+    axis = attributes.get("axis", 0) % len(_shape(data))
+    return relax.op.gather_elements(data, _counted(indices, [_shape(data)[axis]]), axis)
+
+
+def _gathered_blocks(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+    data, indices = inputs
+    first = attributes.get("batch_dims", 0)
+    extents = _shape(data)[first : first + _shape(indices)[-1]]
+    return relax.op.gather_nd(data, _counted(indices, extents), first)
+
+
+def _scattered_blocks(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+    data, indices, updates = inputs
+    counted = _counted(indices, _shape(data)[: _shape(indices)[-1]])
+    return relax.op.scatter_nd(data, counted, updates, _reduction(attributes))
+
+
+def _reduction(attributes: Attributes) -> str:
+    """Return how TVM calls what several values for one place become."""
+    name: str = attributes.get("reduction", b"none").decode()
+    return "update" if name == "none" else name
+
+
 PLACES: dict[str, Converter] = {
+    "GatherElements": _gathered,
+    "GatherND": _gathered_blocks,
     "ReverseSequence": _reversed,
     "ScatterElements": _scattered,
+    "ScatterND": _scattered_blocks,
     "TensorScatter": _scattered_cache,
 }
 """By operator; see `converters.CONVERTERS`."""
