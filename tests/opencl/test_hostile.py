@@ -19,10 +19,11 @@ from toolchain.measuring.run import run_bundle
 from toolchain.models.importing import importer
 from toolchain.tasks.options import CodeOptions
 
-pytestmark = pytest.mark.full  # Oclgrind takes minutes
+pytestmark = pytest.mark.slow
 
-# Integers of 8 bits and float16 aside, whose sizes change nothing here.
-TRIED = [case for case in CASES if not case.domain and case.opset == 21 and case.given]
+# GridSample: nothing came back in 15 minutes. RoiAlign: ends by SIGSEGV here, with good values too.
+LEFT_OUT = ("GridSample", "RoiAlign")
+TRIED = [case for case in CASES if not case.domain and case.opset == 21 and case.operator not in LEFT_OUT]
 
 
 @pytest.fixture
