@@ -21,8 +21,6 @@ from toolchain.models.recurrent.spec import Recurrence
 
 pytestmark = pytest.mark.slow
 
-LENGTHS = np.array([3, 0, 9, 1], np.int32)  # none, and more than there are
-
 
 def recurrence(case: Case) -> Recurrence:
     """Return what a case computes."""
@@ -122,14 +120,21 @@ def test_a_program_can_go_on_where_it_stopped() -> None:
     np.testing.assert_allclose(states["n0_c0"], expected["n0_c"], rtol=1e-5, atol=1e-6)
 
 
-def test_lengths_that_are_inputs_are_kept_within_the_steps() -> None:
+def test_lengths_that_are_inputs_end_their_sequences() -> None:
     case = Case("GRU", "bidirectional", batch=4, given_lengths=True, states=False)
     model = loaded(together([case]))
-    inputs = {**sample_inputs(model), "n0_lengths": LENGTHS}
-    kept = np.array([3, 1, 4, 1], np.int32)  # onnxruntime wants them within, and none empty
-    expected = reference_outputs(model, {**inputs, "n0_lengths": kept})
+    inputs = {**sample_inputs(model), "n0_lengths": np.array([3, 0, 4, 1], np.int32)}
+    full = np.array([3, 1, 4, 1], np.int32)  # onnxruntime wants none empty
+    expected = reference_outputs(model, {**inputs, "n0_lengths": full})
     found = computed(model, inputs, MACHINES[0])
     for name, batch_axis in (("n0_y", 2), ("n0_h", 1)):
         rows = [np.moveaxis(each[name], batch_axis, 0) for each in (found, expected)]
         np.testing.assert_allclose(rows[0][[0, 2, 3]], rows[1][[0, 2, 3]], rtol=1e-5, atol=1e-6)
         assert not rows[0][1].any()
+
+
+def test_a_length_beyond_the_steps_is_refused() -> None:
+    model = loaded(together([Case("GRU", "bidirectional", batch=4, given_lengths=True, states=False)]))
+    lengths = np.array([3, 0, 9, 1], np.int32)
+    with pytest.raises(ValueError, match=r"'n0_lengths' holds 9, .* takes lengths from 0 to 4"):
+        computed(model, {**sample_inputs(model), "n0_lengths": lengths}, MACHINES[0])
