@@ -15,7 +15,7 @@ from pathlib import Path
 
 import tvm
 
-from toolchain.processes.interrupts import uninterrupted
+from toolchain.lowering.llvm_text import edited
 from toolchain.targets.llvm import cpu_features
 
 # For the Cortex-A9, LLVM takes apart a vmla that follows another one, forms none whose sum another kind
@@ -38,28 +38,19 @@ def form_multiply_accumulate(executable: tvm.runtime.Executable, folder: Path) -
         For a file that is removed again.
     """
     if executable.mod.kind == "llvm":
-        edited = _edited(executable.mod, folder)
-        return executable if edited is executable.mod else tvm.runtime.Executable(edited)
-    imports = [_edited(module, folder) for module in executable.mod.imports]
+        made = _marked(executable.mod, folder)
+        return executable if made is executable.mod else tvm.runtime.Executable(made)
+    imports = [_marked(module, folder) for module in executable.mod.imports]
     executable.mod.clear_imports()
     for module in imports:
         executable.mod.import_module(module)
     return executable
 
 
-def _edited(module: tvm.runtime.Module, folder: Path) -> tvm.runtime.Module:
+def _marked(module: tvm.runtime.Module, folder: Path) -> tvm.runtime.Module:
     if module.kind != "llvm" or not _lacks_fused(json.loads(module["_get_target_string"]())):
         return module
-    text = folder / "multiply-accumulate.ll"
-    text.write_text(marked(module.inspect_source("ll")))
-    try:
-        with uninterrupted():
-            made = tvm.runtime.load_module(str(text))
-    finally:
-        text.unlink()
-    for imported in module.imports:
-        made.import_module(imported)
-    return made
+    return edited(module, marked, folder)
 
 
 def _lacks_fused(target: dict[str, object]) -> bool:

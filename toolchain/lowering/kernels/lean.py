@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tvm
 
-from toolchain.processes.interrupts import uninterrupted
+from toolchain.lowering.llvm_text import edited
 
 _CONVERSION = re.compile(r"^define .* @__(?:truncsfhf2|extendhfsf2)\(.*\{\n(?s:.*?)^\}\n", re.MULTILINE)
 _DECLARATION = re.compile(r"^declare .*\n", re.MULTILINE)
@@ -29,16 +29,7 @@ def lean(module: tvm.runtime.Module, folder: Path) -> tvm.runtime.Module:
     folder
         For a file that is removed again.
     """
-    text = folder / "lean.ll"
-    text.write_text(leaned(module.inspect_source("ll")))
-    try:
-        with uninterrupted():
-            made = tvm.runtime.load_module(str(text))
-    finally:
-        text.unlink()
-    for imported in module.imports:
-        made.import_module(imported)
-    return made
+    return edited(module, leaned, folder)
 
 
 def leaned(text: str) -> str:
