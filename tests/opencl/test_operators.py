@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from toolchain.models.importing.converters import CONVERTERS
 from toolchain.models.importing.importer import CONTROL
 from toolchain.models.rewrites import RULES
 
-PARTS = 4
-"""So many tests the cases are shared out to, so that workers have one each."""
+PARTS = 3
+"""So many tests the operators are shared out to: what fails is found in less."""
 
 _CONSTANT = "computed when a network is built"
 _SEQUENCE = "taken apart when a network is imported; onnx's tests hand sequences over"
@@ -43,21 +43,55 @@ WITHOUT_A_CASE = {
 """Operators that the importer takes and no case here is about, and why."""
 
 
+_NO_CODE = "unsupported operators"
+_SHAPE = "makes a tensor whose shape depends on the data"
+_NO_REFERENCE = "onnxruntime, which gives the reference, cannot load it"
+NOT_COMPARED = {
+    **dict.fromkeys(("DeformConv", "ImageDecoder", "TfIdfVectorizer", "ai.onnx.ml.TreeEnsemble"), _NO_CODE),
+    "ai.onnx.preview.FlexAttention": _NO_CODE,
+    **dict.fromkeys(("NonMaxSuppression", "NonZero", "Unique"), _SHAPE),
+    "SwiGLU": _NO_REFERENCE,
+    "RoiAlign": _NO_REFERENCE,  # of its newest version; of older ones onnx has no test
+}
+"""Operators whose case is refused before anything is computed, and what the refusal says."""
+
+REFUSED_ALONE = {
+    "test_scan_sum": "scans lengths that are an input, as operator set 8 had it",
+    "test_bitcast_bool_to_uint8": _NO_REFERENCE,
+}
+"""Cases that are refused of operators that have others, and why."""
+
+BY_THEIR_DEFINITION = ("CausalConvWithState", "LinearAttention")
+"""Operators that onnxruntime does not know yet: compared is what onnx writes in their place."""
+
+
 @cache
 def cases() -> dict[str, list[Case]]:
     """Return for each operator its first test with something to compute, and its first of truth values."""
     about, found = operators(), dict[str, list[Case]]()
     for case in node_cases():
-        if case.outside or not case.inputs or "_expanded" in case.name:
+        operator = about[case.name]
+        if case.outside or not case.inputs or case.name in REFUSED_ALONE:
+            continue
+        if ("_expanded" in case.name) != (operator in BY_THEIR_DEFINITION):
             continue
         kinds = {str(array.dtype) for array in (*case.inputs, *case.outputs)}
         if "float16" in kinds:  # PoCL has no cl_khr_fp16
             continue
-        mine = found.setdefault(about[case.name], [])
-        truths = "bool" in kinds
-        if not mine or (truths and len(mine) == 1):
+        mine = found.setdefault(operator, [])
+        if not mine or ("bool" in kinds and len(mine) == 1):
             mine.append(case)
     return found
+
+
+def first_of_each() -> dict[str, Case]:
+    """Return one case of each operator that is imported as itself, and that no other test here is about.
+
+    A driver compiles for a sixth of a second per kernel. So what is written out by other operators before the
+    import, which `RULES` has, and second cases are left to the test of every other case.
+    """
+    elsewhere = {*FUNCTIONS, *COMPOSED, *RULES}
+    return {operator: mine[0] for operator, mine in cases().items() if operator not in elsewhere}
 
 
 def taken() -> set[str]:
@@ -76,15 +110,36 @@ def test_every_operator_that_the_importer_takes_is_tried() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.full
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_they_compute_what_onnx_says(part: int) -> None:
-    wanted = [case for each in cases().values() for case in each][part::PARTS]
-    verdicts = list(judged(wanted, device="opencl"))
+    wanted = dict(list(first_of_each().items())[part::PARTS])
+    assert refusals(wanted.values()) == {
+        wanted[name].name: reason for name, reason in NOT_COMPARED.items() if name in wanted
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_so_do_the_other_cases() -> None:
+    firsts = first_of_each()
+    others = [case for operator, mine in cases().items() for case in mine[operator in firsts :]]
+    assert refusals(others) == {
+        cases()[name][0].name: reason for name, reason in NOT_COMPARED.items() if name not in firsts
+    }
+
+
+def refusals(wanted: Iterable[Case]) -> dict[str, str]:
+    """Judge cases, of which none may be computed wrongly; return which are refused, and the known reason."""
+    verdicts = list(judged(list(wanted), device="opencl"))
     assert not [verdict for verdict in verdicts if verdict.verdict in BROKEN]
-    refused = [verdict for verdict in verdicts if verdict.verdict == REFUSED]
-    assert all(verdict.reason for verdict in refused) and len(refused) < len(verdicts) / 4
+    known = (_NO_CODE, _SHAPE, _NO_REFERENCE)
+    return {
+        verdict.case: next((reason for reason in known if reason in verdict.reason), verdict.reason)
+        for verdict in verdicts
+        if verdict.verdict == REFUSED
+    }
 
 
 Exact = Callable[[np.ndarray], np.ndarray]

@@ -54,6 +54,16 @@ def test_slopes_of_old_sets_are_by_channel(tmp_path: Path) -> None:
     assert_same(loaded(graph, tmp_path))
 
 
+@pytest.mark.parametrize("opset", [9, 13, 18])
+@pytest.mark.parametrize("axes", [None, (1, 2), (-1,)])
+def test_normalisation_over_any_axes(axes: tuple[int, ...] | None, opset: int, tmp_path: Path) -> None:
+    node = helper.make_node("MeanVarianceNormalization", ["x"], ["y"], **({"axes": axes} if axes else {}))
+    shape = (2, 3, 4, 5)
+    assert_same(
+        loaded(graph_of([node], [tensor_info("x", shape)], [tensor_info("y", shape)], {}, opset), tmp_path)
+    )
+
+
 @pytest.mark.parametrize("axis", [0, -3, 1])
 def test_rms_norm_over_any_axes(axis: int, tmp_path: Path) -> None:
     graph = graph_of(

@@ -17,6 +17,7 @@ DEFINED = (
     "HammingWindow",
     "HannWindow",
     "LinearAttention",
+    "MeanVarianceNormalization",
     "NegativeLogLikelihoodLoss",
     "RotaryEmbedding",
     "SoftmaxCrossEntropyLoss",
