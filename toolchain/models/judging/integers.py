@@ -7,15 +7,13 @@ sums of products. Operators that are integers by themselves need no optimisation
 
 from __future__ import annotations
 
-from collections.abc import Set
 from typing import Any
 
-import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from toolchain.imports.onnxruntime_import import onnxruntime
-from toolchain.models.rewrites.quantised.groups import GROUPED, REAL, ROUND
+from toolchain.models.rewrites.quantised.groups import GROUPED
+from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND, with_unsigned_activations
 from toolchain.models.walk import all_nodes
 
 ROWS = 16
@@ -44,52 +42,3 @@ def has_groups(model: onnx.ModelProto) -> bool:
     return ROUND in makers.values() and any(
         node.op_type in GROUPED and makers.get(node.input[0]) == REAL for node in model.graph.node
     )
-
-
-def with_unsigned_activations(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model with activations of int8 as uint8, and their zero points 128 higher.
-
-    No number that they stand for changes.
-    """
-    zeros = {each.name: each for each in model.graph.initializer if each.data_type == onnx.TensorProto.INT8}
-    moved = _moved(model.graph, zeros.keys())
-    if not moved:
-        return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    known = [value for value in copy.graph.value_info if value.name not in moved]
-    del copy.graph.value_info[:]
-    copy.graph.value_info.extend(known)
-    taken = {name for node in copy.graph.node for name in (*node.input, *node.output)}
-    made: dict[str, str] = {}
-    for node in copy.graph.node:
-        ends = {ROUND: node.output[:1], REAL: node.input[:1]}.get(node.op_type, [])
-        if moved.isdisjoint(ends):
-            continue
-        old = node.input[2]
-        if old not in made:
-            made[old] = f"{old}.unsigned"
-            while made[old] in taken:
-                made[old] += "_"
-            shifted = numpy_helper.to_array(zeros[old]).astype(np.int16) + 128
-            copy.graph.initializer.append(numpy_helper.from_array(shifted.astype(np.uint8), made[old]))
-        node.input[2] = made[old]
-    return copy
-
-
-def _moved(graph: onnx.GraphProto, zeros: Set[str]) -> set[str]:
-    """Return the int8 activations that nothing but DequantizeLinear reads, zero points being constants."""
-    readers: dict[str, list[onnx.NodeProto]] = {}
-    for node in graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
-    outputs = {value.name for value in graph.output}
-    found = set()
-    for node in graph.node:
-        if node.op_type != ROUND or node.output[0] in outputs:
-            continue
-        behind = readers.get(node.output[0], [])
-        constant = all(len(each.input) > 2 and each.input[2] in zeros for each in (node, *behind))
-        if constant and all(each.op_type == REAL for each in behind):
-            found.add(str(node.output[0]))
-    return found

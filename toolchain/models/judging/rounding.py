@@ -10,7 +10,7 @@ from onnx import numpy_helper
 
 from toolchain.models.judging.softmax import TRANSPARENT
 from toolchain.models.preparing.shapes import dtype_of
-from toolchain.models.rewrites.quantised.groups import REAL, ROUND
+from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND
 
 DYNAMIC = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
 """Operators that round floats by a scale that they find."""

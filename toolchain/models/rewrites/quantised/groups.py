@@ -20,9 +20,9 @@ from toolchain.models.folding.fold import fold
 from toolchain.models.folding.result import Folded
 from toolchain.models.rewrites.graph import Array
 from toolchain.models.rewrites.quantised.table import MICROSOFT
+from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND, with_unsigned_activations
 from toolchain.models.walk import all_nodes, attributes_of
 
-ROUND, REAL = "QuantizeLinear", "DequantizeLinear"
 MOVING = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 NARROW = frozenset({"int8", "uint8"})
 BIAS_SCALE = 1e-5
@@ -36,7 +36,8 @@ def fold_in_groups(model: onnx.ModelProto, origin: str, frozen: Mapping[str, Arr
     """
     if not any(node.op_type == REAL for node in all_nodes(model.graph)):
         return fold(model, origin, frozen)
-    kept = fold(model, origin, frozen, kept=frozenset({REAL}))  # else weights are floats by then
+    unsigned = with_unsigned_activations(model)
+    kept = fold(unsigned, origin, frozen, kept=frozenset({REAL}))  # else weights are floats by then
     return fold(with_groups(kept.model), origin)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import onnx
 
@@ -9,16 +12,21 @@ from toolchain.models.rewrites.graph import Graph, Rule
 from toolchain.models.rewrites.quantised.values import apart, as_float, centred, real, rounded, zero_of
 from toolchain.models.walk import attributes_of
 
-HALF_OF_THE_BITS = 12
+DIGITS = 24
+"""Of a float32, in base two."""
 
 
 def addition(node: onnx.NodeProto, graph: Graph) -> bool:
     """`com.microsoft.QLinearAdd`: (a, scale, zero, b, scale, zero, y's scale, zero).
 
-    onnxruntime computes `fma(a, ra, fma(b, rb, c))` with `ra = a's scale / y's` and the zero points in
-    `c`, and rounds that to the nearest integer: this does the same.
+    onnxruntime computes `fma(a, ra, fma(b, rb, c))` with `ra = a's scale / y's`, likewise `rb`, and
+    `c = y's zero - fma(ra, a's zero, rb * b's zero)`, and rounds that to the nearest integer: this does
+    the same. Where one of both is one number for each row of the other, that is its `b`.
     """
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, *rest = node.input
+    first, second, (y_scale, *rest) = node.input[:3], node.input[3:6], node.input[6:]
+    if _repeats(graph.shape(first[0]), graph.shape(second[0])):
+        first, second = second, first
+    (a, a_scale, a_zero), (b, b_scale, b_zero) = first, second
     y_zero = zero_of(graph, *rest) if rest else zero_of(graph, "")
     names = (a_scale, b_scale, y_scale)
     scales = [graph.value(name) for name in names]
@@ -28,34 +36,48 @@ def addition(node: onnx.NodeProto, graph: Graph) -> bool:
     sa, sb, sy = (np.float32(np.reshape(each, ())) for each in scales)  # type: ignore[arg-type]
     za, zb, zy = (np.float64(np.reshape(each, ())) for each in zeros)  # type: ignore[arg-type]
     ra, rb = sa / sy, sb / sy
-    offset = np.float32(zy - np.float64(np.float32(rb * zb + np.float64(ra * np.float32(za)))))
-    inner = _fused(graph, as_float(graph, b), rb, graph.constant(offset))
-    steps = _fused(graph, as_float(graph, a), ra, inner)
+    centre = np.float32(ra * za + np.float64(np.float32(rb * zb)))
+    offset = np.float32(zy - np.float64(centre))
+    _, digits = math.frexp(256 * (float(ra) + float(rb)) + abs(float(offset)))
+    grid = np.float32(2.0 ** (digits + 1 - DIGITS))
+    coarse = _coarse(offset, grid)
+    inner = _fused(
+        graph, as_float(graph, b), rb, grid, graph.constant(coarse), graph.constant(offset - coarse)
+    )
+    near = graph.emit("Mul", [graph.emit("Round", [graph.emit("Mul", [inner, graph.constant(1 / grid)])]),
+                              graph.constant(grid)])  # fmt: skip
+    steps = _fused(graph, as_float(graph, a), ra, grid, near, graph.emit("Sub", [inner, near]))
     none = graph.constant(np.zeros((), graph.value(y_zero).dtype), "zero")  # type: ignore[union-attr]
     rounded(graph, steps, none, list(node.output))
     return True
 
 
-def _fused(graph: Graph, steps: str, factor: np.float32, more: str) -> str:
-    """Write steps * factor + more, rounded once as a fused multiply-add does, for integers of 8 bits.
+def _repeats(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
+    """Whether one number of the first goes with several of the second that lie side by side."""
+    if one is None or other is None:
+        return False
+    for mine, its in itertools.zip_longest(reversed(one), reversed(other), fillvalue=1):
+        if mine != 1 or its != 1:
+            return mine == 1
+    return False
 
-    The factor is the sum of two floats of 12 bits: their products with 8 bits are exact, and so is the
-    error of the sum of the larger one and `more`.
+
+def _coarse(number: np.float32, grid: np.float32) -> np.float32:
+    return np.float32(np.rint(number / grid) * grid)
+
+
+def _fused(graph: Graph, steps: str, factor: np.float32, grid: np.float32, coarse: str, fine: str) -> str:
+    """Write steps * factor + coarse + fine, rounded once as a fused multiply-add does; steps have 8 bits.
+
+    The factor is the sum of a multiple of the grid and what is left, like the other number. All products
+    are exact, and so are the sum of the multiples and that of the rest: only the last sum is rounded. (The
+    rest has too many digits where a factor is below 1/128, or one is far below the other: it is rounded,
+    too, by 1e-9.) There is no `(x + y) - x` here, the usual way to what a sum has lost: TVM makes it y.
     """
-    bits = np.float32(factor).view(np.uint32) & np.uint32(0xFFFFFFFF << HALF_OF_THE_BITS & 0xFFFFFFFF)
-    high = bits.view(np.float32)
-    large = graph.emit("Mul", [steps, graph.constant(high)])
-    small = graph.emit("Mul", [steps, graph.constant(np.float32(factor - high))])
-    total = graph.emit("Add", [large, more])
-    taken = graph.emit("Sub", [total, large])
-    lost = graph.emit(
-        "Add",
-        [
-            graph.emit("Sub", [large, graph.emit("Sub", [total, taken])]),
-            graph.emit("Sub", [more, taken]),
-        ],
-    )
-    return graph.emit("Add", [total, graph.emit("Add", [lost, small])])
+    high = _coarse(factor, grid)
+    large = graph.emit("Add", [graph.emit("Mul", [steps, graph.constant(high)]), coarse])
+    small = graph.emit("Add", [graph.emit("Mul", [steps, graph.constant(factor - high)]), fine])
+    return graph.emit("Add", [large, small])
 
 
 def _in_floats(node: onnx.NodeProto, graph: Graph) -> bool:
