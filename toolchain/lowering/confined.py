@@ -15,6 +15,9 @@ from tvm import relax, te, tirx, topi
 from tvm.ir.expr import GenericConst
 from tvm.relax.transform.legalize_ops.common import _try_convert_to_scalar_const
 
+from toolchain.lowering.regions import region_means
+from toolchain.lowering.samples import samples
+
 Legalise = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 FARTHEST = 2.0**20
@@ -100,6 +103,8 @@ def _grid_sample(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         largest = max(int(extent) for extent in data.shape[2:])
         end = tirx.const(min(FARTHEST, 2.0**29 / largest), grid.dtype)
         safe = te.compute(grid.shape, lambda *place: _clipped(grid(*place), -end, end), name="inside")
+        if _on_device():
+            return samples(data, safe, of.method, of.padding_mode, bool(of.align_corners))
         return topi.image.grid_sample(data, safe, of.method, of.layout, of.padding_mode, of.align_corners)
 
     return bb.call_te(grid_sample, *call.args, primfunc_name_hint="grid_sample")
@@ -125,16 +130,9 @@ def _roi_align(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     of = call.attrs
 
     def roi_align(data: te.Tensor, rois: te.Tensor) -> te.Tensor:
-        return topi.vision.roi_align(
-            data,
-            _cut_regions(data, rois, of.spatial_scale),
-            of.pooled_size,
-            of.spatial_scale,
-            of.mode,
-            of.sample_ratio,
-            of.aligned,
-            of.layout,
-        )
+        safe = _cut_regions(data, rois, of.spatial_scale)
+        cells = (int(of.pooled_size[0]), int(of.pooled_size[1]))
+        return region_means(data, safe, cells, of.spatial_scale, int(of.sample_ratio), bool(of.aligned))
 
     return bb.call_te(roi_align, *call.args, primfunc_name_hint="roi_align")
 

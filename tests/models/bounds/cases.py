@@ -58,7 +58,7 @@ class Case:
         node = helper.make_node(
             self.operator, list(self.inputs), outputs, "it", domain=self.domain, **dict(self.attributes)
         )
-        first = next(iter(self.inputs.values()))
+        first = list(self.inputs.values())[1 if self.operator == "Where" else 0]
         kind = helper.np_dtype_to_tensor_dtype(first.dtype)
         if self.operator in ("GatherElements", "OneHot", MICROSOFT):
             kind = onnx.TensorProto.FLOAT

@@ -155,10 +155,22 @@ def max_unpool(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def roi_align(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`RoiAlign` by maxima is refused: TVM takes the maximum of other values than ONNX does."""
-    if attributes_of(node).get("mode", b"avg") == b"max":
+    """Scale regions before `RoiAlign` where it takes half a pixel off: TVM takes it off before its own scale.
+
+    `RoiAlign` by maxima is refused: TVM takes the maximum of other values than ONNX does.
+    """
+    own = attributes_of(node)
+    if own.get("mode", b"avg") == b"max":
         raise UsageError(
             f"{graph.origin}: unsupported use of RoiAlign (node {node_name(node)!r}): its mode is max",
             "export the network with the mode avg",
         )
-    return False
+    default = b"half_pixel" if graph.opset >= 16 else b"output_half_pixel"
+    centred = own.get("coordinate_transformation_mode", default) == b"half_pixel"
+    x, regions, images = node.input
+    scale = own.pop("spatial_scale", 1.0)
+    if scale == 1 or not centred:
+        return False
+    scaled = graph.emit("Mul", [regions, graph.constant(np.array(scale, graph.dtype(regions)))])
+    graph.emit("RoiAlign", [x, scaled, images], node.output, **own)
+    return True
