@@ -256,14 +256,16 @@ def test_a_network_that_computes_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_sample_that_makes_an_output_nan_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    nodes = [onnx.helper.make_node("Floor", ["x"], ["low"]), onnx.helper.make_node("Log", ["low"], ["y"])]
+    # Of every sort of sample there is: the logarithm of a logarithm is finite from above 1 on.
+    ways = [("Floor", "x", "low"), ("Log", "low", "once"), ("Log", "once", "y")]
+    nodes = [onnx.helper.make_node(operator, [source], [result]) for operator, source, result in ways]
     model = small(tmp_path, nodes, [tensor_info("y", (1, 8))])
     said: list[str] = []
     with pytest.raises(UsageError, match=r"small\.onnx: with the sample input output 'y' is NaN") as refused:
         build(model, find_target("local"), None, tmp_path / "out", progress=said.append)
     assert "--sample x=FILE.npy" in refused.value.hint
     assert said == ["computing the reference output"] and not (tmp_path / "out").exists()
-    options = BuildOptions(sample={"x": np.ones((1, 8), np.float32)})
+    options = BuildOptions(sample={"x": np.full((1, 8), 3, np.float32)})
     check = build(model, find_target("local"), None, tmp_path / "out", options)
     assert check.bundle.is_file()
 

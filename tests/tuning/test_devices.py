@@ -146,7 +146,7 @@ def measured(board: Board, library: bytes, count: int, folder: Path) -> Result:
             Request(
                 *(grant, "local@local", folder / "lib.so"),
                 (Subject("main", (vector, vector), 1, "opencl"),),
-                *(1, "", 1, 1, 1, 60.0, 60.0, (case,)),
+                *(1, "", 1, 1, 1, 60.0, 0.0, 60.0, (case,)),
             )
         )
     return result

@@ -132,7 +132,7 @@ class FleetCompilers:
             looked = now
             if self._workers():
                 if told:
-                    self._notice(f"--builders {self._address}: a worker is there again")
+                    self._notice_return()
                 there, told = now, False
             elif not told:
                 told = True
@@ -144,6 +144,11 @@ class FleetCompilers:
                     f"--builders {self._address}: for {_ALONE_S:g} s there was no worker",
                     _AGAIN,
                 )
+        if told and any(future.status == "finished" for future in futures):  # it was quicker than a look
+            self._notice_return()
+
+    def _notice_return(self) -> None:
+        self._notice(f"--builders {self._address}: a worker is there again")
 
     def _workers(self) -> int:
         """Return how many workers there are; none where the scheduler does not answer."""
