@@ -14,6 +14,7 @@ from pathlib import Path
 
 import docker
 import pytest
+from docker.utils import kwargs_from_env
 
 from tests.images.docker_proxy import DockerProxy
 from tests.waiting import until
@@ -107,7 +108,7 @@ def test_a_daemon_that_goes_away_is_told(short: Path, monkeypatch: pytest.Monkey
 
 
 def test_containers_of_others_are_left_alone(engine: Engine, image: str) -> None:
-    api = docker.APIClient(version="auto")
+    api = docker.APIClient(**kwargs_from_env(), version="auto")
     foreign = api.create_container(image, name=f"edge-toolchain-look-alike-{os.getpid()}")["Id"]
     try:
         for act in (engine.start, engine.stop, engine.kill, engine.pause, engine.remove):
@@ -125,7 +126,7 @@ def test_a_container_of_ours_is_limited_found_and_removed(engine: Engine, image:
     try:
         found = next(c for c in engine.containers("test") if c.id == made)
         assert found.state == "created" and found.labels["test"] == f"edge-toolchain-test-{os.getpid()}"
-        api = docker.APIClient(version="auto")
+        api = docker.APIClient(**kwargs_from_env(), version="auto")
         limits = api.inspect_container(made)["HostConfig"]
         api.close()
         assert limits["CapDrop"] == ["ALL"] and not limits["Privileged"]

@@ -231,11 +231,11 @@ def test_a_daemon_elsewhere_is_refused() -> None:
 
 @pytest.mark.usefixtures("board")
 def test_without_the_daemon_a_container_board_is_listed_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    assert emulated.condition("box") == "Docker does not answer"
-    with pytest.raises(MissingError, match="no Docker daemon answers"):
-        emulated.stop("box")
-    monkeypatch.delenv("DOCKER_HOST")
+    with monkeypatch.context() as away:
+        away.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+        assert emulated.condition("box") == "Docker does not answer"
+        with pytest.raises(MissingError, match="no Docker daemon answers"):
+            emulated.stop("box")
     assert emulated.condition("box") == "ready"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.images.small_image import small_image
-from toolchain.configuration.settings import cache_dir
+from toolchain.configuration.settings import cache_dir, configuration
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images import catalogue
 from toolchain.images.catalogue import Image, image_named
@@ -37,6 +37,7 @@ def script(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     for module in (smoke, catalogue):
         monkeypatch.setattr(module, "docker_folder", lambda: tmp_path / "docker")
     monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(tmp_path / "cache"))
+    configuration.cache_clear()  # connecting to the engine has read it
     with small_image(engine, tmp_path / "image", IMAGE.tag):
         yield tmp_path / "docker" / "mine" / "smoke.sh"
     assert list((cache_dir() / "images").iterdir()) == []
