@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.pairs import EVERY_NETWORK_ON, MACHINES, PAIRS
 from toolchain.boards.board import Board
+from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import build
 from toolchain.bundles.read import read_bundle
@@ -18,7 +21,6 @@ from toolchain.models.zoo import ZOO
 
 pytestmark = pytest.mark.slow
 
-MACHINES = {"x86_64": "x86_64", "rk3399": "aarch64", "pynq": "armv7l"}
 FOUR = ("mobilenet", "resnet-18", "squeezenet_v1.1", "resnet-50")
 SMALL = {
     "inception_v3": (1, 3, 75, 75),
@@ -33,8 +35,16 @@ def board(class_name: str, request: pytest.FixtureRequest) -> Board:
     """Return a board of the class: this host, or an emulated one."""
     if class_name == "x86_64":
         return find_board("local")
-    found: Board = request.getfixturevalue(class_name)
+    fixture = class_name if class_name in EVERY_NETWORK_ON else "started"
+    found: Board = request.getfixturevalue(fixture)
     return found
+
+
+@pytest.fixture
+def started(class_name: str) -> Iterator[Board]:
+    """Yield an emulated board of the class for one test."""
+    yield emulated.start(class_name, kind="process", name=f"one-network-{class_name}")
+    emulated.stop(f"one-network-{class_name}")
 
 
 @pytest.mark.parametrize("class_name", ["x86_64"])
@@ -46,8 +56,7 @@ def test_four_networks_are_built_and_verified(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("class_name", MACHINES)
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize(("name", "class_name"), PAIRS)
 def test_it_is_built_for_the_class_and_verified(
     name: str, class_name: str, board: Board, tmp_path: Path
 ) -> None:
