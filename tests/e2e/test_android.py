@@ -27,7 +27,7 @@ from toolchain.errors import UsageError
 from toolchain.linking.bionic import LIBC, LIBM
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.lowering.pipeline import compile_fused, fuse
-from toolchain.measuring.numerics import compare
+from toolchain.measuring.numerics import Tolerance, compare
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -109,7 +109,7 @@ def test_its_code_computes_what_onnxruntime_computes(bundle: Bundle, names: Path
     found = [*emulator, "-E", f"LD_LIBRARY_PATH={names}", *edge_rt, *fetch]
     done = subprocess.run(found, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    comparison = compare(dict(np.load(out)), bundle.expected, {"all": 1e-5})
+    comparison = compare(dict(np.load(out)), bundle.expected, {"all": Tolerance(1e-5)})
     assert comparison.passed, comparison
 
 
