@@ -88,10 +88,13 @@ def main(library: str, network: str, threads: int, spin_us: int) -> dict[str, An
 
     def workers(threads: int = threads) -> int:
         found = set()
+        deadline = time.monotonic() + PATIENCE_S
 
         def body(_piece: int, _total: int) -> None:
             found.add(threading.get_ident())
-            time.sleep(0.01)
+            time.sleep(0.01)  # for more threads than there should be
+            while len(found) < threads and time.monotonic() < deadline:
+                time.sleep(0.001)
 
         loop(4 * threads, body)
         return len(found)
