@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
@@ -11,7 +11,7 @@ import pytest
 from tests.backends.packed.computed import loaded
 from tests.backends.packed.networks import CASES
 from tests.backends.packed.single import Layer
-from tests.opencl.networks import error_of, layer, side_by_side, simulated
+from tests.opencl.networks import error_of, layer, side_by_side
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.winograd import space as winograd
 from toolchain.backends.packed.algorithms.winograd.algorithm import Winograd
@@ -53,15 +53,6 @@ OPERATORS = (
     "slice channels",
     "split",
 )
-
-
-@pytest.fixture
-def board(monkeypatch: pytest.MonkeyPatch, state: Path) -> Iterator[Board]:
-    """Yield the board `local` on Oclgrind, which must have found nothing in the end."""
-    assert state
-    with simulated(monkeypatch) as (found, complaints):
-        yield found
-        assert not complaints.exists() or not complaints.read_text()
 
 
 def close(models: Sequence[onnx.ModelProto], board: Board, folder: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from tests.backends.packed.computed import loaded
 from tests.models.bounds.cases import CASES, drawn
-from tests.opencl.networks import SECONDS, side_by_side, simulated
+from tests.opencl.networks import SECONDS, side_by_side
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import LOCAL, BuildFor
 from toolchain.building.build import BuildOptions, build
@@ -24,15 +23,6 @@ pytestmark = pytest.mark.slow
 # test_samples.py and tests/lowering/test_regions.py try these on PoCL; here they have not been tried.
 LEFT_OUT = ("GridSample", "RoiAlign")
 TRIED = [case for case in CASES if not case.domain and case.opset == 21 and case.operator not in LEFT_OUT]
-
-
-@pytest.fixture
-def board(monkeypatch: pytest.MonkeyPatch, state: Path) -> Iterator[Board]:
-    """Yield the board `local` on Oclgrind, which must have found nothing in the end."""
-    assert state
-    with simulated(monkeypatch) as (found, complaints):
-        yield found
-        assert not complaints.exists() or not complaints.read_text()
 
 
 def test_kernels_without_checks(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,9 @@ HALVES = 0.02
 AMPLIFIED = 16
 """Steps from which on a build warns: an error of a layer may hide behind that many."""
 
+WIDE = 0.05
+"""The same for outputs in floats, relative to the largest value."""
+
 
 def rounding_tolerances(
     model: Model, reference: Reference, device: str, dtype: str, least: float
@@ -94,7 +97,3 @@ def amplification(tolerances: tuple[OutputTolerance, ...]) -> list[str]:
         for each in tolerances
         if (each.number > AMPLIFIED if each.step else each.number > WIDE)
     ]
-
-
-WIDE = 0.05
-"""The same for outputs in floats, relative to the largest value."""

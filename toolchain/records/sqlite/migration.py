@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from hashlib import sha256
 
+from toolchain.records.sqlite.transaction import transaction
+
 _STEPS = (
     "ALTER TABLE functions RENAME COLUMN module TO definition",
     "ALTER TABLE records ADD COLUMN device TEXT NOT NULL DEFAULT ''",
@@ -30,16 +32,10 @@ def migrate(db: sqlite3.Connection) -> None:
     Of several processes that open the file at once, the first one does it while the others wait.
     """
     db.create_function("digest_of_choice", 1, digest_of_choice, deterministic=True)
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(db):
         if db.execute("PRAGMA user_version").fetchone()[0] == 1:
             for step in _STEPS:
                 db.execute(step)
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:  # a full disk ends it by itself
-            db.execute("ROLLBACK")
-        raise
 
 
 def migrated_copy(db: sqlite3.Connection) -> sqlite3.Connection:

@@ -9,6 +9,7 @@ from pathlib import Path
 from toolchain.errors import UsageError
 from toolchain.records.database import Tell
 from toolchain.records.sqlite.migration import migrate, migrated_copy
+from toolchain.records.sqlite.transaction import transaction
 from toolchain.records.tables import DROP_SUPERSEDED, INDEXES, VERSION, tables
 
 _MARKS = ("application_id", "user_version")
@@ -73,15 +74,9 @@ def _is_indexed(db: sqlite3.Connection) -> bool:
 
 def _add_indexes(db: sqlite3.Connection) -> None:
     """Make the indexes that are missing, all of them or none; of several processes, one makes them."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(db):
         for statement in (*INDEXES.values(), DROP_SUPERSEDED):
             db.execute(statement)
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:  # a full disk ends it by itself
-            db.execute("ROLLBACK")
-        raise
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
@@ -119,15 +114,9 @@ def _write_ahead(db: sqlite3.Connection, wait_s: float) -> None:
 def _create(db: sqlite3.Connection) -> None:
     if db.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION:
         return
-    db.execute("BEGIN IMMEDIATE")  # of several that start at once, one creates
-    try:
+    with transaction(db):  # of several that start at once, one creates
         if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             for statement in tables(identity="INTEGER PRIMARY KEY", integer="INTEGER", real="REAL"):
                 db.execute(statement)
             db.execute(f"PRAGMA application_id={_APPLICATION}")
             db.execute(f"PRAGMA user_version={VERSION}")
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:  # a full disk ends it by itself
-            db.execute("ROLLBACK")
-        raise
