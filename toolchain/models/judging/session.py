@@ -13,6 +13,7 @@ from onnx import numpy_helper
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
+from toolchain.models.judging.division import with_safe_division
 from toolchain.models.judging.integers import ask_for_integers
 from toolchain.models.judging.samples import UnusableSampleError
 from toolchain.models.judging.sigmoid import sigmoid, sigmoid_inputs, with_outputs
@@ -84,7 +85,7 @@ class ReferenceSession:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.log_severity_level = 4  # nothing: it would print names as they are; its error is caught below
-        graph = ask_for_integers(options, graph)
+        graph = ask_for_integers(options, with_safe_division(graph, self._model.source))
         try:
             source = with_outputs(with_known_opsets(graph), set(self._logits.values()))
             return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])

@@ -1,0 +1,44 @@
+"""Division of the least integer by -1, which onnxruntime cannot do: x86 ends the process there."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from toolchain.models.preparing.shapes import infer_shapes
+from toolchain.models.rewrites.graph import Graph, Rule, apply_rules
+
+
+def with_safe_division(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
+    """Return a model that divides the least integer by 1 where the divisor is -1.
+
+    The quotient is that integer and the rest 0, which is what our code computes; all else stays as it is.
+    """
+    if not any(node.op_type in _RULES for node in model.graph.node):
+        return model
+    typed = infer_shapes(model, origin, strict=False)
+    safe = apply_rules(typed, _RULES, origin)
+    return model if safe is typed else safe
+
+
+def _divide(node: onnx.NodeProto, graph: Graph) -> bool:
+    x, divisor = node.input
+    dtype = graph.dtype(divisor)
+    stored = graph.value(divisor)
+    if dtype not in ("int32", "int64") or (stored is not None and not (stored == -1).any()):
+        return False  # smaller integers are divided as wider ones
+    least = graph.constant(np.array(np.iinfo(dtype).min, dtype))
+    minus_one, one = (graph.constant(np.array(value, dtype)) for value in (-1, 1))
+    overflows = graph.emit(
+        "And", [graph.emit("Equal", [x, least]), graph.emit("Equal", [divisor, minus_one])]
+    )
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.input[1] = graph.emit("Where", [overflows, one, divisor])
+    for written in graph.emitted:
+        written.name = graph.free(written.output[0])  # onnxruntime wants them all different
+    graph.emitted.append(copy)
+    return True
+
+
+_RULES: dict[str, Rule] = {"Div": _divide, "Mod": _divide}
