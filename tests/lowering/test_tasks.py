@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tvm import relax
 
+from tests.backends.packed.computed import loaded
+from tests.models.bounds.cases import CASES
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.lowering.pipeline import fuse
 from toolchain.lowering.tasks import FusedTask, extract_tasks
@@ -81,3 +83,12 @@ def test_batch_norms_are_gone_and_reshapes_are_no_tasks(model: Model, tasks: lis
     )
     assert len(called) >= sum(task.weight for task in tasks)
     assert not [task for task in tasks if "batch_norm" in task.name or "reshape" in task.name]
+
+
+def test_a_loop_whose_length_depends_on_values_counts_once() -> None:
+    case = next(each for each in CASES if each.operator == "RoiAlign")
+    target = target_for(find_target("rk3399").profile).target
+    (task,) = (
+        each for each in extract_tasks(fuse(loaded(case.model()).module, target)) if "align" in each.name
+    )
+    assert 24 < task.flops < 10_000  # 24 means, each of a hundred operations

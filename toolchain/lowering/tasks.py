@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 from tvm.s_tir.analysis import estimate_tir_flops
 
+from toolchain import tvm_compat
 from toolchain.errors import UsageError
 from toolchain.lowering.definition import definition_of
 from toolchain.lowering.workload import workload_hash
@@ -69,8 +71,7 @@ def extract_tasks(fused: tvm.IRModule) -> list[FusedTask]:
                 workload=workload,
                 name=names[0],
                 weight=sum(len(calls[name]) for name in names),
-                # TVM's estimate of a sort on a device is below 0.
-                flops=max(0, int(estimate_tir_flops(tvm.IRModule({"main": func})))),
+                flops=_flops(func),
                 shapes=_shapes(names[0], func),
                 outputs=_outputs(calls[names[0]][0]),
                 functions=tuple(names),
@@ -79,6 +80,22 @@ def extract_tasks(fused: tvm.IRModule) -> list[FusedTask]:
             )
         )
     return sorted(tasks, key=lambda task: (-task.weight * task.flops, task.name))
+
+
+def _flops(func: tirx.PrimFunc) -> int:
+    """Return TVM's estimate, with loops whose length depends on values counted as one pass.
+
+    TVM counts 2^31 passes. Of a sort on a device its estimate is below 0.
+    """
+    once = tvm_compat.mutated(func, [(tirx.For, _once)])
+    return max(0, int(estimate_tir_flops(tvm.IRModule({"main": once}))))
+
+
+def _once(loop: tirx.For, mutator: tvm_ffi.StructuralMutator) -> tirx.Stmt:
+    made = mutator.default_mutate(loop)
+    if isinstance(loop.extent, tirx.IntImm):
+        return made
+    return tirx.For(loop.loop_var, loop.min, 1, loop.kind, made.body)
 
 
 def _shapes(name: str, func: tirx.PrimFunc) -> tuple[tuple[int, ...], ...]:
