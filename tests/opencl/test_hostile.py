@@ -20,9 +20,7 @@ from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow
 
-# test_samples.py and tests/lowering/test_regions.py try these on PoCL; here they have not been tried.
-LEFT_OUT = ("GridSample", "RoiAlign")
-TRIED = [case for case in CASES if not case.domain and case.opset == 21 and case.operator not in LEFT_OUT]
+TRIED = [case for case in CASES if not case.domain and case.opset == 21]
 
 
 def test_kernels_without_checks(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,9 +113,11 @@ class Bind(Stmt):
 
 class For(Stmt):
     loop_var: Var
+    min: Any
     extent: Any
     kind: Any
     body: Stmt
+    def __init__(self, loop_var: Var, min: Any, extent: Any, kind: Any, body: Stmt) -> None: ...
 
 class ForKind:
     SERIAL: int

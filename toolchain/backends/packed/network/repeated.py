@@ -80,7 +80,7 @@ def _shared(group: Sequence[tuple[Generated, list[int]]]) -> Iterable[Generated]
     for step, places in group:
         own = [constant for constant, told in zip(places, differing, strict=True) if told]
         arguments = [*step.arguments, relax.const(np.array(own, np.int32))]
-        call = relax.call_tir(step.value.args[0], arguments, step.value.ty)
+        call = relax.call_tir(step.value.args[0], arguments, step.var.ty)
         yield replace(step, value=call, read=read)
 
 
