@@ -117,7 +117,7 @@ def _pixels(images: Any, image: Any, extents: list[int]) -> Callable[[Any, Any],
             at = kept(where)
             far += [at < tirx.const(-1, kind), at > tirx.const(extent, kind)]
             within = kept(tirx.max(tirx.min(at, tirx.const(extent - 1, kind)), tirx.const(0, kind)))
-            low = kept(within.astype("int32"))
+            low = kept(tirx.max(tirx.min(within.astype("int32"), extent - 1), 0))  # NaN, too
             lows.append(low)
             highs.append(tirx.min(low + 1, extent - 1))
             shares.append(kept(within - low.astype(kind)))

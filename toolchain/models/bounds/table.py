@@ -60,7 +60,7 @@ BOUNDS: dict[str, Row] = {
     "GatherND": _COORDINATES,
     "GridSample": Row(
         otherwise="samples beyond the image are what padding_mode says; coordinates are cut at 2^20 halves "
-        "of the image, and NaN is one of the ends"
+        "of the image, and NaN is a pixel of it"
     ),
     "GRU": _STEPS,
     "LSTM": _STEPS,
