@@ -27,8 +27,8 @@ from toolchain.backends.packed.network.rewrite import rewrite  # noqa: E402
 from toolchain.backends.packed.recognise.contraction import recognise  # noqa: E402
 from toolchain.backends.packed.recognise.convolution import Convolution  # noqa: E402
 from toolchain.backends.packed.recognise.read import UnreadableError, read  # noqa: E402
-from toolchain.lowering.pipeline import compile_fused, fuse  # noqa: E402
-from toolchain.lowering.tasks import Task, extract_tasks  # noqa: E402
+from toolchain.lowering.functions.tasks import Task, extract_tasks  # noqa: E402
+from toolchain.lowering.graph.pipeline import compile_fused, fuse  # noqa: E402
 from toolchain.measuring.numerics import output_error  # noqa: E402
 from toolchain.models.judging.reference import reference_outputs, sample_inputs  # noqa: E402
 from toolchain.models.load import Model, load_model  # noqa: E402

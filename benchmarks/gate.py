@@ -27,10 +27,10 @@ from toolchain.rpc.client import Grant, TrackerClient
 from toolchain.rpc.session import connect
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.reference import write_case
-from toolchain.tuning.builder import LibraryBuilder
+from toolchain.tuning.boards.cases import drawn
+from toolchain.tuning.boards.measure import Request, Subject, measure
+from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.host import HostCompilers
-from toolchain.tuning.cases import drawn
-from toolchain.tuning.measure import Request, Subject, measure
 from toolchain.tuning.options import TuneOptions
 
 ROUNDS = 40

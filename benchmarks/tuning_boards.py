@@ -43,13 +43,13 @@ from toolchain.targets.target import target_for
 from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.reference import write_case
 from toolchain.tasks.tuner import Result
+from toolchain.tuning.boards.runner import board_bench
 from toolchain.tuning.events import Event, Notice
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.pipeline import pipeline
-from toolchain.tuning.preflight import preflight
-from toolchain.tuning.runner import board_bench
-from toolchain.tuning.scheduler import Prospect
+from toolchain.tuning.run.pipeline import pipeline
+from toolchain.tuning.run.preflight import preflight
 from toolchain.tuning.schedulers.round_robin import RoundRobin
+from toolchain.tuning.schedulers.scheduler import Prospect
 
 COUNTS = (1, 2, 4, 8, 16)
 TRIALS_PER_BOARD = 24

@@ -34,10 +34,10 @@ from toolchain.profiles import load_profile  # noqa: E402
 from toolchain.records.store import FILE_NAME, RecordStore  # noqa: E402
 from toolchain.tasks.options import CodeOptions  # noqa: E402
 from toolchain.tuning.events import Event, Notice, Step  # noqa: E402
-from toolchain.tuning.gain import gain  # noqa: E402
-from toolchain.tuning.network_bench import BoardNetworkBench  # noqa: E402
+from toolchain.tuning.judging.gain import gain  # noqa: E402
+from toolchain.tuning.judging.network_bench import BoardNetworkBench  # noqa: E402
 from toolchain.tuning.options import TuneOptions  # noqa: E402
-from toolchain.tuning.run import tune  # noqa: E402
+from toolchain.tuning.run.tune import tune  # noqa: E402
 
 NETWORKS, THREADS = ("resnet-18", "mobilenet"), (1, 2)
 

@@ -29,11 +29,11 @@ from toolchain.records.store import FILE_NAME, RecordStore
 from toolchain.tasks.candidate import Entry
 from toolchain.tasks.key import entry_of
 from toolchain.tasks.options import CodeOptions
-from toolchain.tuning.cases import run_cases
+from toolchain.tuning.boards.cases import run_cases
+from toolchain.tuning.boards.runner import board_bench
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
-from toolchain.tuning.run import tune
-from toolchain.tuning.runner import board_bench
+from toolchain.tuning.run.tune import tune
 
 _ROUNDS = 5
 Bests = Mapping[str, Entry]
@@ -69,7 +69,7 @@ def stock(model: Model, how: TuneOptions) -> tuple[dict[str, object], Bests]:
 
     from toolchain.backends.tensorir.backend import TensorIR
     from toolchain.backends.tensorir.traces import trace_entry
-    from toolchain.lowering.definition import module_of
+    from toolchain.lowering.functions.definition import module_of
 
     backend = backend_for(local_board().profile, CodeOptions(layout="NCHW"))
     assert isinstance(backend, TensorIR)  # noqa: S101 - of this layout

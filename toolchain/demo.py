@@ -26,7 +26,7 @@ from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.events import Event, Listener, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
-from toolchain.tuning.run import tune
+from toolchain.tuning.run.tune import tune
 
 CLASS = "rk3399"
 TRIALS = 32

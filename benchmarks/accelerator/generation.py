@@ -58,8 +58,8 @@ def _build(name: str) -> tuple[float, float]:
 def _parts(name: str) -> dict[str, float]:
     """Return the seconds of this process's processor, from its start."""
     from benchmarks.accelerator.regions import CONFIG, quantised, region_of
-    from toolchain.vta.assemble import assemble
-    from toolchain.vta.blob import blob_of
+    from toolchain.vta.compiling.assemble import assemble
+    from toolchain.vta.compiling.blob import blob_of
 
     times = [0.0, time.process_time()]
     model = quantised(name, "mse")

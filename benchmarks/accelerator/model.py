@@ -16,14 +16,14 @@ from benchmarks.accelerator.regions import (
 )
 from benchmarks.words import note
 from toolchain.backends.vta.task import tasks_of
-from toolchain.vta.estimate import default_knobs, legal_knobs
-from toolchain.vta.knobs import Knobs
-from toolchain.vta.layers import ConvShape
-from toolchain.vta.packing import blocks_of
-from toolchain.vta.region import Region, RegionLayer
-from toolchain.vta.seeded import seeded_layer
-from toolchain.vta.simulator import Simulator
-from toolchain.vta.tiling import Tiling
+from toolchain.vta.compiling.estimate import default_knobs, legal_knobs
+from toolchain.vta.compiling.tiling import Tiling
+from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.layers.layer import ConvShape
+from toolchain.vta.layers.packing import blocks_of
+from toolchain.vta.layers.region import Region, RegionLayer
+from toolchain.vta.layers.seeded import seeded_layer
+from toolchain.vta.machine.simulator import Simulator
 
 BOUND_MS = 75.7
 """What the matrix unit and the ALU need at least for the 19 convolutions, without residuals, at 100 MHz."""

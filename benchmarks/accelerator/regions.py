@@ -7,13 +7,13 @@ from functools import cache
 from toolchain.backends.vta.offload import Offload
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.vta.assemble import assemble
-from toolchain.vta.config import SAMPLES
-from toolchain.vta.region import Region, RegionLayer
-from toolchain.vta.requests import Model as Modelled
-from toolchain.vta.requests import Program, Wish
-from toolchain.vta.simulator import DEADLINE_S, Simulated, Simulator
-from toolchain.vta.tiling import Tiling
+from toolchain.vta.compiling.assemble import assemble
+from toolchain.vta.compiling.tiling import Tiling
+from toolchain.vta.design.config import SAMPLES
+from toolchain.vta.layers.region import Region, RegionLayer
+from toolchain.vta.machine.requests import Model as Modelled
+from toolchain.vta.machine.requests import Program, Wish
+from toolchain.vta.machine.simulator import DEADLINE_S, Simulated, Simulator
 
 CONFIG = SAMPLES["pynq"]
 _TIME_ONLY = Wish(computes=False, memory=False)

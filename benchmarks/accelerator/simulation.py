@@ -8,12 +8,12 @@ from statistics import median
 from typing import Any
 
 from benchmarks.accelerator.regions import CONFIG, quantised, region_of
-from toolchain.vta.assemble import assemble
-from toolchain.vta.expectation import memory_before
-from toolchain.vta.layout import PHYSICAL_BASE
-from toolchain.vta.requests import Program, Wish
-from toolchain.vta.seeded import seeded_inputs
-from toolchain.vta.simulator import Simulated, Simulator
+from toolchain.vta.compiling.assemble import assemble
+from toolchain.vta.dumps.expectation import memory_before
+from toolchain.vta.dumps.layout import PHYSICAL_BASE
+from toolchain.vta.layers.seeded import seeded_inputs
+from toolchain.vta.machine.requests import Program, Wish
+from toolchain.vta.machine.simulator import Simulated, Simulator
 
 GOAL_S = 0.4
 _MODES = {"plain": Wish(), "strict": Wish(strict=True)}

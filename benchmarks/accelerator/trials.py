@@ -16,12 +16,12 @@ from toolchain.backends.vta.task import VtaTask
 from toolchain.tasks.space import Space
 from toolchain.tasks.tuner import Tuner
 from toolchain.tuning.tuners.table import TUNERS
-from toolchain.vta.knobs import Knobs
-from toolchain.vta.layers import ConvShape, read_shape
-from toolchain.vta.region import RegionLayer
-from toolchain.vta.seeded import seeded_layer
-from toolchain.vta.simulator import Simulator
-from toolchain.vta.tiling import Tiling
+from toolchain.vta.compiling.tiling import Tiling
+from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.layers.layer import ConvShape, read_shape
+from toolchain.vta.layers.region import RegionLayer
+from toolchain.vta.layers.seeded import seeded_layer
+from toolchain.vta.machine.simulator import Simulator
 
 SHAPES = (
     "1,56,56,64,128,1,1,0,0,2,2",

@@ -19,9 +19,9 @@ from toolchain.boards.emulation.qemu import user_modes
 from toolchain.bundles.read import read_bundle
 from toolchain.cli.model_options import model_options
 from toolchain.linking.choice import linker_named
-from toolchain.lowering.export import export_objects
-from toolchain.lowering.half import halved
-from toolchain.lowering.pipeline import compile_fused, fuse
+from toolchain.lowering.graph.half import halved
+from toolchain.lowering.graph.pipeline import compile_fused, fuse
+from toolchain.lowering.objects.export import export_objects
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import Profile, load_profile

@@ -17,7 +17,7 @@ import tvm
 from benchmarks.gpu.stock import TARGET
 from toolchain.bundles import read_bundle
 from toolchain.linking import ZigLinker
-from toolchain.lowering.export import export_objects
+from toolchain.lowering.objects.export import export_objects
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile

@@ -14,7 +14,7 @@ from tvm import relax, te
 from benchmarks.gpu.stock import TARGET
 from toolchain.linking import ZigLinker
 from toolchain.linking.zig import run_zig, zig_cache_environment
-from toolchain.lowering.export import export_objects
+from toolchain.lowering.objects.export import export_objects
 from toolchain.profiles import load_profile
 
 ITEMS = 16  # of a work group

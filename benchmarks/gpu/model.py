@@ -15,7 +15,7 @@ from tvm import relax
 from toolchain.backends.packed.backend import Packed, PackedNetwork
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.building.decide import decide_task
-from toolchain.lowering.launches import launches_of
+from toolchain.lowering.kernels.launches import launches_of
 from toolchain.mali.model import MaliModel
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions

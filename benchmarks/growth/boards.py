@@ -19,9 +19,9 @@ from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
-from toolchain.tuning.pipeline import pipeline
-from toolchain.tuning.scheduler import Prospect
+from toolchain.tuning.run.pipeline import pipeline
 from toolchain.tuning.schedulers.gradient import Gradient
+from toolchain.tuning.schedulers.scheduler import Prospect
 from toolchain.tuning.task_run import RunContext, TaskRun
 from toolchain.tuning.tuners.gridsearch import GridSearch
 

@@ -49,8 +49,8 @@ def functions(source: str, batch: int | None = None) -> dict[str, Function]:
     from toolchain.backends.packed.network.choices import Choices
     from toolchain.backends.packed.network.rewrite import rewrite
     from toolchain.host import host_profile
-    from toolchain.lowering.pipeline import fuse
-    from toolchain.lowering.tasks import extract_tasks
+    from toolchain.lowering.functions.tasks import extract_tasks
+    from toolchain.lowering.graph.pipeline import fuse
     from toolchain.models.load import load_model
     from toolchain.models.options import ModelOptions
     from toolchain.targets.target import target_for

@@ -22,10 +22,10 @@ from toolchain.models.options import ModelOptions
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.space import Space
 from toolchain.tasks.task import Task
-from toolchain.tuning.cases import run_cases
+from toolchain.tuning.boards.cases import run_cases
+from toolchain.tuning.boards.runner import board_bench
 from toolchain.tuning.events import Event
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.runner import board_bench
 
 NETWORKS = ("zoo:resnet-18", "zoo:mobilenet", "shufflenet-v2")
 _BATCH = 8

@@ -9,7 +9,7 @@ from statistics import median
 
 from benchmarks.tuners.replay import BATCH, Table
 from toolchain.tasks.backend import MakeTuner
-from toolchain.tuning.scheduler import Prospect, Turn
+from toolchain.tuning.schedulers.scheduler import Prospect, Turn
 from toolchain.tuning.schedulers.table import MakeScheduler
 
 _DEPTH = 3  # turns under way, as in `tuning.pipeline`

@@ -9,7 +9,7 @@ from statistics import median
 from benchmarks.tuners.replay import Prepare, Table, trials
 from toolchain.tasks.backend import MakeTuner
 from toolchain.tasks.tuner import Tuner
-from toolchain.tuning.experience import experience_of
+from toolchain.tuning.run.experience import experience_of
 
 RECORDS = 64  # of each other task, by chance
 

@@ -28,7 +28,7 @@ from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
 from toolchain.cli.commands.build import show
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.lowering.tasks import FusedTask
+from toolchain.lowering.functions.tasks import FusedTask
 from toolchain.models.judging.reference import reference_outputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions

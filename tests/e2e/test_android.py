@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.lowering.functions import by_rows
+from tests.lowering.scheduled import by_rows
 from tests.measuring import small_network
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.boards.board import Board
@@ -26,7 +26,7 @@ from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.errors import UsageError
 from toolchain.linking.bionic import LIBC, LIBM
 from toolchain.linking.zig import run_zig, zig_cache_environment
-from toolchain.lowering.pipeline import compile_fused, fuse
+from toolchain.lowering.graph.pipeline import compile_fused, fuse
 from toolchain.measuring.numerics import Tolerance, compare
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model

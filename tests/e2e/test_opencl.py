@@ -24,7 +24,7 @@ from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import ToolchainError
 from toolchain.measuring.verify import verify_bundle
-from toolchain.tuning import judge, network_bench
+from toolchain.tuning.judging import judge, network_bench
 
 pytestmark = pytest.mark.slow
 _EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "convolution.py"

@@ -18,7 +18,7 @@ from tests.building.network import written
 from tests.cli.running import Toolchain
 from tests.e2e.vta_tutorial import check_what_was_said, small_network
 from toolchain.rpc import lab
-from toolchain.tuning import judge, network_bench
+from toolchain.tuning.judging import judge, network_bench
 
 ROOT = Path(__file__).parent.parent.parent
 TUTORIALS = ROOT / "docs" / "tutorials"

@@ -26,7 +26,7 @@ from toolchain.rpc.session import open_session
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.events import Event, Notice, Trial
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.run import tune
+from toolchain.tuning.run.tune import tune
 
 pytestmark = pytest.mark.slow
 

@@ -25,10 +25,10 @@ from tests.fuzz.loop import Attempt, run
 from tests.vta.compiled import drivers
 from tests.vta.regions import case
 from toolchain.errors import UsageError
-from toolchain.vta.blob import DESCRIPTION, HEADER, checked
-from toolchain.vta.config import SAMPLES, Memory, VtaConfig
+from toolchain.vta.compiling.blob import DESCRIPTION, HEADER, checked
+from toolchain.vta.compiling.program import relocated
+from toolchain.vta.design.config import SAMPLES, Memory, VtaConfig
 from toolchain.vta.isa import Load, Store, decode_program, encode
-from toolchain.vta.program import relocated
 
 pytestmark = pytest.mark.slow  # it is compiled
 

@@ -28,8 +28,8 @@ from tests.vta.programs import good
 from tests.vta.random_programs import any_program
 from toolchain.answers import understood
 from toolchain.runtime import ensure_runtime
-from toolchain.vta.requests import Model, Program, Refused, Wish, request_of
-from toolchain.vta.simulator import host_arch
+from toolchain.vta.machine.requests import Model, Program, Refused, Wish, request_of
+from toolchain.vta.machine.simulator import host_arch
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 

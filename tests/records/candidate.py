@@ -23,8 +23,8 @@ from tests.records.matmul import matmul
 from tests.records.samples import PROVENANCE
 from toolchain.backends.tensorir.kinds import KINDS
 from toolchain.backends.tensorir.traces import schedule_from, trace_entry, traced, with_attributes
-from toolchain.lowering.definition import definition_of
-from toolchain.lowering.workload import workload_hash
+from toolchain.lowering.functions.definition import definition_of
+from toolchain.lowering.functions.workload import workload_hash
 from toolchain.records.key import RecordKey
 from toolchain.records.lookup import lookup
 from toolchain.records.record import Record

@@ -11,7 +11,7 @@ from tvm import relax, te
 
 from tests.runtime.networks import TARGETS
 from toolchain.linking import ZigLinker
-from toolchain.lowering.export import export_objects
+from toolchain.lowering.objects.export import export_objects
 from toolchain.profiles import load_profile
 
 WEIGHT = np.float32([0.5, -2, 3, 100])

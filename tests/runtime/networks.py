@@ -13,7 +13,7 @@ import tvm
 from tvm import relax
 
 from toolchain.linking import ZigLinker
-from toolchain.lowering.export import export_objects
+from toolchain.lowering.objects.export import export_objects
 from toolchain.profiles import load_profile
 
 TARGETS = {

@@ -15,7 +15,7 @@ from tvm import relax, te
 
 from tests.runtime.networks import CLASSES, TARGETS, _dense
 from toolchain.linking import ZigLinker
-from toolchain.lowering.export import export_objects
+from toolchain.lowering.objects.export import export_objects
 from toolchain.profiles import load_profile
 
 MOST_ITEMS = 1 << 20  # more than any device takes in one work group

@@ -18,7 +18,7 @@ from tests.runtime import vta_network
 from tests.runtime.conftest import Edge
 from tests.vta.regions import case
 from toolchain import runtime
-from toolchain.vta.blob import HEADER, checked
+from toolchain.vta.compiling.blob import HEADER, checked
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
@@ -84,9 +84,9 @@ def test_bench_tells_the_models_time_apart(native: Edge, tmp_path: Path) -> None
 
 
 def test_the_model_says_what_the_verb_says(native: Edge, tmp_path: Path) -> None:
-    from toolchain.vta.config import SAMPLES
-    from toolchain.vta.requests import Program, Wish
-    from toolchain.vta.simulator import Simulator
+    from toolchain.vta.design.config import SAMPLES
+    from toolchain.vta.machine.requests import Program, Wish
+    from toolchain.vta.machine.simulator import Simulator
 
     blob = case().blob
     numbers = HEADER.unpack_from(blob)

@@ -13,7 +13,7 @@ from tvm import relax, te
 from tests.runtime.networks import CLASSES, TARGETS
 from tests.vta.regions import CHANNELS, SIZE
 from toolchain.linking import ZigLinker
-from toolchain.lowering.export import export_objects
+from toolchain.lowering.objects.export import export_objects
 from toolchain.profiles import load_profile
 
 FUNCTION = "edge.vta.run"

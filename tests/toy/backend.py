@@ -21,7 +21,7 @@ from tvm import s_tir
 from toolchain.backends.table import Offer
 from toolchain.errors import ToolchainError
 from toolchain.lowering.fused import FusedNetwork
-from toolchain.lowering.rows import default_schedule
+from toolchain.lowering.schedules.rows import default_schedule
 from toolchain.profiles import Profile
 from toolchain.records.store import Usable, anything
 from toolchain.records.taken import Build
@@ -35,7 +35,7 @@ from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
-from toolchain.tuning.correctness import wrong
+from toolchain.tuning.boards.correctness import wrong
 
 
 @dataclass(frozen=True)

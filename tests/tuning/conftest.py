@@ -11,7 +11,7 @@ from tests.building.network import written
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.records.store import FILE_NAME, RecordStore
-from toolchain.tuning import judge, network_bench
+from toolchain.tuning.judging import judge, network_bench
 
 
 @pytest.fixture(autouse=True)

@@ -19,10 +19,10 @@ from toolchain.errors import UsageError
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
-from toolchain.tuning import runner
+from toolchain.tuning.boards import runner
 from toolchain.tuning.events import Event, Notice, Step, Trial
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.run import tune
+from toolchain.tuning.run.tune import tune
 
 pytestmark = pytest.mark.slow
 HOW = TuneOptions(trials=8, heaviest=1, tuner="random", repeat=2, min_repeat_ms=1, timeout_s=3)

@@ -11,16 +11,16 @@ from tvm import te
 
 from benchmarks.tuners.c_function import CFunction
 from toolchain.boards.inventory.lookup import local_board
-from toolchain.lowering.code import code_of
+from toolchain.lowering.kernels.code import code_of
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.rpc import lab
 from toolchain.targets.target import target_for
 from toolchain.tasks.candidate import Candidate, Code, Entry
 from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import write_case
+from toolchain.tuning.boards.runner import board_bench
 from toolchain.tuning.events import Event, Step
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.runner import board_bench
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 TASK = SimpleNamespace(id="c0ffee", name="doubled", workload="c0ffee", flops=4)

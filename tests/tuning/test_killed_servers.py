@@ -22,13 +22,14 @@ from toolchain.models.load import Model
 from toolchain.records.record import Record
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
-from toolchain.tuning import board_pool, runner
+from toolchain.tuning.boards import pool as board_pool
+from toolchain.tuning.boards import runner
 from toolchain.tuning.builders.host import HostCompilers
 from toolchain.tuning.events import Event, Notice, Step, Trial
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.run import tune
-from toolchain.tuning.scheduler import Turn
+from toolchain.tuning.run.tune import tune
 from toolchain.tuning.schedulers.round_robin import RoundRobin
+from toolchain.tuning.schedulers.scheduler import Turn
 from toolchain.tuning.schedulers.table import SCHEDULERS
 
 pytestmark = pytest.mark.slow

@@ -21,7 +21,7 @@ from toolchain.rpc.frames import HOST
 from toolchain.rpc.session import open_session
 from toolchain.tuning.events import Event, Trial
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.run import tune
+from toolchain.tuning.run.tune import tune
 
 pytestmark = pytest.mark.slow
 HOW = TuneOptions(trials=1, heaviest=1, tuner="random", repeat=2, min_repeat_ms=1, timeout_s=5)

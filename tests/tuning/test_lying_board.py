@@ -14,7 +14,7 @@ from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
 from toolchain.tuning.events import Event, Notice
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.run import tune
+from toolchain.tuning.run.tune import tune
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.toy.backend import POINTS
 from tests.tuning.toy_run import Told, search, toy_run
 from toolchain.records.store import RecordStore
-from toolchain.tuning.confirm import confirm
-from toolchain.tuning.finalists import finalists
+from toolchain.tuning.judging.confirm import confirm
+from toolchain.tuning.judging.finalists import finalists
 
 
 def test_what_a_search_learns_was_all_measured_in_one_way(store: RecordStore) -> None:

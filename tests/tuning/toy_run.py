@@ -17,7 +17,7 @@ from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import Case, Reference, write_case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
-from toolchain.tuning.cases import Cases, compute, drawn
+from toolchain.tuning.boards.cases import Cases, compute, drawn
 from toolchain.tuning.task_run import RunContext, TaskRun
 from toolchain.tuning.tuners.gridsearch import GridSearch
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolchain.vta.simulator import Simulator
+from toolchain.vta.machine.simulator import Simulator
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from toolchain.vta.config import SAMPLES, Memory, VtaConfig
+from toolchain.vta.design.config import SAMPLES, Memory, VtaConfig
 from toolchain.vta.isa import (
     Alu,
     AluOp,
@@ -22,7 +22,7 @@ from toolchain.vta.isa import (
     nop,
     pack_micro_ops,
 )
-from toolchain.vta.requests import Program
+from toolchain.vta.machine.requests import Program
 
 BASE, LANES = 0x1000, 16
 # First elements of the two contexts; parameters lie behind them in ACC.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.vta.config import SAMPLES, Memory, VtaConfig
+from toolchain.vta.design.config import SAMPLES, Memory, VtaConfig
 from toolchain.vta.isa import (
     Alu,
     AluOp,
@@ -21,7 +21,7 @@ from toolchain.vta.isa import (
     nop,
     pack_micro_ops,
 )
-from toolchain.vta.requests import Program
+from toolchain.vta.machine.requests import Program
 
 BASE = 0x1000
 UOPS, INPUTS, WEIGHTS, PARAMETERS, OUTPUTS, END = 0, 0x1000, 0x2000, 0x3000, 0x4000, 0x5000

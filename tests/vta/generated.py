@@ -9,20 +9,20 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from toolchain.vta.assemble import assemble
-from toolchain.vta.config import SAMPLES, VtaConfig
-from toolchain.vta.estimate import legal_knobs
-from toolchain.vta.expectation import memory_after, memory_before
+from toolchain.vta.compiling.assemble import assemble
+from toolchain.vta.compiling.estimate import legal_knobs
+from toolchain.vta.compiling.program import Program
+from toolchain.vta.design.config import SAMPLES, VtaConfig
+from toolchain.vta.dumps.expectation import memory_after, memory_before
 from toolchain.vta.isa import decode_program
-from toolchain.vta.knobs import Knobs
-from toolchain.vta.layers import Array, ConvLayer, ConvShape
+from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.layers.layer import Array, ConvLayer, ConvShape
+from toolchain.vta.layers.region import Region, RegionLayer
+from toolchain.vta.layers.seeded import seeded_inputs
 from toolchain.vta.lint import problems
-from toolchain.vta.program import Program
-from toolchain.vta.region import Region, RegionLayer
-from toolchain.vta.requests import Program as Request
-from toolchain.vta.requests import Wish
-from toolchain.vta.seeded import seeded_inputs
-from toolchain.vta.simulator import Simulated, Simulator
+from toolchain.vta.machine.requests import Program as Request
+from toolchain.vta.machine.requests import Wish
+from toolchain.vta.machine.simulator import Simulated, Simulator
 
 PYNQ = SAMPLES["pynq"]
 BASE = 0x1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from toolchain.vta.config import Memory
+from toolchain.vta.design.config import Memory
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Instruction, Load, Store
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.vta.config import SAMPLES, Memory, VtaConfig
+from toolchain.vta.design.config import SAMPLES, Memory, VtaConfig
+from toolchain.vta.dumps.layout import PHYSICAL_BASE, Dump, Place
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Instruction, Load, Stage, Store, nop, pack_micro_ops
 from toolchain.vta.isa.encode import encode_program
-from toolchain.vta.layout import PHYSICAL_BASE, Dump, Place
 from toolchain.vta.lint import Problem, problems
 
 CONFIG = SAMPLES["pynq"]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from toolchain.vta.config import SAMPLES, Memory, VtaConfig
+from toolchain.vta.design.config import SAMPLES, Memory, VtaConfig
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Instruction, Load, Stage, Store, encode_program, nop
-from toolchain.vta.requests import Program
+from toolchain.vta.machine.requests import Program
 
 _BASE, _BYTES = 0x2000, 0x20000
 _PYNQ = SAMPLES["pynq"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.vta.config import Memory
+from toolchain.vta.design.config import Memory
 from toolchain.vta.isa import (
     Alu,
     AluOp,
@@ -23,7 +23,7 @@ from toolchain.vta.isa import (
     decode_program,
     unpack_micro_ops,
 )
-from toolchain.vta.requests import Program
+from toolchain.vta.machine.requests import Program
 
 _TAKES = {
     (Stage.LOAD, "pop_next"): "G2L",

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.vta.instructions import instructions
-from toolchain.vta.config import SAMPLES, VtaConfig
+from toolchain.vta.design.config import SAMPLES, VtaConfig
 from toolchain.vta.isa import Alu, Finish, Gemm, Instruction, Load, Store, encode, pack_micro_ops
 
 PYNQ = SAMPLES["pynq"]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.vta.generated import PYNQ, alone, layer, lint, regions, run
-from toolchain.vta.knobs import Knobs
-from toolchain.vta.layers import ConvShape
-from toolchain.vta.region import Region
-from toolchain.vta.simulator import Simulator
+from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.layers.layer import ConvShape
+from toolchain.vta.layers.region import Region
+from toolchain.vta.machine.simulator import Simulator
 
 QUICK = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SMALL = replace(PYNQ, log_uop_buff_size=11, log_inp_buff_size=11, log_wgt_buff_size=15, log_acc_buff_size=13)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tests.vta.instructions import instructions
 from toolchain.errors import UsageError
-from toolchain.vta.config import SAMPLES, Memory, VtaConfig
-from toolchain.vta.disasm import text_of
+from toolchain.vta.design.config import SAMPLES, Memory, VtaConfig
 from toolchain.vta.isa import (
     Alu,
     AluOp,
@@ -31,6 +30,7 @@ from toolchain.vta.isa import (
     pack_micro_ops,
     unpack_micro_ops,
 )
+from toolchain.vta.isa.disasm import text_of
 
 NEW = SAMPLES["pynq"]
 OLD = replace(NEW, hw_ver="0.0.1")

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.vta.convolutions import Conv, chain, convs
 from toolchain.errors import UsageError
-from toolchain.vta.config import Memory
+from toolchain.vta.design.config import Memory
 from toolchain.vta.isa import Load, decode_program
 from toolchain.vta.lint import problems
-from toolchain.vta.requests import Program, Refused, Wish
-from toolchain.vta.simulator import Simulator
+from toolchain.vta.machine.requests import Program, Refused, Wish
+from toolchain.vta.machine.simulator import Simulator
 
 pytestmark = pytest.mark.slow
 

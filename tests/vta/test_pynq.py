@@ -13,7 +13,7 @@ import pytest
 from tests.fuzz.sanitized import OPTIONS, compiler
 from tests.vta.compiled import drivers
 from tests.vta.regions import case
-from toolchain.vta.blob import HEADER
+from toolchain.vta.compiling.blob import HEADER
 
 pytestmark = pytest.mark.slow  # it is compiled
 

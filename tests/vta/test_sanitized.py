@@ -11,8 +11,8 @@ import pytest
 from tests.fuzz.sanitized import OPTIONS
 from tests.vta.compiled import verb
 from tests.vta.convolutions import Conv, chain
-from toolchain.vta.requests import Program, Wish
-from toolchain.vta.simulator import Simulator
+from toolchain.vta.machine.requests import Program, Wish
+from toolchain.vta.machine.simulator import Simulator
 
 pytestmark = pytest.mark.full
 

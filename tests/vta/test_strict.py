@@ -10,10 +10,10 @@ import pytest
 
 from tests.vta import eight_vectors as of
 from tests.vta.eight_vectors import EightVectors, at
-from toolchain.vta.config import SAMPLES, Memory
+from toolchain.vta.design.config import SAMPLES, Memory
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Load, Stage, nop, pack_micro_ops
-from toolchain.vta.requests import Refused, Wish
-from toolchain.vta.simulator import Outcome, Simulated, Simulator
+from toolchain.vta.machine.requests import Refused, Wish
+from toolchain.vta.machine.simulator import Outcome, Simulated, Simulator
 
 Change = Callable[[EightVectors], None]
 

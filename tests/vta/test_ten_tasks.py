@@ -8,15 +8,15 @@ from random import Random
 import pytest
 
 from tests.vta.generated import BASE, PYNQ, alone, lint, run
-from toolchain.vta.assemble import assemble
-from toolchain.vta.estimate import default_knobs, legal_knobs
-from toolchain.vta.knobs import Knobs
-from toolchain.vta.layers import ConvLayer, ConvShape, read_shape
-from toolchain.vta.requests import Program as Request
-from toolchain.vta.requests import Wish
-from toolchain.vta.seeded import seeded_layer
-from toolchain.vta.simulator import Simulated, Simulator
-from toolchain.vta.tiling import Tiling
+from toolchain.vta.compiling.assemble import assemble
+from toolchain.vta.compiling.estimate import default_knobs, legal_knobs
+from toolchain.vta.compiling.tiling import Tiling
+from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.layers.layer import ConvLayer, ConvShape, read_shape
+from toolchain.vta.layers.seeded import seeded_layer
+from toolchain.vta.machine.requests import Program as Request
+from toolchain.vta.machine.requests import Wish
+from toolchain.vta.machine.simulator import Simulated, Simulator
 
 TASKS = {
     "1,56,56,64,64,3,3,1,1,1,1": 4,

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.vta.eight_vectors import EightVectors
-from toolchain.vta import simulator
-from toolchain.vta.requests import Wish, request_of
+from toolchain.vta.machine import simulator
+from toolchain.vta.machine.requests import Wish, request_of
 
 pytestmark = pytest.mark.slow
 

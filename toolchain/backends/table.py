@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolchain.models.load import Model
     from toolchain.records.function import Function
     from toolchain.records.record import Record
-    from toolchain.vta.region import Region
+    from toolchain.vta.layers.region import Region
 
 
 @dataclass(frozen=True)

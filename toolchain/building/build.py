@@ -26,7 +26,7 @@ from toolchain.files import atomic
 from toolchain.files.scratch import scratch_folder
 from toolchain.linking.choice import linker_named
 from toolchain.linking.library import link_library
-from toolchain.lowering.export import write_object_tar
+from toolchain.lowering.objects.export import write_object_tar
 from toolchain.measuring.verify import VerifyResult
 from toolchain.models.judging.reference import Reference, reference_outputs, seeded_reference
 from toolchain.models.load import Model

@@ -10,14 +10,14 @@ from typing import Self
 import tvm
 
 from toolchain.configuration.settings import settings
-from toolchain.lowering.half import halved
+from toolchain.lowering.functions.plain import plain_function
+from toolchain.lowering.functions.tasks import FusedTask, extract_tasks
+from toolchain.lowering.graph.half import halved
+from toolchain.lowering.graph.pipeline import fuse, lower_fused
 from toolchain.lowering.kernels.compilers import Compilers
 from toolchain.lowering.kernels.kernels import Kernels
 from toolchain.lowering.kernels.store import ObjectStore
-from toolchain.lowering.pipeline import fuse, lower_fused
-from toolchain.lowering.plain import plain_function
 from toolchain.lowering.probe import probe_for
-from toolchain.lowering.tasks import FusedTask, extract_tasks
 from toolchain.models.load import Model
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Progress

@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import s_tir, te
 
-from toolchain.lowering.code import code_of
+from toolchain.lowering.kernels.code import code_of
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Candidate, Entry

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from toolchain.records.record import Record
 from toolchain.tasks.task import Task
-from toolchain.tuning.judge import Judgement
+from toolchain.tuning.judging.judge import Judgement
 
 
 @dataclass(frozen=True)

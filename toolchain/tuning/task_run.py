@@ -18,9 +18,9 @@ from toolchain.tasks.key import entry_of, unbelievable
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result, Tuner
-from toolchain.tuning.cases import Cases
-from toolchain.tuning.confirm import Confirmed, Finalist, Measured, result_of
+from toolchain.tuning.boards.cases import Cases
 from toolchain.tuning.events import Listener, Trial
+from toolchain.tuning.judging.confirm import Confirmed, Finalist, Measured, result_of
 from toolchain.tuning.result import TunedTask
 
 # What says something about a task's code: other tasks may do well on the same machines.

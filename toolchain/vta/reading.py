@@ -9,7 +9,7 @@ from typing import Any
 from toolchain.errors import UsageError
 from toolchain.files.plain import open_plain
 from toolchain.foreign import printable, shortened
-from toolchain.vta.config import FABRICS, ISA_REVISIONS, KEYS, SAMPLES, Memory, VtaConfig
+from toolchain.vta.design.config import FABRICS, ISA_REVISIONS, KEYS, SAMPLES, Memory, VtaConfig
 from toolchain.vta.isa.fields import problem_of_words
 
 _LARGEST = 64 * 2**10  # of a file that has some 300 bytes

@@ -7,7 +7,7 @@ from pathlib import Path
 import tvm
 
 from tests.backends.packed.single import Layer
-from tests.lowering.functions import Layer as Fused
+from tests.lowering.scheduled import Layer as Fused
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.direct.loops import direct
 from toolchain.backends.packed.algorithms.policy import default_choice
@@ -16,7 +16,7 @@ from toolchain.backends.packed.layout import Layout, dense_layout
 from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.recognise.convolution import convolution
 from toolchain.backends.packed.recognise.read import read
-from toolchain.lowering.export import export_objects
+from toolchain.lowering.objects.export import export_objects
 from toolchain.profiles import load_profile
 from toolchain.targets.target import BoardTarget, target_for
 

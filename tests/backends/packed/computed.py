@@ -16,8 +16,8 @@ from toolchain.backends.packed import machines
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
-from toolchain.lowering.half import halved
-from toolchain.lowering.pipeline import compile_fused, fuse
+from toolchain.lowering.graph.half import halved
+from toolchain.lowering.graph.pipeline import compile_fused, fuse
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions

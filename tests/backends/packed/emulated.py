@@ -14,9 +14,9 @@ from tvm import tirx
 
 from toolchain.boards.emulation.qemu import emulator
 from toolchain.linking.zig import run_zig, zig_cache_environment
-from toolchain.lowering.comparisons import with_bounds_kept
-from toolchain.lowering.export import export_objects
-from toolchain.lowering.vectors import target_of_code
+from toolchain.lowering.graph.comparisons import with_bounds_kept
+from toolchain.lowering.objects.export import export_objects
+from toolchain.lowering.schedules.vectors import target_of_code
 from toolchain.profiles import Profile
 from toolchain.targets.target import target_for
 

@@ -24,7 +24,7 @@ from tests.backends.packed.networks import CASES, Case
 from toolchain.backends.packed.machines import AVX2, AVX512, SSE
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import IN_PLACE, rewrite
-from toolchain.lowering.pipeline import compile_fused, fuse
+from toolchain.lowering.graph.pipeline import compile_fused, fuse
 from toolchain.models.importing.importer import import_module
 from toolchain.models.preparing.modernise import modernise
 from toolchain.models.preparing.shapes import infer_shapes

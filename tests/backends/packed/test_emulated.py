@@ -29,8 +29,8 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import AARCH64, machine_of
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
-from toolchain.lowering.pipeline import compile_fused, fuse
-from toolchain.lowering.vectors import EXPLICIT
+from toolchain.lowering.graph.pipeline import compile_fused, fuse
+from toolchain.lowering.schedules.vectors import EXPLICIT
 from toolchain.models.judging.reference import sample_inputs
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for

@@ -6,7 +6,7 @@ import pytest
 
 from tests.backends.packed.test_space import space, tasks
 from toolchain.errors import ToolchainError
-from toolchain.lowering.tasks import FusedTask
+from toolchain.lowering.functions.tasks import FusedTask
 from toolchain.tasks.candidate import Entry
 
 __all__ = ["tasks"]

@@ -16,7 +16,7 @@ from tests.models.bounds.cases import CASES, Case, drawn
 from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
-from toolchain.lowering.pipeline import fuse
+from toolchain.lowering.graph.pipeline import fuse
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 

@@ -15,7 +15,7 @@ from toolchain.backends.packed.space import PackedSpace
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
-from toolchain.lowering.tasks import FusedTask
+from toolchain.lowering.functions.tasks import FusedTask
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import target_for

@@ -11,8 +11,8 @@ from tvm import tirx
 from toolchain.backends.packed.machines import OPENCL, machine_of
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import ROWS, rewrite
+from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.kernels.recipe import Recipe
-from toolchain.lowering.pipeline import fuse
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile

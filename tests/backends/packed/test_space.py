@@ -17,7 +17,7 @@ from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.backends.table import backend_for
 from toolchain.errors import ToolchainError
-from toolchain.lowering.tasks import FusedTask
+from toolchain.lowering.functions.tasks import FusedTask
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile

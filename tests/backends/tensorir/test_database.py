@@ -16,8 +16,8 @@ from toolchain.backends.tensorir.database import RECORDS, WORKLOADS, read_databa
 from toolchain.backends.tensorir.traces import schedule_from, trace_entry
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.errors import UsageError
-from toolchain.lowering.definition import definition_of, function_of, module_of
-from toolchain.lowering.workload import workload_hash
+from toolchain.lowering.functions.definition import definition_of, function_of, module_of
+from toolchain.lowering.functions.workload import workload_hash
 from toolchain.records.function import Function
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Record

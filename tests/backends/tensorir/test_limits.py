@@ -7,7 +7,7 @@ from tvm.s_tir import Schedule
 
 from tests.records.matmul import matmul
 from toolchain.backends.tensorir.limits import PrivateBytes, SumsInVectors, private_bytes_of, sums_in_vectors
-from toolchain.lowering.definition import module_of
+from toolchain.lowering.functions.definition import module_of
 
 
 def tiled(rows: int, columns: int, vectors: str) -> Schedule:

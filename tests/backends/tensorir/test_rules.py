@@ -14,7 +14,7 @@ from toolchain.backends.table import backend_for
 from toolchain.backends.tensorir.backend import TensorIRNetwork
 from toolchain.backends.tensorir.limits import private_bytes_of
 from toolchain.backends.tensorir.space import TraceSpace
-from toolchain.lowering.definition import module_of
+from toolchain.lowering.functions.definition import module_of
 from toolchain.profiles import load_profile
 from toolchain.tasks.options import CodeOptions
 

@@ -12,7 +12,7 @@ from tvm.s_tir import Schedule
 from tests.records.matmul import matmul
 from toolchain.backends.tensorir.traces import schedule_from, trace_entry, traced, with_attributes
 from toolchain.errors import ToolchainError
-from toolchain.lowering.definition import definition_of
+from toolchain.lowering.functions.definition import definition_of
 
 ROOT = Path(__file__).parents[3]
 

@@ -15,15 +15,15 @@ from tvm import relax
 from tests.backends.vta.quantised import RESIDUAL, expected, loaded
 from tests.models.quantising.networks import Block
 from toolchain.backends.vta.offload import RUN, Offload
-from toolchain.lowering.pipeline import compile_fused, fuse
-from toolchain.vta.assemble import assemble
-from toolchain.vta.blob import blob_of
-from toolchain.vta.config import SAMPLES
-from toolchain.vta.layout import PHYSICAL_BASE
-from toolchain.vta.program import Program
-from toolchain.vta.requests import Program as Asked
-from toolchain.vta.requests import Wish
-from toolchain.vta.simulator import Simulated, Simulator
+from toolchain.lowering.graph.pipeline import compile_fused, fuse
+from toolchain.vta.compiling.assemble import assemble
+from toolchain.vta.compiling.blob import blob_of
+from toolchain.vta.compiling.program import Program
+from toolchain.vta.design.config import SAMPLES
+from toolchain.vta.dumps.layout import PHYSICAL_BASE
+from toolchain.vta.machine.requests import Program as Asked
+from toolchain.vta.machine.requests import Wish
+from toolchain.vta.machine.simulator import Simulated, Simulator
 
 pytestmark = pytest.mark.slow
 

@@ -20,17 +20,17 @@ from toolchain.tasks.candidate import Candidate
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.tuner import Result
 from toolchain.tasks.upload import FileCode
-from toolchain.tuning.cases import run_cases
+from toolchain.tuning.boards.cases import run_cases
+from toolchain.tuning.boards.runner import BoardRunner, board_bench
 from toolchain.tuning.events import Event
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.preflight import preflight
-from toolchain.tuning.runner import BoardRunner, board_bench
-from toolchain.vta.blob import blob_of, checked
-from toolchain.vta.compiling import program_of
-from toolchain.vta.config import SAMPLES
+from toolchain.tuning.run.preflight import preflight
+from toolchain.vta.compiling.blob import blob_of, checked
+from toolchain.vta.design.config import SAMPLES
+from toolchain.vta.dumps.convolution import program_of
 from toolchain.vta.isa import Gemm
-from toolchain.vta.knobs import Knobs
-from toolchain.vta.layers import read_shape
+from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.layers.layer import read_shape
 
 CONFIG = SAMPLES["pynq"]
 SHAPE = read_shape("1,14,14,24,40,3,3,1,1,1,1")

@@ -14,9 +14,9 @@ from toolchain.errors import ToolchainError
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.tuners.table import TUNERS
-from toolchain.vta.config import SAMPLES
-from toolchain.vta.knobs import Knobs
-from toolchain.vta.layers import definition_of, read_shape
+from toolchain.vta.design.config import SAMPLES
+from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.layers.layer import definition_of, read_shape
 
 CONFIG = SAMPLES["pynq"]
 SHAPE = read_shape("1,14,14,32,48,3,3,1,1,1,1")

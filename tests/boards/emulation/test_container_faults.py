@@ -46,7 +46,7 @@ from toolchain.rpc import lab
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.events import Event, Notice, Trial
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.run import tune
+from toolchain.tuning.run.tune import tune
 
 pytestmark = pytest.mark.slow
 

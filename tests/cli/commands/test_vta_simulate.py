@@ -11,8 +11,8 @@ import pytest
 from tests.cli.running import Toolchain
 from tests.vta.programs import OUTPUTS, good
 from tests.vta.reference import Reference
-from toolchain.vta.layout import write_dump
-from toolchain.vta.requests import Program
+from toolchain.vta.dumps.layout import write_dump
+from toolchain.vta.machine.requests import Program
 
 
 def expected() -> bytes:

@@ -6,8 +6,8 @@ import pytest
 
 from tests.cli.tuning.runs import CONV, DENSE
 from toolchain.cli.tuning.tables import duration, show_plan
-from toolchain.tuning.pace import Pace
-from toolchain.tuning.plan import Plan, PlannedTask
+from toolchain.tuning.boards.pace import Pace
+from toolchain.tuning.run.plan import Plan, PlannedTask
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def rules_of(cases: Sequence[Case]) -> list[str]:
     from toolchain.backends.packed.network.choices import Choices
     from toolchain.backends.packed.network.rewrite import rewrite
     from toolchain.boards.inventory.lookup import find_target
-    from toolchain.lowering.pipeline import fuse
+    from toolchain.lowering.graph.pipeline import fuse
     from toolchain.models.load import load_model
     from toolchain.models.options import ModelOptions
     from toolchain.targets.target import target_for

@@ -17,12 +17,12 @@ from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.recipe import Computed
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.recognise.read import read
+from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.kernels import compile as compiling
 from toolchain.lowering.kernels.passes import Lowered, lowered
 from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Scheduled
-from toolchain.lowering.pipeline import fuse
-from toolchain.lowering.rows import default_schedule
+from toolchain.lowering.schedules.rows import default_schedule
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 

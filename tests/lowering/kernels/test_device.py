@@ -12,14 +12,14 @@ from tvm.runtime import _ffi_api
 from tests.runtime.opencl_network import _plus_one, target
 from toolchain import tvm_compat
 from toolchain.host import host_profile
-from toolchain.lowering.code import code_of
+from toolchain.lowering.kernels.code import code_of
 from toolchain.lowering.kernels.compile import compile_kernel, compiled
 from toolchain.lowering.kernels.device import device_module, from_text, kernels_of, listing, to_text
 from toolchain.lowering.kernels.part import Part
 from toolchain.lowering.kernels.passes import lowered
 from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Scheduled
-from toolchain.lowering.vectors import EXPLICIT
+from toolchain.lowering.schedules.vectors import EXPLICIT
 from toolchain.targets.target import target_for
 
 TARGET = target("x86_64")

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from toolchain.tuning.scheduler import Prospect, Scheduler, Turn
+from toolchain.tuning.schedulers.scheduler import Prospect, Scheduler, Turn
 
 
 @dataclass(frozen=True)

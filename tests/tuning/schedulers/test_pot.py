@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolchain.tuning.scheduler import Prospect
 from toolchain.tuning.schedulers.pot import Pot, shares
+from toolchain.tuning.schedulers.scheduler import Prospect
 
 
 @pytest.mark.parametrize(

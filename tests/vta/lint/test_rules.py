@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.vta.programs import BIAS, CONFIG, OUTPUTS, PARAMETERS, UOPS, Change, Program, at, good
-from toolchain.vta.config import SAMPLES, Memory
-from toolchain.vta.disasm import text_of
+from toolchain.vta.design.config import SAMPLES, Memory
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Load, Stage, nop, pack_micro_ops
+from toolchain.vta.isa.disasm import text_of
 from toolchain.vta.lint import RULES
 
 

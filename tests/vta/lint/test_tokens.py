@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.vta.instructions import instructions
 from tests.vta.programs import CONFIG, good
-from toolchain.vta.config import MOST_TOKENS, QUEUE_INSTRUCTIONS
+from toolchain.vta.design.config import MOST_TOKENS, QUEUE_INSTRUCTIONS
 from toolchain.vta.isa import Finish, Instruction, Stage, nop
 from toolchain.vta.lint import problems
 from toolchain.vta.lint.tokens import Order

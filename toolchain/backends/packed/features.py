@@ -12,7 +12,7 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction, recognise
 from toolchain.backends.packed.recognise.matmul import Matmul
 from toolchain.backends.packed.recognise.read import read
-from toolchain.lowering.definition import function_of
+from toolchain.lowering.functions.definition import function_of
 
 _NUMBERS = ("blocks", "columns", "rows", "depth", "flat")
 

@@ -16,8 +16,8 @@ from toolchain.backends.packed.network.alone import alone, contraction
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.errors import ToolchainError
-from toolchain.lowering.code import code_of
-from toolchain.lowering.tasks import FusedTask
+from toolchain.lowering.functions.tasks import FusedTask
+from toolchain.lowering.kernels.code import code_of
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.finite import Decisions, FiniteSpace

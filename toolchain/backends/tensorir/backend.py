@@ -12,7 +12,7 @@ from toolchain.backends.tensorir.evolutionary import Evolutionary, Lessons, cost
 from toolchain.backends.tensorir.space import Schedules, TraceSpace
 from toolchain.errors import UsageError
 from toolchain.lowering.fused import FusedNetwork
-from toolchain.lowering.listing import list_code
+from toolchain.lowering.kernels.listing import list_code
 from toolchain.lowering.modelled import device_runners
 from toolchain.lowering.needs import needs_of
 from toolchain.models.load import Model

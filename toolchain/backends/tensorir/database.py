@@ -20,8 +20,8 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.files.plain import read_plain
 from toolchain.foreign import first_line
-from toolchain.lowering.definition import MAIN, definition_of, function_of, module_of
-from toolchain.lowering.workload import workload_hash
+from toolchain.lowering.functions.definition import MAIN, definition_of, function_of, module_of
+from toolchain.lowering.functions.workload import workload_hash
 from toolchain.records.columns import possible_ms
 from toolchain.records.function import Function, function_id
 from toolchain.records.key import RecordKey

@@ -13,7 +13,7 @@ from toolchain.backends.tensorir.rules import tune_context
 from toolchain.backends.tensorir.space import THE_DEFAULT, Schedules, TraceSpace
 from toolchain.backends.tensorir.traces import trace_entry, traced
 from toolchain.errors import ToolchainError
-from toolchain.lowering.definition import MAIN
+from toolchain.lowering.functions.definition import MAIN
 from toolchain.processes.interrupts import uninterrupted
 from toolchain.tasks.experience import Experience
 from toolchain.tasks.tuner import Result

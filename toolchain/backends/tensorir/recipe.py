@@ -9,8 +9,8 @@ from tvm import tirx
 
 from toolchain.backends.tensorir.traces import schedule_from
 from toolchain.lowering.kernels.recipe import Recipe
-from toolchain.lowering.rows import default_schedule
-from toolchain.lowering.threads import device_schedule
+from toolchain.lowering.schedules.gpu_defaults import device_schedule
+from toolchain.lowering.schedules.rows import default_schedule
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,11 @@ from toolchain.backends.tensorir.traces import (
     with_attributes,
 )
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.lowering.code import code_of
-from toolchain.lowering.definition import MAIN, function_of, module_of
+from toolchain.lowering.functions.definition import MAIN, function_of, module_of
+from toolchain.lowering.functions.tasks import FusedTask
+from toolchain.lowering.functions.workload import workload_hash
+from toolchain.lowering.kernels.code import code_of
 from toolchain.lowering.kernels.recipe import Recipe
-from toolchain.lowering.tasks import FusedTask
-from toolchain.lowering.workload import workload_hash
 from toolchain.processes.interrupts import uninterrupted
 from toolchain.records.store import Usable, anything
 from toolchain.targets.target import BoardTarget

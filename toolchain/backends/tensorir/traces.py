@@ -17,8 +17,8 @@ from tvm.tirx import PrimFunc
 from toolchain.backends.tensorir.kinds import METASCHEDULE
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
-from toolchain.lowering.definition import MAIN, copied, function_of
-from toolchain.lowering.workload import same_workload, workload_hash
+from toolchain.lowering.functions.definition import MAIN, copied, function_of
+from toolchain.lowering.functions.workload import same_workload, workload_hash
 from toolchain.tasks.candidate import Entry
 
 _BRINGS_CODE = "pragma_import"

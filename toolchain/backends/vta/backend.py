@@ -26,14 +26,14 @@ from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.probe import Probe
 from toolchain.tasks.space import Point
 from toolchain.tasks.task import Task
-from toolchain.vta.assemble import assemble
-from toolchain.vta.blob import blob_of
-from toolchain.vta.config import VtaConfig
-from toolchain.vta.knobs import Knobs
-from toolchain.vta.layers import ConvShape
+from toolchain.vta.compiling.assemble import assemble
+from toolchain.vta.compiling.blob import blob_of
+from toolchain.vta.compiling.tiling import Tiling
+from toolchain.vta.design.config import VtaConfig
+from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.layers.layer import ConvShape
+from toolchain.vta.layers.region import Region, RegionLayer
 from toolchain.vta.reading import find_config
-from toolchain.vta.region import Region, RegionLayer
-from toolchain.vta.tiling import Tiling
 
 _DRIVERS = ("pynq", "sim")  # native/src/vta/run/drivers.cc
 

@@ -10,7 +10,7 @@ from tvm import relax
 from tvm.ir.expr import GenericConst
 
 from toolchain.errors import UsageError
-from toolchain.vta.layers import Array, ConvLayer, ConvShape
+from toolchain.vta.layers.layer import Array, ConvLayer, ConvShape
 
 Values = Mapping[relax.Var, relax.Expr]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolchain.vta.blob import blob_of
-from toolchain.vta.compiling import program_of
-from toolchain.vta.config import VtaConfig
-from toolchain.vta.knobs import Knobs
-from toolchain.vta.layers import ConvShape
+from toolchain.vta.compiling.blob import blob_of
+from toolchain.vta.design.config import VtaConfig
+from toolchain.vta.dumps.convolution import program_of
+from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.layers.layer import ConvShape
 
 if TYPE_CHECKING:
     import tvm

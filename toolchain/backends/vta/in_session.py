@@ -11,7 +11,7 @@ from toolchain.measuring.answers import Milliseconds, Simulated
 from toolchain.measuring.device import SIMULATION
 from toolchain.profiles import VTA
 from toolchain.tasks.upload import Often, Times
-from toolchain.vta.config import VtaConfig
+from toolchain.vta.design.config import VtaConfig
 
 _MEASURE, _USE = "edge.vta.measure", "edge.vta.use"
 _WHAT = f"the answer of {_MEASURE}"

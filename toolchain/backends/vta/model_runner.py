@@ -13,10 +13,10 @@ from toolchain.tasks.candidate import Candidate
 from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
-from toolchain.vta.compiling import compile_convolution
-from toolchain.vta.config import VtaConfig
-from toolchain.vta.requests import Program, Refused, Wish
-from toolchain.vta.simulator import DEADLINE_S, Simulator
+from toolchain.vta.design.config import VtaConfig
+from toolchain.vta.dumps.convolution import compile_convolution
+from toolchain.vta.machine.requests import Program, Refused, Wish
+from toolchain.vta.machine.simulator import DEADLINE_S, Simulator
 
 VTA_MODEL = "vta-model"
 """Name of the runner; what stands for a board in its records begins with it."""

@@ -10,8 +10,8 @@ from tvm import relax
 
 from toolchain.backends.vta.chains import bindings_of
 from toolchain.backends.vta.regions import place
-from toolchain.vta.packing import blocks_of
-from toolchain.vta.region import Region, RegionLayer
+from toolchain.vta.layers.packing import blocks_of
+from toolchain.vta.layers.region import Region, RegionLayer
 
 RUN = "edge.vta.run"
 """The packed function of edge-rt: inputs of a region, its program, its outputs."""

@@ -6,9 +6,9 @@ from toolchain.backends.vta.cut import Cut
 from toolchain.backends.vta.task import VtaReference, parameters_of
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.probe import Known, Probe
-from toolchain.vta.config import VtaConfig
-from toolchain.vta.estimate import default_knobs
-from toolchain.vta.layers import ConvShape
+from toolchain.vta.compiling.estimate import default_knobs
+from toolchain.vta.design.config import VtaConfig
+from toolchain.vta.layers.layer import ConvShape
 
 _SIZE, _BLOCKS = 14, 2
 

@@ -14,11 +14,11 @@ from toolchain.errors import ToolchainError
 from toolchain.records.store import Usable, anything
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.finite import Decisions, FiniteSpace
-from toolchain.vta.config import VtaConfig
-from toolchain.vta.estimate import estimated_cycles, legal_knobs
-from toolchain.vta.knobs import Knobs, read_knobs
-from toolchain.vta.layers import ConvShape, shape_of
-from toolchain.vta.tiling import Tiling
+from toolchain.vta.compiling.estimate import estimated_cycles, legal_knobs
+from toolchain.vta.compiling.tiling import Tiling
+from toolchain.vta.design.config import VtaConfig
+from toolchain.vta.layers.knobs import Knobs, read_knobs
+from toolchain.vta.layers.layer import ConvShape, shape_of
 
 
 class VtaSpace(FiniteSpace[Knobs]):

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from toolchain.backends.vta.cut import SEED
 from toolchain.tasks.parameter import Array, Parameter
 from toolchain.tasks.task import Task
-from toolchain.vta.layers import ConvShape, definition_of
-from toolchain.vta.packing import pack_activation, unpack_activation
-from toolchain.vta.reference import expected
-from toolchain.vta.region import Region
-from toolchain.vta.seeded import seeded_layer
+from toolchain.vta.layers.layer import ConvShape, definition_of
+from toolchain.vta.layers.packing import pack_activation, unpack_activation
+from toolchain.vta.layers.reference import expected
+from toolchain.vta.layers.region import Region
+from toolchain.vta.layers.seeded import seeded_layer
 
 
 @dataclass(frozen=True)

@@ -172,8 +172,8 @@ def command(
     from toolchain.cli.store import user_store
     from toolchain.models.load import load_model
     from toolchain.tuning.options import TuneOptions
-    from toolchain.tuning.plan import plan
-    from toolchain.tuning.run import tune
+    from toolchain.tuning.run.plan import plan
+    from toolchain.tuning.run.tune import tune
 
     named = tuple(name.strip() for name in tasks.split(",") if name.strip())
     how = TuneOptions(tasks=named, **search)

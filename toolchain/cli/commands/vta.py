@@ -15,8 +15,8 @@ from toolchain.cli.output import emit, note, output_options, table, wants_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolchain.vta.config import VtaConfig
-    from toolchain.vta.judging import Judged
+    from toolchain.vta.design.config import VtaConfig
+    from toolchain.vta.dumps.judging import Judged
     from toolchain.vta.lint import Problem
 
 _SHOWN = 20  # problems; --json has all
@@ -40,7 +40,7 @@ def config(config: str | None) -> None:
 
     FILE has the form of upstream's vta_config.json.
     """
-    from toolchain.vta.config import SAMPLES
+    from toolchain.vta.design.config import SAMPLES
     from toolchain.vta.reading import find_config
 
     if config is None:
@@ -70,9 +70,9 @@ def disasm(path: Path, config: str | None, isa_rev: int | None) -> None:
 
     PATH is a folder that a program was dumped into, or a file of instructions, 16 bytes each.
     """
-    from toolchain.vta.config import of_revision
-    from toolchain.vta.disasm import disassemble, text_of
-    from toolchain.vta.layout import INSTRUCTIONS, decode_file, read_dump, read_program
+    from toolchain.vta.design.config import of_revision
+    from toolchain.vta.dumps.layout import INSTRUCTIONS, decode_file, read_dump, read_program
+    from toolchain.vta.isa.disasm import disassemble, text_of
     from toolchain.vta.reading import find_config
 
     chosen = find_config(config or "pynq")
@@ -104,7 +104,7 @@ def lint(folder: Path) -> None:
     """
     from toolchain.errors import CheckError
     from toolchain.foreign import printable
-    from toolchain.vta.layout import INSTRUCTIONS, decode_file, read_dump
+    from toolchain.vta.dumps.layout import INSTRUCTIONS, decode_file, read_dump
     from toolchain.vta.lint import problems
 
     dump = read_dump(folder)
@@ -152,10 +152,10 @@ def simulate(folder: Path, strict: bool, trace: Path | None, timeout: float) -> 
     """
     from toolchain.errors import CheckError, UsageError
     from toolchain.foreign import printable
-    from toolchain.vta.judging import judge
-    from toolchain.vta.layout import INSTRUCTIONS, decode_file, read_dump
-    from toolchain.vta.requests import Refused
-    from toolchain.vta.trace import write_trace
+    from toolchain.vta.dumps.judging import judge
+    from toolchain.vta.dumps.layout import INSTRUCTIONS, decode_file, read_dump
+    from toolchain.vta.machine.requests import Refused
+    from toolchain.vta.machine.trace import write_trace
 
     if trace is not None and not trace.parent.is_dir():
         raise UsageError(

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from toolchain.models.options import ModelOptions
     from toolchain.tasks.options import CodeOptions
-    from toolchain.vta.compiling import Compiled
-    from toolchain.vta.config import VtaConfig
+    from toolchain.vta.design.config import VtaConfig
+    from toolchain.vta.dumps.convolution import Compiled
 
 _EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
 
@@ -83,10 +83,10 @@ def compile_(
             )
         _compile_model(model, options, code, design, seed, folder)
         return
-    from toolchain.vta.compiling import compile_convolution
-    from toolchain.vta.knobs import read_knobs
-    from toolchain.vta.layers import read_shape
-    from toolchain.vta.layout import layout_of, write_dump
+    from toolchain.vta.dumps.convolution import compile_convolution
+    from toolchain.vta.dumps.layout import layout_of, write_dump
+    from toolchain.vta.layers.knobs import read_knobs
+    from toolchain.vta.layers.layer import read_shape
 
     cut = read_knobs(knobs) if knobs is not None else None
     compiled = compile_convolution(read_shape(conv or ""), design, cut, seed, residual)
@@ -105,8 +105,8 @@ def _compile_model(
 ) -> None:
     from toolchain.backends.table import vta_regions
     from toolchain.models.load import load_model
-    from toolchain.vta.compiling import compile_region
-    from toolchain.vta.layout import layout_of, write_dump
+    from toolchain.vta.dumps.convolution import compile_region
+    from toolchain.vta.dumps.layout import layout_of, write_dump
 
     regions = vta_regions(load_model(source, options), code)
     written = []

@@ -28,7 +28,7 @@ def tasks_(model: str, board: str, options: ModelOptions, code: CodeOptions) -> 
     from toolchain.backends.table import backend_for
     from toolchain.boards.inventory.lookup import find_target
     from toolchain.models.load import load_model
-    from toolchain.vta.layers import shape_of
+    from toolchain.vta.layers.layer import shape_of
 
     backend = backend_for(find_target(board).profile, code)
     with backend.lower(load_model(model, options), backend.target()) as network:

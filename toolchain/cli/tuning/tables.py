@@ -9,8 +9,8 @@ import click
 from toolchain.cli.output import table
 
 if TYPE_CHECKING:
-    from toolchain.tuning.plan import Plan
     from toolchain.tuning.result import TuneResult
+    from toolchain.tuning.run.plan import Plan
 
 
 def show_plan(plan: Plan) -> None:

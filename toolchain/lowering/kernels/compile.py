@@ -11,15 +11,15 @@ from tvm import tirx
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import first_line
-from toolchain.lowering.armv7 import form_multiply_accumulate
-from toolchain.lowering.comparisons import with_bounds_kept
-from toolchain.lowering.in_memory import object_of
+from toolchain.lowering.graph.comparisons import with_bounds_kept
 from toolchain.lowering.kernels.device import Kernel, kernels_of
 from toolchain.lowering.kernels.lean import lean
 from toolchain.lowering.kernels.part import Part
 from toolchain.lowering.kernels.passes import Lowered, lowered
 from toolchain.lowering.kernels.pickling import unpickled
-from toolchain.lowering.vectors import target_of_code
+from toolchain.lowering.objects.armv7 import form_multiply_accumulate
+from toolchain.lowering.objects.in_memory import object_of
+from toolchain.lowering.schedules.vectors import target_of_code
 from toolchain.targets.target import host_of
 
 

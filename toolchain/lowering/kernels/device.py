@@ -20,12 +20,12 @@ import tvm_ffi
 from tvm import tirx
 from tvm.runtime import _ffi_api
 
-from toolchain.lowering.in_memory import object_of
 from toolchain.lowering.kernels.addresses import with_running_addresses
 from toolchain.lowering.kernels.bytes import with_bytes
 from toolchain.lowering.kernels.literals import with_constants_named, with_constants_written
 from toolchain.lowering.kernels.opencl_c import corrected
 from toolchain.lowering.kernels.truth import with_ones
+from toolchain.lowering.objects.in_memory import object_of
 
 _MARK = "// Function: "  # before each kernel of a module (tvm/src/backend/opencl/codegen/codegen_opencl.cc)
 _DEFINITION = re.compile(r"^__kernel void (\w+)\([^;{]*\) \{", re.MULTILINE)

@@ -13,7 +13,6 @@ from tvm import tirx
 from toolchain import tvm_compat
 from toolchain.bundles.kernel_names import as_comment
 from toolchain.errors import ToolchainError
-from toolchain.lowering.export import export_objects
 from toolchain.lowering.kernels.compilers import Compilers
 from toolchain.lowering.kernels.device import Kernel, device_module
 from toolchain.lowering.kernels.entries import entry_library
@@ -21,6 +20,7 @@ from toolchain.lowering.kernels.part import Part
 from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 from toolchain.lowering.kernels.store import ObjectStore
+from toolchain.lowering.objects.export import export_objects
 from toolchain.targets.target import host_of
 
 _RECIPE = "toolchain.recipe"

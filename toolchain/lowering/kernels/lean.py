@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tvm
 
-from toolchain.lowering.llvm_text import edited
+from toolchain.lowering.objects.llvm_text import edited
 
 _CONVERSION = re.compile(r"^define .* @__(?:truncsfhf2|extendhfsf2)\(.*\{\n(?s:.*?)^\}\n", re.MULTILINE)
 _DECLARATION = re.compile(r"^declare .*\n", re.MULTILINE)

@@ -20,7 +20,7 @@ from tvm import s_tir, tirx
 
 from toolchain import tvm_compat
 from toolchain.lowering.kernels.functions import register_functions
-from toolchain.lowering.vectors import EXPLICIT
+from toolchain.lowering.schedules.vectors import EXPLICIT
 from toolchain.targets.target import host_of
 
 register_functions()

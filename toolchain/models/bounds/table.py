@@ -1,7 +1,7 @@
 """Every operator whose values decide an address, an extent or a division, and what it does out of range.
 
 What onnxruntime refuses is refused. All code is confined besides: no value makes it leave a buffer
-(`lowering/confined.py`).
+(`lowering/graph/confined.py`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from toolchain.tasks.task import Task
 from toolchain.tuning.events import Listener, TurnBegan, TurnEnded
-from toolchain.tuning.scheduler import Scheduler, Turn
+from toolchain.tuning.schedulers.scheduler import Scheduler, Turn
 
 
 class Announced:

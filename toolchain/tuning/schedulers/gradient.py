@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolchain.tuning.scheduler import Prospect, Turn
 from toolchain.tuning.schedulers.pot import GAIN, Pot, shares
+from toolchain.tuning.schedulers.scheduler import Prospect, Turn
 
 _ALPHA = 0.2  # how much what the last trials brought counts, against what the next may bring
 _WINDOW = 3  # batches that the slope is taken over

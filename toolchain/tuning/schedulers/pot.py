@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolchain.tuning.scheduler import Prospect, Turn
+from toolchain.tuning.schedulers.scheduler import Prospect, Turn
 
 GAIN = 0.01
 """A task that got faster by less than this part stands still: as much is noise on a quiet board."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolchain.tuning.scheduler import Prospect, Turn
 from toolchain.tuning.schedulers.pot import Pot, shares
+from toolchain.tuning.schedulers.scheduler import Prospect, Turn
 
 
 class RoundRobin:

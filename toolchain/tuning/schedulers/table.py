@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from toolchain.tuning.scheduler import Prospect, Scheduler
 from toolchain.tuning.schedulers.gradient import Gradient
 from toolchain.tuning.schedulers.round_robin import RoundRobin
+from toolchain.tuning.schedulers.scheduler import Prospect, Scheduler
 
 MakeScheduler = Callable[[int, Sequence[Prospect], int | None], Scheduler]
 """From the trials of a run, its tasks, and the patience with one that stands still."""

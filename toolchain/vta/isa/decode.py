@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolchain.errors import UsageError
-from toolchain.vta.config import Memory, VtaConfig
+from toolchain.vta.design.config import Memory, VtaConfig
 from toolchain.vta.isa.encode import INSTRUCTION_BYTES
 from toolchain.vta.isa.fields import Fields, fields_of
 from toolchain.vta.isa.instructions import Alu, AluOp, Finish, Gemm, Instruction, Load, Opcode, Store

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolchain.errors import ToolchainError
-from toolchain.vta.config import BITS_OF_INSTRUCTION, Memory, VtaConfig
+from toolchain.vta.design.config import BITS_OF_INSTRUCTION, Memory, VtaConfig
 from toolchain.vta.isa.fields import Field, Fields, fields_of
 from toolchain.vta.isa.instructions import Alu, Finish, Gemm, Instruction, Load, Opcode, Store
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from toolchain.vta.config import BITS_OF_INSTRUCTION, BITS_OF_MICRO_OP, Memory, VtaConfig
+from toolchain.vta.design.config import BITS_OF_INSTRUCTION, BITS_OF_MICRO_OP, Memory, VtaConfig
 from toolchain.vta.isa.instructions import Opcode
 
 _WORD = 64  # no field crosses from one word of an instruction to the other

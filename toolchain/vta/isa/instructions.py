@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
-from toolchain.vta.config import Memory
+from toolchain.vta.design.config import Memory
 
 
 class Opcode(IntEnum):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from toolchain.vta.config import VtaConfig
+from toolchain.vta.design.config import VtaConfig
 from toolchain.vta.isa.encode import EncodingError
 from toolchain.vta.isa.fields import fields_of
 

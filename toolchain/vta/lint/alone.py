@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolchain.vta.config import Memory, VtaConfig
+from toolchain.vta.design.config import Memory, VtaConfig
 from toolchain.vta.isa.instructions import Alu, AluOp, Finish, Gemm, Instruction, Load, Stage, Store, is_nop
 from toolchain.vta.lint.problem import Finder
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from toolchain.vta.config import MOST_BYTES, PAGE_BYTES, Memory, VtaConfig
+from toolchain.vta.design.config import MOST_BYTES, PAGE_BYTES, Memory, VtaConfig
 from toolchain.vta.isa.instructions import Load, Store
 from toolchain.vta.lint.problem import Finder
 

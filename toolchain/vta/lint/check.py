@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolchain.vta.config import VtaConfig
+from toolchain.vta.design.config import VtaConfig
 from toolchain.vta.isa.encode import INSTRUCTION_BYTES
 from toolchain.vta.isa.instructions import Instruction
 from toolchain.vta.lint.alone import check_alone

@@ -8,8 +8,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from toolchain.vta.config import HAZARD_STEPS, Memory, VtaConfig
-from toolchain.vta.disasm import text_of
+from toolchain.vta.design.config import HAZARD_STEPS, Memory, VtaConfig
+from toolchain.vta.isa.disasm import text_of
 from toolchain.vta.isa.instructions import Alu, AluOp, Gemm, Instruction, Load, Stage, Store
 from toolchain.vta.isa.micro_ops import unpack_micro_ops
 from toolchain.vta.lint.arena import Arena

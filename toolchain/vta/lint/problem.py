@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolchain.vta.disasm import text_of
+from toolchain.vta.isa.disasm import text_of
 from toolchain.vta.isa.instructions import Instruction
 
 RULES = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from toolchain.vta.config import MOST_TOKENS, QUEUE_INSTRUCTIONS
-from toolchain.vta.disasm import text_of
+from toolchain.vta.design.config import MOST_TOKENS, QUEUE_INSTRUCTIONS
+from toolchain.vta.isa.disasm import text_of
 from toolchain.vta.isa.instructions import Finish, Instruction, Stage
 from toolchain.vta.lint.problem import Finder
 from toolchain.vta.lint.sharing import Known, Turn

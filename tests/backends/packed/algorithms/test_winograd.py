@@ -26,7 +26,7 @@ from toolchain.backends.packed.layout import Array, Layout, dense_layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution, convolution
 from toolchain.backends.packed.recognise.read import Read, read, shape_of
-from toolchain.lowering.pipeline import fuse
+from toolchain.lowering.graph.pipeline import fuse
 
 TARGET = tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})
 AVX512 = machines.AVX512.of(1)

@@ -23,7 +23,7 @@ from tests.backends.packed.computed import MACHINES, computed, error, loaded
 from toolchain.backends.packed.loops.elementary import exp_to_one
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
-from toolchain.lowering.export import export_objects
+from toolchain.lowering.objects.export import export_objects
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for

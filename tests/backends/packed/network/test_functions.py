@@ -18,7 +18,7 @@ from toolchain.backends.packed.network.functions import Functions, called, varia
 from toolchain.backends.packed.network.plan import Generated, plan
 from toolchain.backends.packed.recognise import read as reading
 from toolchain.backends.packed.recognise.read import Expr, loads, read
-from toolchain.lowering.tasks import extract_tasks
+from toolchain.lowering.functions.tasks import extract_tasks
 
 MACHINE = machines.AVX2.of(2)
 

@@ -16,8 +16,8 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
+from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.kernels.pickling import pickled
-from toolchain.lowering.pipeline import fuse
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
 from toolchain.profiles import load_profile

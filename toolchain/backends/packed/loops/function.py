@@ -11,7 +11,7 @@ from tvm.tirx.script.builder import ir
 from toolchain.backends.packed.loops.elementary import in_arithmetic
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
-from toolchain.lowering.vectors import EXPLICIT
+from toolchain.lowering.schedules.vectors import EXPLICIT
 
 
 def build(machine: Machine, body: Callable[[Nest], None]) -> tirx.PrimFunc:

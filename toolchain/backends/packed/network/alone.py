@@ -9,8 +9,8 @@ from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.plan import Generated, plan
 from toolchain.backends.packed.network.rewrite import Made, rewrite
 from toolchain.backends.packed.recognise.contraction import Contraction
+from toolchain.lowering.functions.tasks import FusedTask
 from toolchain.lowering.kernels.recipe import Recipe
-from toolchain.lowering.tasks import FusedTask
 
 
 def alone(task: FusedTask, choices: Choices) -> Made:

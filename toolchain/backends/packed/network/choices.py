@@ -12,7 +12,7 @@ from toolchain.backends.packed.algorithms.policy import default_choice, legal
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
-from toolchain.lowering.rows import default_schedule
+from toolchain.lowering.schedules.rows import default_schedule
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,61 @@
+"""The reference of a task computes what its definition says, whatever candidates do."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import tvm
+
+from toolchain.boards.inventory.lookup import find_target
+from toolchain.errors import ToolchainError
+from toolchain.lowering.functions.definition import function_of, module_of
+from toolchain.lowering.functions.plain import PlainFunction, plain_function
+from toolchain.lowering.functions.tasks import FusedTask, extract_tasks
+from toolchain.lowering.graph.pipeline import fuse
+from toolchain.models.load import Model
+from toolchain.targets.target import target_for
+from toolchain.tuning.boards.cases import drawn
+from toolchain.tuning.boards.correctness import wrong
+
+
+@pytest.fixture(scope="module")
+def tasks(model: Model) -> list[FusedTask]:
+    return extract_tasks(fuse(model.module, target_for(find_target("rk3399").profile).target))
+
+
+def outputs(reference: PlainFunction) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return what a reference is given in its second draw, and what it computes."""
+    given = drawn(reference.parameters, 1)
+    arrays = [
+        given[place] if parameter.value is None else parameter.value
+        for place, parameter in enumerate(reference.parameters)
+    ]
+    return arrays, pickle.loads(pickle.dumps(reference)).outputs([arrays])[0]  # as in a worker
+
+
+def test_products_are_those_of_numpy(tasks: list[FusedTask]) -> None:
+    (task,) = (task for task in tasks if "matmul" in task.name)
+    (x, weight, *bias), (y,) = outputs(plain_function(task))
+    expected = x.astype(np.float64) @ weight.astype(np.float64) + (bias[0] if bias else 0)
+    assert y == pytest.approx(expected, rel=1e-5, abs=1e-4)
+    assert np.any(weight), "the network's own weight"
+
+
+def test_the_order_of_loops_changes_nothing(tasks: list[FusedTask]) -> None:
+    for task in tasks:
+        reference = plain_function(task)
+        given, computed = outputs(reference)
+        unchanged = tvm.compile(module_of(function_of(reference.definition)), target="llvm")["main"]
+        arrays = [tvm.runtime.tensor(array) for array in given]
+        results = [tvm.runtime.empty(each.shape, each.dtype) for each in reference.results]
+        unchanged(*arrays, *results)
+        for result, output in zip(results, computed, strict=True):
+            assert wrong([output], [result.numpy()]) == "", task.name
+
+
+def test_a_definition_that_is_none_is_told(tasks: list[FusedTask]) -> None:
+    damaged = PlainFunction("{}", (), plain_function(tasks[0]).results)
+    with pytest.raises(ToolchainError, match="the definition of a task cannot be read"):
+        damaged.outputs([[]])

@@ -1,0 +1,42 @@
+"""Where values lie."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolchain.errors import ToolchainError
+from toolchain.vta.compiling.arena import Life, plan, sections
+
+
+@st.composite
+def _lives(draw: st.DrawFn) -> Life:
+    first = draw(st.integers(0, 9))
+    return Life(draw(st.integers(1, 5000)), first, draw(st.integers(first, 9)))
+
+
+@given(st.dictionaries(st.text(max_size=3), _lives(), max_size=12))
+def test_what_lives_at_the_same_time_lies_apart(lives: dict[str, Life]) -> None:
+    places, size = plan(lives)
+    for name, life in lives.items():
+        assert places[name] % 64 == 0 and places[name] + life.size <= size
+        for other, its in lives.items():
+            if other != name and life.first <= its.last and its.first <= life.last:
+                assert places[name] + life.size <= places[other] or places[other] + its.size <= places[name]
+
+
+def test_places_are_used_again() -> None:
+    chain = {f"{step}": Life(6400, step, step + 1) for step in range(10)}
+    assert plan(chain)[1] == 2 * 6400
+
+
+def test_sections_begin_pages() -> None:
+    assert sections({"a": 1, "b": 4096, "c": 0, "d": 5}) == ({"a": 0, "b": 4096, "c": 8192, "d": 8192}, 12288)
+
+
+def test_too_much_memory_says_what_to_do() -> None:
+    with pytest.raises(ToolchainError) as refused:
+        sections({"activations": 2**20, "constants": 32 * 2**20})
+    assert "33.0 MiB" in refused.value.message and "32.0 MiB constants" in refused.value.message
+    assert "--stop-pack" in refused.value.hint

@@ -1,0 +1,49 @@
+"""What the formula says of a cut, against the program and the cycle model."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.vta.generated import BASE, PYNQ, alone, layer, regions
+from toolchain.vta.compiling.assemble import assemble
+from toolchain.vta.compiling.estimate import estimated_cycles, legal_knobs
+from toolchain.vta.compiling.order import channels_first, traffic
+from toolchain.vta.compiling.tiling import Tiling
+from toolchain.vta.design.config import Memory
+from toolchain.vta.isa import Load, is_nop
+from toolchain.vta.layers.layer import read_shape
+from toolchain.vta.layers.region import Region
+from toolchain.vta.machine.requests import Program as Request
+from toolchain.vta.machine.requests import Wish
+from toolchain.vta.machine.simulator import Simulated, Simulator
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(region=regions())
+def test_operands_are_loaded_as_often_as_it_says(region: Region) -> None:
+    of = region.layers[0]
+    program = assemble(region, PYNQ)
+    cut = Tiling(of.layer.shape, program.knobs[0], PYNQ, of.residual is not None)
+    times = traffic(cut, channels_first(cut, PYNQ.cycles))
+    loads = [each for each in program.instructions if isinstance(each, Load) and not is_nop(each)]
+    weights = [each for each in loads if each.memory is Memory.WGT]
+    assert len(weights) == times.weights + (1 if cut.residual else 0)
+    inputs = [each for each in loads if each.memory is Memory.INP]
+    if not cut.residual:
+        assert len(inputs) in (times.inputs, times.inputs * cut.knobs.tile_ci)
+
+
+@pytest.mark.parametrize("text", ["1,56,56,64,128,1,1,0,0,2,2", "1,14,14,256,512,3,3,1,1,2,2"])
+def test_the_formula_is_near_the_model(simulator: Simulator, text: str) -> None:
+    shape = read_shape(text)
+    legal = legal_knobs(shape, PYNQ)
+    best = legal[: len(legal) // 2]
+    for knobs in [*best[:3], *Random(0).sample(best, 5)]:
+        program = assemble(alone(layer(shape), knobs), PYNQ)
+        request = Request(PYNQ, program.code(BASE), bytes(program.memory_bytes), BASE)
+        outcome = simulator.run(request, Wish(computes=False))
+        assert isinstance(outcome, Simulated)
+        assert 0.7 < estimated_cycles(Tiling(shape, knobs, PYNQ)) / outcome.model.cycles < 1.3

@@ -1,0 +1,127 @@
+"""The tunable functions of a fused network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+from tvm.ir.expr import GenericConst
+from tvm.s_tir.analysis import estimate_tir_flops
+
+from toolchain import tvm_compat
+from toolchain.errors import UsageError
+from toolchain.lowering.functions.definition import definition_of
+from toolchain.lowering.functions.workload import workload_hash
+from toolchain.tasks.parameter import Parameter
+from toolchain.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class FusedTask(Task):
+    """One distinct fused function of a network, unscheduled.
+
+    Attributes
+    ----------
+    outputs
+        How many of the function's parameters are written.
+    functions
+        Names of all functions with that hash.
+    call
+        One of the network's calls: of the function `name`, with its constants.
+    """
+
+    outputs: int
+    functions: tuple[str, ...]
+    func: tirx.PrimFunc = field(repr=False)
+    call: relax.Call = field(repr=False)
+
+    @cached_property
+    def definition(self) -> str:
+        """The function, as TVM writes it down."""
+        return definition_of(self.func)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What the function takes, as the network has it; constants have the values of `call`."""
+        constants = {
+            place: argument.value.numpy()
+            for place, argument in enumerate(self.call.args[1].fields)
+            if isinstance(argument, GenericConst)
+        }
+        return tuple(
+            Parameter(shape, str(parameter.dtype), value=constants.get(place))
+            for place, (shape, parameter) in enumerate(zip(self.shapes, self.func.params, strict=True))
+        )
+
+
+def extract_tasks(fused: tvm.IRModule) -> list[FusedTask]:
+    """Return the tasks of a network, the heaviest (weight x flops) first."""
+    calls = _calls(fused)
+    groups: dict[str, list[str]] = {}
+    for name in sorted(calls):
+        groups.setdefault(workload_hash(fused[name]), []).append(name)
+    tasks = []
+    for workload, names in groups.items():
+        func = fused[names[0]]
+        tasks.append(
+            FusedTask(
+                workload=workload,
+                name=names[0],
+                weight=sum(len(calls[name]) for name in names),
+                flops=_flops(func),
+                shapes=_shapes(names[0], func),
+                outputs=_outputs(calls[names[0]][0]),
+                functions=tuple(names),
+                func=func,
+                call=calls[names[0]][0],
+            )
+        )
+    return sorted(tasks, key=lambda task: (-task.weight * task.flops, task.name))
+
+
+def _flops(func: tirx.PrimFunc) -> int:
+    """Return TVM's estimate, with loops whose length depends on values counted as one pass.
+
+    TVM counts 2^31 passes. Of a sort on a device its estimate is below 0.
+    """
+    once = tvm_compat.mutated(func, [(tirx.For, _once)])
+    return max(0, int(estimate_tir_flops(tvm.IRModule({"main": once}))))
+
+
+def _once(loop: tirx.For, mutator: tvm_ffi.StructuralMutator) -> tirx.Stmt:
+    made = mutator.default_mutate(loop)
+    if isinstance(loop.extent, tirx.IntImm):
+        return made
+    return tirx.For(loop.loop_var, loop.min, 1, loop.kind, made.body)
+
+
+def _shapes(name: str, func: tirx.PrimFunc) -> tuple[tuple[int, ...], ...]:
+    extents = [list(parameter.shape) for parameter in func.params]
+    if not all(isinstance(extent, tirx.IntImm) for shape in extents for extent in shape):
+        raise UsageError(
+            f"the network cannot be compiled: a shape in its part {name} depends on the data",
+            "export the network without operators such as NonMaxSuppression and NonZero",
+        )
+    return tuple(tuple(int(extent) for extent in shape) for shape in extents)
+
+
+def _calls(fused: tvm.IRModule) -> dict[str, list[relax.Call]]:
+    """Return the calls of every function, by its name."""
+    calls: dict[str, list[relax.Call]] = {}
+    call_tir = tvm.ir.Op.get("relax.call_tir")
+
+    def visit(node: relax.Expr) -> None:
+        if isinstance(node, relax.Call) and node.op == call_tir:
+            calls.setdefault(node.args[0].name_hint, []).append(node)
+
+    for function in fused.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, visit)
+    return calls
+
+
+def _outputs(call: relax.Call) -> int:
+    return len(call.ty.fields) if isinstance(call.ty, relax.TupleType) else 1

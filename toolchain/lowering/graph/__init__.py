@@ -1,0 +1,1 @@
+"""Passes on a network in Relax, before its functions are scheduled."""

@@ -1,0 +1,216 @@
+"""Operators whose values decide an address or a division, legalised so that no value leaves a buffer.
+
+`models/bounds` refuses such values while the network computes, and says which. Code is confined all the same:
+it is also measured alone, on numbers that were drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, te, tirx, topi
+from tvm.ir.expr import GenericConst
+from tvm.relax.transform.legalize_ops.common import _try_convert_to_scalar_const
+
+from toolchain.lowering.graph.regions import region_means
+from toolchain.lowering.graph.samples import samples
+
+Legalise = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
+
+FARTHEST = 2.0**20
+"""Of a coordinate that is sampled at, in halves of the image: what is farther away is taken to be there."""
+
+BEYOND = 4
+"""Of a region: how many images' widths it may lie beyond the image before it is cut."""
+
+
+def _clipped(value: Any, low: Any, high: Any) -> Any:
+    """Return a value between two, also of NaN: a comparison with it picks the other operand."""
+    return tirx.max(tirx.min(value, high), low)
+
+
+def _inside(indices: te.Tensor, extents: Sequence[Any]) -> te.Tensor:
+    """Return indices within their axes; where there are several, the last axis counts these."""
+    kind = str(indices.dtype)
+
+    def value(*place: Any) -> Any:
+        ends = [tirx.const(int(extent) - 1, kind) for extent in extents]
+        end = ends[0]
+        for column, other in enumerate(ends[1:], 1):
+            end = tirx.Select(place[-1].equal(column), other, end)
+        return tirx.min(tirx.max(indices(*place), tirx.const(0, kind)), end)
+
+    return te.compute(indices.shape, value, name="inside")
+
+
+def _on_device() -> bool:
+    target = tvm.target.Target.current(allow_none=True)
+    return target is not None and "gpu" in target.keys
+
+
+def _take(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    return bb.call_te(topi.take, *call.args, call.attrs.axis, mode="clip")
+
+
+def _gather_elements(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    def gather(data: te.Tensor, indices: te.Tensor) -> te.Tensor:
+        axis = int(call.attrs.axis) % len(data.shape)
+        return topi.gather(data, axis, _inside(indices, [data.shape[axis]]))
+
+    return bb.call_te(gather, *call.args, primfunc_name_hint="gather")
+
+
+def _gather_nd(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    def gather_nd(data: te.Tensor, indices: te.Tensor) -> te.Tensor:
+        first, rank = int(call.attrs.batch_dims), len(indices.shape)
+        safe = _inside(indices, data.shape[first : first + int(indices.shape[-1])])
+        return topi.gather_nd(data, topi.transpose(safe, [rank - 1, *range(rank - 1)]), first)
+
+    return bb.call_te(gather_nd, *call.args, primfunc_name_hint="gather_nd")
+
+
+def _scatter_elements(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    scatter = topi.gpu.scatter_elements if _on_device() else topi.scatter_elements
+
+    def scatter_elements(data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
+        axis = int(call.attrs.axis) % len(data.shape)
+        return scatter(data, _inside(indices, [data.shape[axis]]), updates, axis, call.attrs.reduction)
+
+    return bb.call_te(scatter_elements, *call.args, primfunc_name_hint="scatter_elements")
+
+
+def _scatter_nd(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    scatter = topi.gpu.scatter_nd if _on_device() else topi.scatter_nd
+
+    def scatter_nd(data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
+        rank = len(indices.shape)
+        safe = _inside(indices, data.shape[: int(indices.shape[-1])])
+        return scatter(
+            data, topi.transpose(safe, [rank - 1, *range(rank - 1)]), updates, call.attrs.reduction
+        )
+
+    return bb.call_te(scatter_nd, *call.args, primfunc_name_hint="scatter_nd")
+
+
+def _grid_sample(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Coordinates are cut before they become integers, which a float that is too large has none for."""
+    of = call.attrs
+
+    def grid_sample(data: te.Tensor, grid: te.Tensor) -> te.Tensor:
+        largest = max(int(extent) for extent in data.shape[2:])
+        end = tirx.const(min(FARTHEST, 2.0**29 / largest), grid.dtype)
+        safe = te.compute(grid.shape, lambda *place: _clipped(grid(*place), -end, end), name="inside")
+        if _on_device():
+            return samples(data, safe, of.method, of.padding_mode, bool(of.align_corners))
+        return topi.image.grid_sample(data, safe, of.method, of.layout, of.padding_mode, of.align_corners)
+
+    return bb.call_te(grid_sample, *call.args, primfunc_name_hint="grid_sample")
+
+
+def _cut_regions(data: te.Tensor, rois: te.Tensor, scale: float) -> te.Tensor:
+    """Return regions (image, left, top, right, bottom) of images that there are, cut near the image."""
+    images, _, height, width = (int(extent) for extent in data.shape)
+
+    def value(row: Any, column: Any) -> Any:
+        sides = [width, height, width, height]
+        low, high = tirx.const(0, rois.dtype), tirx.const(images - 1, rois.dtype)
+        for place, side in enumerate(sides, 1):
+            here = column.equal(place)
+            low = tirx.Select(here, tirx.const(-BEYOND * side / scale, rois.dtype), low)
+            high = tirx.Select(here, tirx.const((BEYOND + 1) * side / scale, rois.dtype), high)
+        return _clipped(rois[row, column], low, high)
+
+    return te.compute(rois.shape, value, name="inside")
+
+
+def _roi_align(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    of = call.attrs
+
+    def roi_align(data: te.Tensor, rois: te.Tensor) -> te.Tensor:
+        safe = _cut_regions(data, rois, of.spatial_scale)
+        cells = (int(of.pooled_size[0]), int(of.pooled_size[1]))
+        return region_means(data, safe, cells, of.spatial_scale, int(of.sample_ratio), bool(of.aligned))
+
+    return bb.call_te(roi_align, *call.args, primfunc_name_hint="roi_align")
+
+
+def _roi_pool(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    of = call.attrs
+
+    def roi_pool(data: te.Tensor, rois: te.Tensor) -> te.Tensor:
+        safe = _cut_regions(data, rois, of.spatial_scale)
+        return topi.vision.roi_pool(data, safe, of.pooled_size, of.spatial_scale, of.layout)
+
+    return bb.call_te(roi_pool, *call.args, primfunc_name_hint="roi_pool")
+
+
+def _dividing(operator: Callable[..., Any], quotient: bool) -> Legalise:
+    """Divide integers by what is not 0, and by -1 without a division, which the processor may refuse.
+
+    0 counts as 1 here: it was refused before. The least number divided by -1 is itself, as numbers wrap.
+    """
+
+    def legalised(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        x, divisor = call.args
+        dtype = str(call.ty.dtype)
+        if "int" not in dtype or _harmless(divisor, dtype):
+            arg1 = _try_convert_to_scalar_const(divisor)
+            arg0 = x if isinstance(arg1, int | float | tirx.IntImm | tirx.FloatImm) else _scalar(x)
+            return bb.call_te(operator, arg0, arg1)
+        signed = not dtype.startswith("u")
+
+        def divided(x: te.Tensor, divisor: te.Tensor) -> te.Tensor:
+            one, zero = tirx.const(1, dtype), tirx.const(0, dtype)
+
+            def safe(*place: Any) -> Any:
+                value = divisor(*place)
+                no = tirx.EQ(value, zero)
+                return tirx.Select(
+                    tirx.any(no, tirx.EQ(value, tirx.const(-1, dtype))) if signed else no, one, value
+                )
+
+            result = operator(x, te.compute(divisor.shape, safe, name="inside"))
+            if not (signed and quotient):
+                return result  # the rest of a division by -1 is that of one by 1
+
+            def sign(*place: Any) -> Any:
+                minus = tirx.const(-1, dtype)
+                return tirx.Select(tirx.EQ(divisor(*place), minus), minus, one)
+
+            return topi.multiply(result, te.compute(divisor.shape, sign, name="sign"))
+
+        return bb.call_te(divided, x, divisor, primfunc_name_hint="divide" if quotient else "modulo")
+
+    return legalised
+
+
+def _scalar(value: relax.Expr) -> Any:
+    return _try_convert_to_scalar_const(value)
+
+
+def _harmless(divisor: relax.Expr, dtype: str) -> bool:
+    """Whether a divisor is known, and divides every number."""
+    if not isinstance(divisor, GenericConst):
+        return False
+    value = divisor.value.numpy()
+    return not (value == 0).any() and (dtype.startswith("u") or not (value == np.array(-1, dtype)).any())
+
+
+CONFINED: dict[str, Legalise] = {
+    "relax.divide": _dividing(topi.divide, True),
+    "relax.floor_divide": _dividing(topi.floor_divide, True),
+    "relax.floor_mod": _dividing(topi.floor_mod, False),
+    "relax.gather_elements": _gather_elements,
+    "relax.gather_nd": _gather_nd,
+    "relax.image.grid_sample": _grid_sample,
+    "relax.mod": _dividing(topi.mod, False),
+    "relax.scatter_elements": _scatter_elements,
+    "relax.scatter_nd": _scatter_nd,
+    "relax.take": _take,
+    "relax.vision.roi_align": _roi_align,
+    "relax.vision.roi_pool": _roi_pool,
+}
+"""By operator of Relax: all that `models` writes whose values decide an address or a division."""

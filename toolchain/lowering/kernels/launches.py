@@ -1,0 +1,79 @@
+"""The kernels that a scheduled function begins on a device, with their launches."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from toolchain.errors import UsageError
+from toolchain.lowering.functions.definition import MAIN
+from toolchain.lowering.kernels import device
+from toolchain.lowering.kernels.compile import lower
+from toolchain.mali.kernel import Extents, Kernel
+
+_DECLARATION = re.compile(r"(?m)^__kernel void \w+\([^(){};]*\);\n")
+
+
+def launches_of(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str = MAIN) -> list[Kernel]:
+    """Return the kernels of a scheduled function, in the order of their names.
+
+    Parameters
+    ----------
+    target
+        OpenCL's, with a host.
+    symbol
+        What their names begin with.
+
+    Raises
+    ------
+    UsageError
+        It begins none: it is code for a CPU.
+    ValueError, TypeError, RuntimeError
+        TVM cannot compile it.
+    """
+    functions = lower(func, target, symbol)[0].device
+    if functions is None:
+        raise UsageError("this code is a CPU's: it has no kernels", "add --device opencl")
+    lowered_kernels = {str(each.attrs["global_symbol"]): each for each in functions.functions.values()}
+    return [
+        Kernel(
+            kernel.name,
+            _DECLARATION.sub("", kernel.source),
+            *_launch(lowered_kernels[kernel.name]),
+            _arguments(lowered_kernels[kernel.name]),
+        )
+        for kernel in device.kernels_of(functions, target)
+    ]
+
+
+def _launch(kernel: tirx.PrimFunc) -> tuple[Extents, Extents]:
+    """Return the work items of a work group, and the work groups."""
+    extents: dict[str, int] = {}
+
+    def note(statement: tirx.AttrStmt) -> None:
+        if statement.attr_key == "thread_extent":
+            extents[statement.node.thread_tag] = int(statement.value)
+
+    tvm_ffi.structural_walk(kernel.body, [(tirx.AttrStmt, note)])
+    return _three(extents, "threadIdx"), _three(extents, "blockIdx")
+
+
+def _three(extents: dict[str, int], kind: str) -> Extents:
+    return extents.get(f"{kind}.x", 1), extents.get(f"{kind}.y", 1), extents.get(f"{kind}.z", 1)
+
+
+def _arguments(kernel: tirx.PrimFunc) -> tuple[int, ...]:
+    """Return the bytes of the buffers that a kernel is given."""
+    sizes: dict[tirx.Var, int] = {}
+
+    def note(statement: tirx.DeclBuffer) -> None:
+        buffer = statement.buffer
+        dtype = tvm.DataType(buffer.dtype)
+        sizes[statement.data] = prod(int(extent) for extent in buffer.shape) * dtype.bits * dtype.lanes // 8
+
+    tvm_ffi.structural_walk(kernel.body, [(tirx.DeclBuffer, note)])
+    return tuple(sizes[parameter] for parameter in kernel.params if parameter in sizes)

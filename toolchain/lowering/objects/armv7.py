@@ -1,0 +1,83 @@
+"""Multiply-accumulate on 32-bit Arm cores before VFPv4, such as the Cortex-A9.
+
+TVM lets LLVM fuse any product with any sum. For these cores, which have no fused instruction, LLVM then
+also stops forming the chained one, `vmla` (`UseFPVMLx` in its ARMInstrInfo.td), and code that needs twice
+the registers spills. Neither the target's attributes nor LLVM's own options turn that back; the one
+exception LLVM makes is for functions that ask for the smallest code. So those that multiply and add are
+marked such when all optimisation is over: what is left is the choice of instructions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import tvm
+
+from toolchain.lowering.objects.llvm_text import edited
+from toolchain.targets.llvm import cpu_features
+
+# For the Cortex-A9, LLVM takes apart a vmla that follows another one, forms none whose sum another kind
+# of instruction reads, and with it none of the chain before it, and schedules without regard to registers
+# (LLVM, lib/Target/ARM/ARMFeatures.td: FeatureExpandMLx, FeatureHasVMLxHazards, FeatureUseMISched).
+_FEATURES = "-expand-fp-mlx,-vmlx-hazards,+use-misched"
+_FUNCTION = re.compile(r"^(define .* #)(\d+)( .*\{\n(?s:.)*?^\})$", re.MULTILINE)
+_GROUP = re.compile(r"^attributes #(\d+) = \{ (.*) \}$", re.MULTILINE)
+_CHAINED = re.compile(r"@llvm\.fmuladd\.| fmul .*float(?s:.*) f(?:add|sub) .*float")
+
+
+def form_multiply_accumulate(executable: tvm.runtime.Executable, folder: Path) -> tvm.runtime.Executable:
+    """Return the executable with its code for such cores generated anew; any other as it was.
+
+    Parameters
+    ----------
+    executable
+        From `tvm.compile`, of a network or of functions alone; a network's is changed itself.
+    folder
+        For a file that is removed again.
+    """
+    if executable.mod.kind == "llvm":
+        made = _marked(executable.mod, folder)
+        return executable if made is executable.mod else tvm.runtime.Executable(made)
+    imports = [_marked(module, folder) for module in executable.mod.imports]
+    executable.mod.clear_imports()
+    for module in imports:
+        executable.mod.import_module(module)
+    return executable
+
+
+def _marked(module: tvm.runtime.Module, folder: Path) -> tvm.runtime.Module:
+    if module.kind != "llvm" or not _lacks_fused(json.loads(module["_get_target_string"]())):
+        return module
+    return edited(module, marked, folder)
+
+
+def _lacks_fused(target: dict[str, object]) -> bool:
+    """Whether a target, as its JSON, is a 32-bit Arm without fused multiply-add."""
+    triple, cpu = str(target.get("mtriple", "")), str(target.get("mcpu", ""))
+    return triple.startswith("armv7") and "vfp4" not in cpu_features(triple, cpu)
+
+
+def marked(text: str) -> str:
+    """Return LLVM text in which each function that multiplies and adds floats has the attributes."""
+    groups = dict(_GROUP.findall(text))
+    first = max(map(int, groups), default=0) + 1
+    added: dict[str, int] = {}
+
+    def mark(function: re.Match[str]) -> str:
+        head, group, body = function.groups()
+        if '"target-cpu"' not in groups[group] or not _CHAINED.search(body):
+            return function[0]
+        return f"{head}{added.setdefault(group, first + len(added))}{body}"
+
+    text = _FUNCTION.sub(mark, text)
+    lines = [f"attributes #{added[group]} = {{ minsize {_featured(groups[group])} }}" for group in added]
+    return "\n".join([text, *lines, ""])
+
+
+def _featured(attributes: str) -> str:
+    key = '"target-features"="'
+    if key not in attributes:
+        return f'{attributes} {key}{_FEATURES}"'
+    return re.sub(f'({key}[^"]*)"', rf'\1,{_FEATURES}"', attributes)

@@ -1,0 +1,1 @@
+"""Schedules for functions that no backend has code for."""

@@ -1,0 +1,1 @@
+"""The boards of a run: which of them take part, and how they measure candidates."""

@@ -1,0 +1,341 @@
+"""Boards measure candidates, through the lab."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from itertools import takewhile
+
+from toolchain.boards.board import Board
+from toolchain.errors import ToolchainError
+from toolchain.files.scratch import scratch_folder
+from toolchain.processes.interrupts import let_signals_end_waits
+from toolchain.processes.worker import WorkerDiedError
+from toolchain.rpc.client import Grant
+from toolchain.rpc.lab import Lab, join
+from toolchain.rpc.session import wait_for_server
+from toolchain.rpc.silence import who_is_silent
+from toolchain.targets.target import BoardTarget
+from toolchain.tasks.bench import Bench, Built
+from toolchain.tasks.key import least_task_ms, record_key
+from toolchain.tasks.reference import Case
+from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Result
+from toolchain.tasks.upload import FileCode
+from toolchain.tuning.boards.devices import check_driver, device_there, told
+from toolchain.tuning.boards.limit import trial_limit_s
+from toolchain.tuning.boards.measure import Request, Subject, measure, ready
+from toolchain.tuning.boards.pool import BoardLostError, BoardPool, PooledBoard
+from toolchain.tuning.boards.speed import IN_A_ROW, MIN_REPEAT_MS, REPEATS
+from toolchain.tuning.boards.watch import Watch
+from toolchain.tuning.builders.builder import LibraryBuilder
+from toolchain.tuning.builders.choice import compilers_for
+from toolchain.tuning.events import Listener, Notice, Step
+from toolchain.tuning.options import TuneOptions
+
+_START_S = 120.0  # for a worker to import TVM on a busy machine; it takes 2 s
+# The server answers its own deadline; a worker that hears nothing for this much longer is stuck.
+_GRACE_S = 20.0
+_WAIT_S = 30.0  # for a board that somebody else measures on, beyond the deadline of one measurement
+# Candidates for one board, if there are as many: a session costs 25 ms with a board of this host, more over
+# SSH. Boards that go without have the other batches that are under way.
+_SHARE = 2
+_SHARED = 1.5  # the time of a session of several candidates, in deadlines of one
+_ATTEMPTS = 3  # so many boards may go away under a candidate in one run
+
+
+class BoardRunner:
+    """Measures on boards, one worker process for each; see `tasks.bench.Runner`.
+
+    A board that hangs delays nobody else, and one that is worse than the others is done without. The library
+    of `probe` is the reference kernel that boards are watched with.
+    """
+
+    def __init__(
+        self,
+        boards: Sequence[Board],
+        lab: Lab,
+        target: BoardTarget,
+        options: TuneOptions,
+        listener: Listener,
+    ) -> None:
+        self._lab, self._target, self._options = lab, target, options
+        self.names = tuple(board.name for board in boards)
+        self._used_s = dict.fromkeys(self.names, 0.0)
+
+        def notice(text: str) -> None:
+            listener(Notice(text))
+
+        self.pool = BoardPool(boards, lab, notice)
+        self._watch = Watch(self.pool, self._read, self._used_s, notice)
+        self._reference: tuple[Task, Built] | None = None
+        self._threads = ThreadPoolExecutor(max_workers=len(boards))
+        self._cases: dict[str, tuple[Case, ...]] = {}
+
+    def expect(self, task: Task, cases: Sequence[Case]) -> None:
+        """Compare from now on what candidates of a task compute."""
+        self._cases[task.workload] = tuple(cases)
+
+    @property
+    def lanes(self) -> int:
+        """How many boards there are, but for those that are put aside."""
+        return sum(not pooled.aside for pooled in self.pool.all)
+
+    @property
+    def in_use_s(self) -> Mapping[str, float]:
+        """For how many seconds each board had a session until now."""
+        return dict(self._used_s)
+
+    def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
+        """Measure candidates of one task, in their order; each board takes a share.
+
+        A candidate whose board goes away is measured again, on another one if there is one.
+        """
+        let_signals_end_waits()
+        shares = self._threads.map(
+            lambda share: self._measure_anywhere(task, share), _shares(built, self.lanes)
+        )
+        return [result for results in shares for result in results]
+
+    def check(self, task: Task, built: Sequence[Built]) -> list[Result]:
+        """Measure libraries of one task, in their order, once they have computed every case."""
+        let_signals_end_waits()
+        shares = [[item] for item in built]
+        measured = self._threads.map(lambda share: self._measure_anywhere(task, share, every=True), shares)
+        return [result for (result,) in measured]
+
+    def probe(self, task: Task, built: Built) -> list[Result]:
+        """Measure a library on every board; one that is not there is left out for a while."""
+        let_signals_end_waits()
+        if built.library is None:
+            return [Result(failure=built.failure, message=built.message)] * len(self.names)
+        self._reference = task, built
+        results = list(self._threads.map(self._first_reading, self.pool.all))
+        if any(result.failure and result.failure != "upload" for result in results):
+            return results  # it is no reference
+        for _ in range(IN_A_ROW):
+            there = [pooled for pooled in self.pool.all if pooled.away is None and not pooled.aside]
+            for pooled in there:
+                self._watch.judge(pooled)
+            doubtful = [pooled for pooled in there if pooled.away is None and self._watch.due(pooled)]
+            list(self._threads.map(self._first_reading, doubtful))
+        return results
+
+    def _first_reading(self, pooled: PooledBoard) -> Result:
+        try:
+            return self._watch.read(pooled)
+        except BoardLostError as error:
+            self.pool.leave_out(pooled, str(error))
+            return Result(failure="upload", message=str(error), board=pooled.board.name)
+
+    def _read(self, pooled: PooledBoard) -> Result:
+        """Time the reference kernel."""
+        if self._reference is None:
+            raise AssertionError("no kernel was probed")
+        task, built = self._reference
+        how = replace(self._options, number=1, repeat=REPEATS, min_repeat_ms=MIN_REPEAT_MS)
+        (result,) = self._session(pooled, task, [built], self._cases[task.workload], how)
+        return result
+
+    def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
+        """Measure candidates in turn, all on one board; return what each round gave.
+
+        Each has sessions of its own: what is decided here must owe nothing to the others.
+        """
+        lost = ""
+        for _ in range(_ATTEMPTS):
+            with suppress(BoardLostError), self.pool.take() as pooled:
+                if not self._fit(pooled):
+                    lost = f"board {pooled.board.name} is done without"
+                    continue
+                try:
+                    return [[self._alone(pooled, task, item) for item in built] for _ in range(rounds)]
+                except BoardLostError as error:
+                    lost = f"board {pooled.board.name}: {error}"
+                    raise
+        raise ToolchainError(
+            f"the finalists of task {task.id} ({task.name}) could not be compared: {lost}",
+            "`toolchain lab status` shows the boards; what was measured is kept: run it again",
+        )
+
+    def close(self) -> None:
+        """End the processes that talk to boards."""
+        self._threads.shutdown(wait=False, cancel_futures=True)  # nothing new is begun
+        self.pool.close()
+        self._threads.shutdown(wait=True)
+
+    def _measure_anywhere(self, task: Task, built: Sequence[Built], *, every: bool = False) -> list[Result]:
+        results: list[Result] = []
+        together = len(built)  # how many share a session
+        losses = 0  # of boards, under the next candidate
+        while len(results) < len(built):
+            left = built[len(results) :]
+            if left[0].library is None:
+                results.append(Result(failure=left[0].failure, message=left[0].message))
+                continue
+            with suppress(BoardLostError), self.pool.take() as pooled:
+                if not self._fit(pooled):
+                    continue
+                try:
+                    measured = self._measure(pooled, task, _of_one_library(left[:together]), every=every)
+                except BoardLostError as error:
+                    together = 1  # one may be what boards do not survive
+                    losses = 0 if self._watch.lost(pooled, str(error)) else losses + 1
+                    if losses == _ATTEMPTS:
+                        name = pooled.board.name
+                        message = f"{_ATTEMPTS} times a board went away; at last {name}: {error}"
+                        results.append(Result(failure="upload", message=message, board=name))
+                        losses = 0
+                    raise
+                together = together if measured else 1
+                losses = 0
+                results.extend(measured)
+        return results
+
+    def _fit(self, pooled: PooledBoard) -> bool:
+        """Whether a board may be used that was taken."""
+        return self._reference is None or self._watch.fit(pooled)
+
+    def _alone(self, pooled: PooledBoard, task: Task, built: Built) -> Result:
+        if built.library is None:
+            return Result(failure=built.failure, message=built.message)
+        (result,) = self._measure(pooled, task, [built], every=False)
+        return result
+
+    def _measure(
+        self, pooled: PooledBoard, task: Task, built: Sequence[Built], *, every: bool
+    ) -> list[Result]:
+        """Measure candidates of one library in one session.
+
+        A failure counts for the first candidate alone: any other's may be an earlier one's doing.
+
+        Returns
+        -------
+        list
+            Of the first candidates; none where it cannot be told which of several ended the worker.
+        """
+        cases = self._cases[task.workload][: None if every else 1]
+        results = self._session(pooled, task, built, cases, self._options)
+        self._watch.measured(pooled, results)
+        return results
+
+    def _session(
+        self,
+        pooled: PooledBoard,
+        task: Task,
+        built: Sequence[Built],
+        cases: tuple[Case, ...],
+        how: TuneOptions,
+    ) -> list[Result]:
+        """Measure as `_measure` does; what it says of the board is for others to judge."""
+        limit_s = trial_limit_s(task, pooled.board, how, len(cases), self._target.kind)
+        session_s = limit_s if len(built) == 1 else limit_s * _SHARED
+        try:
+            pooled.worker.call(_START_S, ready)
+            with self.pool.tracker() as tracker:
+                grant = wait_for_server(tracker, pooled.key, session_s + _WAIT_S, session_s)
+            least = least_task_ms(task, record_key(task.workload, self._target, pooled.board.record_class))
+            request = self._request(grant, pooled.key, built, cases, how, limit_s, least, session_s)
+            begun = time.monotonic()
+            try:
+                results = pooled.worker.call(session_s + _GRACE_S, measure, request)
+            finally:
+                self._used_s[pooled.board.name] += time.monotonic() - begun
+        except TimeoutError as error:
+            silent = who_is_silent(self._lab.host, self._lab.port, pooled.board.name)
+            raise BoardLostError(f"{error}: {silent}") from error
+        except ToolchainError as error:
+            raise BoardLostError(error.message) from error  # its hint is for those who see it end a command
+        except WorkerDiedError as error:
+            results = [Result(failure="runtime", message=str(error))] if len(built) == 1 else []
+        if results and results[-1].failure:
+            if len(results) > 1:
+                results.pop()
+            elif results[0].failure in ("upload", "runtime") and self.pool.lost(pooled):
+                raise BoardLostError(results[0].message)
+        return [replace(result, board=pooled.board.name) for result in results]
+
+    def _request(
+        self,
+        grant: Grant,
+        key: str,
+        built: Sequence[Built],
+        cases: tuple[Case, ...],
+        how: TuneOptions,
+        limit_s: float,
+        least_ms: float,
+        session_s: float,
+    ) -> Request:
+        (library,) = {item.library for item in built if item.library is not None}
+        code = built[0].candidate.code
+        return Request(
+            grant=grant,
+            key=key,
+            library=library,
+            subjects=tuple(_subject(item) for item in built),
+            threads=self._target.threads,
+            cluster=self._target.cpu,
+            number=how.number,
+            repeat=how.repeat,
+            min_repeat_ms=how.min_repeat_ms,
+            limit_s=limit_s,
+            least_ms=least_ms,
+            timeout_s=session_s,
+            cases=cases,
+            code=code if isinstance(code, FileCode) else None,
+        )
+
+
+def _subject(built: Built) -> Subject:
+    candidate = built.candidate
+    return Subject(built.function, candidate.parameters, candidate.outputs, candidate.memory)
+
+
+def _shares(built: Sequence[Built], lanes: int) -> list[Sequence[Built]]:
+    """Deal candidates out to so many boards; those that follow one another stay together."""
+    size = max(_SHARE, -(-len(built) // lanes))
+    return [built[begin : begin + size] for begin in range(0, len(built), size)]
+
+
+def _of_one_library(built: Sequence[Built]) -> Sequence[Built]:
+    """Return the first candidates, as far as they share a library."""
+    return list(takewhile(lambda item: item.library == built[0].library, built))
+
+
+@contextmanager
+def board_bench(
+    boards: Sequence[Board], target: BoardTarget, options: TuneOptions, listener: Listener
+) -> Iterator[Bench]:
+    """Yield processes that build here and boards that measure; nothing of them is left afterwards.
+
+    Raises
+    ------
+    UsageError
+        The code is for a device that a board has not, or whose driver does not answer.
+    ToolchainError
+        The lab does not come up.
+    """
+    compilers = compilers_for(
+        options.builders, lambda text: listener(Notice(text))
+    )  # before the lab: a fleet may not be there
+    listener(Step("starting the lab"))
+    with (
+        closing(compilers),
+        join(boards, threads=target.threads, cluster=target.cpu) as lab,
+        scratch_folder() as folder,
+    ):
+        builder = LibraryBuilder(compilers, boards[0].profile, folder)
+        runner = BoardRunner(boards, lab, target, options, listener)
+        try:
+            device = device_there(runner.pool, target.limits.kind) if target.limits else ""
+            if device and (said := told(device, target.device)):
+                listener(Notice(said))
+            if target.device and not device:
+                check_driver(runner.pool, target.device)
+            yield Bench(builder, runner, device)
+        finally:
+            runner.close()
+            compilers.close()  # while the folder is there that they write to

@@ -1,0 +1,1 @@
+"""The last comparison: finalists of a task, and the whole network with what was found."""

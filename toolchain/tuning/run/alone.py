@@ -1,0 +1,57 @@
+"""Finalists without a network: each task's are compared once more, by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from toolchain.processes.interrupts import let_signals_end_waits
+from toolchain.tuning.allowance import Allowance
+from toolchain.tuning.events import Listener, Notice
+from toolchain.tuning.judging.confirm import ROUNDS, Finalist, confirm
+from toolchain.tuning.result import TunedTask
+from toolchain.tuning.task_run import TaskRun
+
+NOT_COMPARED = (
+    "--time is over before the fastest were compared again: builds take what was fastest in its trial; the "
+    "same command with more --time, or without it, compares"
+)
+
+
+class Alone:
+    """The comparison of all tasks' finalists.
+
+    Parameters
+    ----------
+    checks_s
+        How long it took to have each finalist but the default compute all cases: about as long as one round
+        of the comparison takes.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[TaskRun],
+        standing: Sequence[Sequence[Finalist]],
+        allowed: Allowance,
+        listener: Listener,
+        checks_s: float,
+    ) -> None:
+        self._runs, self._standing, self._allowed, self._listener = runs, standing, allowed, listener
+        finalists = sum(len(own) for own in standing)
+        self.least_s = checks_s * finalists / max(1, finalists - len(standing))
+        """Seconds of one round."""
+
+    def compared(self) -> list[TunedTask]:
+        """Compare in as many rounds as there is time for, and keep the choices."""
+        rounds = next((most for most in range(ROUNDS, 0, -1) if self._allowed.fits(most * self.least_s)), 0)
+        if rounds == 0:
+            self._listener(Notice(NOT_COMPARED))
+            return [run.unsettled() for run in self._runs]
+        runner = self._runs[0].context.bench.runner
+        let_signals_end_waits()
+
+        def keep(run: TaskRun, own: Sequence[Finalist]) -> TunedTask:
+            return run.settle(own, confirm(run.task, own, runner, rounds))
+
+        with ThreadPoolExecutor(runner.lanes) as threads:
+            return list(threads.map(keep, self._runs, self._standing))

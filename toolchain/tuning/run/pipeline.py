@@ -1,0 +1,161 @@
+"""The search of a run: while one batch is measured, the next ones are built, and tuners propose.
+
+A batch has a thread from its proposal to its results. There it waits where others are before it: tuners run
+one at a time, builders and boards take what comes first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from toolchain.processes.interrupts import let_signals_end_waits, uninterrupted
+from toolchain.tasks.bench import Built
+from toolchain.tasks.tuner import Result
+from toolchain.tuning.allowance import Allowance
+from toolchain.tuning.events import Notice
+from toolchain.tuning.run.first_round import check_first_round
+from toolchain.tuning.schedulers.scheduler import Scheduler, Turn
+from toolchain.tuning.task_run import Proposal, TaskRun
+
+_DEPTH = 3
+"""Batches under way: one is measured, one is built, one is proposed. With more, tuners would know less."""
+
+_BATCH = 8  # as many as a tuner proposes before it learns from them
+_POLL_S = 0.5  # TVM may make waits deaf to signals while one lasts; see `let_signals_end_waits`
+
+_INTERRUPTED = "interrupted: what is being built or measured comes to its end; Ctrl-C again ends at once"
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """What became of a turn; without proposals there was nothing left to try, or the search ended before."""
+
+    turn: Turn
+    proposals: Sequence[Proposal]
+    measured: Sequence[tuple[Built, Result]]
+
+
+class Pipeline:
+    """Carries out the turns that a scheduler gives. Made by `pipeline`, which owns the threads."""
+
+    def __init__(self, batches: ThreadPoolExecutor, search: ThreadPoolExecutor) -> None:
+        self._batches, self._search = batches, search
+        self._under_way: set[Future[_Batch | None]] = set()
+        self._out = 0  # turns
+        self._finished = 0
+        self._ending = threading.Event()
+        self._allowed: Allowance | None = None
+
+    def run(self, runs: Sequence[TaskRun], scheduler: Scheduler, allowed: Allowance | None = None) -> None:
+        """Search until the scheduler has no more turns.
+
+        After an interrupt, and after an error, nothing new is begun; what is being built or measured comes to
+        its end and is kept. Another interrupt ends that, too.
+
+        Parameters
+        ----------
+        allowed
+            Of batches under way no candidate is measured any more that has not begun by then; None: until
+            the scheduler has no more turns.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            There was one.
+        ToolchainError
+            All candidates of the first round failed; or the first error of a tuner, a builder or a runner.
+        """
+        self._allowed = allowed
+        ended: BaseException | None = None
+        while True:
+            try:
+                if ended is None:
+                    with uninterrupted():
+                        self._begin(runs, scheduler)
+                if not self._under_way:
+                    break
+                for future in self._done():
+                    with uninterrupted():
+                        self._finish(future, runs, scheduler)
+            except BaseException as error:
+                self._ending.set()
+                if isinstance(error, KeyboardInterrupt):
+                    if ended is not None:
+                        raise
+                    runs[0].context.listener(Notice(_INTERRUPTED))
+                ended = ended or error
+        if ended is not None:
+            raise ended
+        if self._finished < len(runs):
+            check_first_round(runs)
+
+    def end(self) -> None:
+        """Begin nothing more."""
+        self._ending.set()
+
+    def _begin(self, runs: Sequence[TaskRun], scheduler: Scheduler) -> None:
+        batch = max(_BATCH, runs[0].context.bench.runner.lanes)
+        while self._out < _DEPTH and not self._over():
+            turn = scheduler.next(batch)
+            if turn is None:
+                return
+            self._out += 1
+            self._under_way.add(self._batches.submit(self._carry_out, turn, runs[turn.task]))
+
+    def _carry_out(self, turn: Turn, run: TaskRun) -> _Batch:
+        proposals = self._search.submit(self._propose, turn, run).result()
+        if not proposals or self._over():
+            return _Batch(turn, (), ())
+        measured = run.measure(proposals, self._over)
+        return _Batch(turn, proposals[: len(measured)], measured)
+
+    def _propose(self, turn: Turn, run: TaskRun) -> Sequence[Proposal]:
+        return () if self._over() else run.propose(turn.trials)
+
+    def _over(self) -> bool:
+        """Whether nothing more may begin."""
+        return self._ending.is_set() or (self._allowed is not None and self._allowed.up)
+
+    def _done(self) -> set[Future[_Batch | None]]:
+        """Wait until something is done."""
+        while True:
+            let_signals_end_waits()
+            done, _others = wait(self._under_way, _POLL_S, FIRST_COMPLETED)
+            if done:
+                return done
+
+    def _finish(self, future: Future[_Batch | None], runs: Sequence[TaskRun], scheduler: Scheduler) -> None:
+        self._under_way.discard(future)
+        batch = future.result()
+        if batch is None:
+            return
+        run = runs[batch.turn.task]
+        run.record(batch.proposals, batch.measured)
+        scheduler.report(batch.turn, len(batch.proposals), run.best_ms)
+        self._out -= 1
+        self._finished += 1
+        if batch.proposals:
+            learned: Future[_Batch | None] = self._search.submit(run.learn, batch.proposals, batch.measured)
+            self._under_way.add(learned)
+        if self._finished == len(runs):
+            check_first_round(runs)
+
+
+@contextmanager
+def pipeline() -> Iterator[Pipeline]:
+    """Yield a pipeline; its threads have ended afterwards. Close builders and boards before: that sends away
+    whoever waits for them.
+    """
+    with (
+        ThreadPoolExecutor(1, "search") as search,
+        ThreadPoolExecutor(_DEPTH, "batch") as batches,
+    ):
+        made = Pipeline(batches, search)
+        try:
+            yield made
+        finally:
+            made.end()

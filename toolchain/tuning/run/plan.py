@@ -1,0 +1,158 @@
+"""What a run would do: its tasks, the size of their spaces, and how long it may take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from toolchain.boards.board import Board
+from toolchain.errors import UsageError
+from toolchain.records.store import RecordStore
+from toolchain.targets.target import BoardTarget
+from toolchain.tasks.backend import Backend, Network
+from toolchain.tasks.key import record_key
+from toolchain.tasks.task import Task, tasks_named
+from toolchain.tuning.boards.pace import Pace, earlier_pace, longest_pace, usual_pace
+from toolchain.tuning.options import BOARDS, TuneOptions
+from toolchain.tuning.tuners.table import tuner_named
+
+
+@dataclass(frozen=True)
+class PlannedTask:
+    """A task that would be tuned.
+
+    Attributes
+    ----------
+    size
+        How many ways there are to compute it; None: no end of them.
+    measured
+        How many of them the store has.
+    """
+
+    task: Task
+    size: int | None
+    measured: int
+
+    @property
+    def left(self) -> int | None:
+        """How many there are to try; None: no end of them."""
+        return None if self.size is None else max(0, self.size - max(1, self.measured))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do.
+
+    Attributes
+    ----------
+    trials
+        At most; fewer than were asked for where there are not so many candidates.
+    limit_s
+        No batch begins after so many seconds; None: no limit.
+    pace
+        Of one board or of all of them, as `Pace.reason` says.
+    runner
+        Name of who measures: `boards`, or what asks no board.
+    """
+
+    tasks: list[PlannedTask]
+    boards: tuple[str, ...]
+    trials: int
+    limit_s: float | None
+    pace: Pace
+    runner: str = BOARDS
+
+    @property
+    def seconds(self) -> float:
+        """How long the search takes, an estimate; or at most takes: see `pace.most`."""
+        seconds = self.trials * self.pace.seconds
+        return seconds if self.limit_s is None else min(seconds, self.limit_s)
+
+    @property
+    def where(self) -> str:
+        """Who measures, and for which boards."""
+        boards = ", ".join(self.boards)
+        return f"on {boards}" if self.runner == BOARDS else f"by {self.runner}, for {boards}"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the plan as `toolchain tune --dry-run --json` prints it."""
+        return {
+            "trials": self.trials,
+            "boards": list(self.boards),
+            "runner": self.runner,
+            "estimated_s": round(self.seconds, 1),
+            "estimated_from": self.pace.reason,
+            "at_most": self.pace.most,
+            "tasks": [
+                {**planned.task.to_json(), "size": planned.size, "measured": planned.measured}
+                for planned in self.tasks
+            ],
+        }
+
+
+def plan(
+    network: Network,
+    backend: Backend,
+    target: BoardTarget,
+    boards: Sequence[Board],
+    store: RecordStore,
+    options: TuneOptions,
+) -> Plan:
+    """Return what `tune` would do with these options.
+
+    Raises
+    ------
+    UsageError
+        A task id is unknown, or means several; the runner or the tuner is unknown.
+    """
+    runner = planned_runner(backend, options)
+    tuner_named(network, options.tuner)
+    tasks = planned_tasks(network, options)
+    keys = [record_key(task.workload, target, boards[0].record_class) for task in tasks]
+    planned = []
+    for task, key in zip(tasks, keys, strict=True):
+        measured = 0 if options.fresh else len(store.measured(key))
+        planned.append(PlannedTask(task, network.space(task).size, measured))
+    lefts = [each.left for each in planned]
+    finite = [left for left in lefts if left is not None]
+    trials = min(options.trials, sum(finite)) if len(finite) == len(lefts) else options.trials
+    usual_s = {name: way.trial_s for name, way in backend.runners.items() if way.trial_s is not None}
+    pace = earlier_pace(store, keys[0], runner, usual_s) if keys else None
+    if pace is None and runner in usual_s:
+        pace = usual_pace(runner, usual_s[runner])
+    return Plan(
+        planned,
+        tuple(board.name for board in boards),
+        trials,
+        options.time_s,
+        pace or longest_pace(tasks, boards[0], options),
+        runner,
+    )
+
+
+def planned_tasks(network: Network, options: TuneOptions) -> list[Task]:
+    """Return the tasks that are tuned.
+
+    Raises
+    ------
+    UsageError
+        A task id is unknown, or means several.
+    """
+    return tasks_named(network.tasks, options.tasks, "--tasks")[: options.heaviest]
+
+
+def planned_runner(backend: Backend, options: TuneOptions) -> str:
+    """Return the name of who measures.
+
+    Raises
+    ------
+    UsageError
+        Nobody of this name runs such code.
+    """
+    name = options.runner or backend.runner
+    known = [BOARDS, *backend.runners]
+    if name not in known:
+        raise UsageError(
+            f"--runner {name}: nothing of this name runs such code", f"use one of: {', '.join(known)}"
+        )
+    return name

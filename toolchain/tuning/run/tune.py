@@ -1,0 +1,179 @@
+"""`tune`: the tasks of a model, measured, into the store."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from importlib.metadata import version
+
+from toolchain import __version__
+from toolchain.boards.board import Board
+from toolchain.building.decide import decide_task, points
+from toolchain.errors import UsageError
+from toolchain.files.scratch import scratch_folder
+from toolchain.models.load import Model
+from toolchain.records.record import Provenance
+from toolchain.records.store import RecordStore
+from toolchain.runtime import expected_fingerprint
+from toolchain.targets.target import BoardTarget
+from toolchain.tasks.backend import Backend, Network
+from toolchain.tasks.bench import Bench
+from toolchain.tasks.key import record_key
+from toolchain.tasks.space import Point
+from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Tuner
+from toolchain.tuning.allowance import RunTime
+from toolchain.tuning.boards.cases import run_cases
+from toolchain.tuning.boards.runner import board_bench
+from toolchain.tuning.events import Began, Listener, Notice, Step
+from toolchain.tuning.options import BOARDS, TuneOptions
+from toolchain.tuning.result import TuneResult
+from toolchain.tuning.run.conclude import NetworkJudge, conclude, obstacle_to_network
+from toolchain.tuning.run.defaults import measured_defaults
+from toolchain.tuning.run.ended import why_ended_early
+from toolchain.tuning.run.experience import Experienced
+from toolchain.tuning.run.pipeline import pipeline
+from toolchain.tuning.run.plan import planned_runner, planned_tasks
+from toolchain.tuning.run.preflight import preflight
+from toolchain.tuning.schedulers.announced import Announced
+from toolchain.tuning.schedulers.scheduler import Prospect
+from toolchain.tuning.schedulers.table import SCHEDULERS
+from toolchain.tuning.task_run import RunContext
+from toolchain.tuning.tuners.table import tuner_for
+
+
+def tune(
+    model: Model,
+    backend: Backend,
+    boards: Sequence[Board],
+    store: RecordStore,
+    options: TuneOptions,
+    listener: Listener,
+) -> TuneResult:
+    """Tune a model's tasks for boards of one class.
+
+    Every trial is in the store when it has been measured: an interrupted run loses what is in
+    flight, and the next one continues from there.
+
+    Raises
+    ------
+    UsageError
+        An option does not fit the model or the boards.
+    ToolchainError
+        The lab does not come up, or no candidate of a whole first round runs.
+    """
+    given = RunTime(options.time_s)
+    board, runner = _alike(boards), planned_runner(backend, options)
+    listener(Step("finding the tasks"))
+    target = backend.target(options.cluster, options.threads)
+    with ExitStack() as stack:
+        network = stack.enter_context(backend.lower(model, target))
+        tasks = planned_tasks(network, options)
+        listener(Began(tuple(tasks), options.trials))
+        spaces = [network.space(task) for task in tasks]
+        tuners: list[Tuner] = [
+            tuner_for(network, task, space, options.tuner, options.search_seed + place)
+            for place, (task, space) in enumerate(zip(tasks, spaces, strict=True))
+        ]
+        for tuner in tuners:
+            stack.callback(tuner.close)
+        cases = stack.enter_context(run_cases(lambda text: listener(Notice(text))))
+        for task in tasks:
+            cases.begin(task, network.reference(task))
+        reference = stack.enter_context(scratch_folder())
+        search = stack.enter_context(pipeline())
+        bench = stack.enter_context(_bench(backend, runner, boards, target, options, listener))
+        if bench.device:
+            target = replace(target, device=bench.device)
+        if bench.runner.names and (probe := network.probe()) is not None:
+            listener(Step("trying the way to the board with a known-good kernel"))
+            preflight(probe, bench, reference)
+        listener(Step("measuring the defaults"))
+        context = RunContext(
+            bench=bench,
+            cases=cases,
+            store=store,
+            provenance=_provenance(board),
+            listener=listener,
+            fresh=options.fresh,
+            key_of=lambda workload: record_key(workload, target, board.record_class),
+            recorded={} if options.fresh else _recorded(network, tasks, store, target, board),
+        )
+        if not options.fresh:
+            tuners = [
+                Experienced(tuner, space, context.key_of(task.workload), store)
+                for task, space, tuner in zip(tasks, spaces, tuners, strict=True)
+            ]
+        runs = measured_defaults(tasks, spaces, tuners, context, given.defaults())
+        listener(Step("searching"))
+        prospects = [Prospect(run.task.weight, run.default_ms, run.left) for run in runs]
+        scheduler = SCHEDULERS[options.scheduler](options.trials, prospects, options.early_stopping)
+        modelled = any(run.modelled for run in runs)
+        obstacle = obstacle_to_network(runner, boards, modelled=modelled) or network.one_piece
+        before, search_begun = bench.runner.in_use_s, time.monotonic()
+        allowed = given.search(to_the_end=bool(obstacle))
+        search.run(runs, Announced(scheduler, tasks, listener), allowed)
+        search_s = time.monotonic() - search_begun
+        if why := why_ended_early(runs, options, allowed):
+            listener(Notice(why))
+        in_use_s = {name: seconds - before[name] for name, seconds in bench.runner.in_use_s.items()}
+        judge = NetworkJudge(model, backend, network, target, boards, store, listener)
+        tuned, in_network = conclude(runs, judge, obstacle, given.conclusion())
+    measured = {name: sum(run.boards[name] for run in runs) for name in bench.runner.names}
+    return TuneResult(
+        tuned,
+        time.monotonic() - given.begun,
+        measured,
+        in_network,
+        context.provenance.run,
+        search_s,
+        in_use_s,
+    )
+
+
+def _recorded(
+    network: Network, tasks: Sequence[Task], store: RecordStore, target: BoardTarget, board: Board
+) -> Mapping[str, Point]:
+    """Return how a build computes tasks today, by the records of the user and of the project."""
+    return points([decide_task(network, task, store, target, board.record_class) for task in tasks])
+
+
+def _bench(
+    backend: Backend,
+    runner: str,
+    boards: Sequence[Board],
+    target: BoardTarget,
+    options: TuneOptions,
+    listener: Listener,
+) -> AbstractContextManager[Bench]:
+    """Return who builds and measures."""
+    if runner == BOARDS:
+        return board_bench(boards, target, options, listener)
+    return backend.runners[runner].bench(target)
+
+
+def _alike(boards: Sequence[Board]) -> Board:
+    """Return the first board, which stands for all of them."""
+    first = boards[0]
+    for other in boards[1:]:
+        if (other.profile, other.record_class) != (first.profile, first.record_class):
+            raise UsageError(
+                f"boards {first.name} ({first.record_class}) and {other.name} ({other.record_class}) are not "
+                "alike: what is fast on one says nothing about the other",
+                f"tune one class after the other: --board {first.name}, then --board {other.name}",
+            )
+    return first
+
+
+def _provenance(board: Board) -> Provenance:
+    return Provenance(
+        run=uuid.uuid4().hex,
+        board=board.name,
+        runtime=expected_fingerprint(),  # every session checks it
+        tvm=version("apache-tvm"),
+        tvm_ffi=version("apache-tvm-ffi"),
+        tool=__version__,
+    )

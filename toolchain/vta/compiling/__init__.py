@@ -1,0 +1,1 @@
+"""From layers to a program: cut into pieces, ordered, written as instructions."""

@@ -1,0 +1,148 @@
+"""A region becomes a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolchain.errors import UsageError
+from toolchain.vta.compiling.arena import Life, aligned, plan, sections
+from toolchain.vta.compiling.estimate import default_knobs
+from toolchain.vta.compiling.program import Program, Section, Value
+from toolchain.vta.compiling.schedule import Addresses, emit_layer
+from toolchain.vta.compiling.stream import Stream
+from toolchain.vta.compiling.tiling import Tiling
+from toolchain.vta.design.config import Memory, VtaConfig
+from toolchain.vta.isa import INSTRUCTION_BYTES
+from toolchain.vta.layers.packing import blocks_of, pack_diagonal, pack_parameters, pack_weight
+from toolchain.vta.layers.region import Region, RegionLayer
+
+
+def assemble(region: Region, config: VtaConfig) -> Program:
+    """Return the program that computes a region.
+
+    Raises
+    ------
+    UsageError
+        Knobs or a layer that do not fit the configuration.
+    ToolchainError
+        It needs more memory than a driver gives.
+    """
+    if config.batch != 1:
+        raise UsageError(
+            f"configuration {config.bitstream} computes {config.batch} rows at once; programs are for one",
+            "use a design with LOG_BATCH 0",
+        )
+    cuts = [_cut(each, config) for each in region.layers]
+    values, activations = _placed(region, config)
+    constants = _Constants(config)
+    placed = [constants.add(each, cut) for each, cut in zip(region.layers, cuts, strict=True)]
+    sizes = {"activations": activations, "constants": len(constants.data)}
+    begins, end = sections(sizes)
+    stream = Stream(config)
+    micro_ops, stores = bytearray(), dict.fromkeys(region.inputs, 0)
+    for each, cut, mine in zip(region.layers, cuts, placed, strict=True):
+        used = [each.source, *([each.residual] if each.residual else [])]
+        at = Addresses(
+            source=_element(values[each.source].offset, Memory.INP, config),
+            result=_element(values[each.result].offset, Memory.OUT, config),
+            weight=_element(begins["constants"] + mine.weight, Memory.WGT, config),
+            parameters=_element(begins["constants"] + mine.parameters, Memory.ACC, config),
+            micro_ops=_element(end + len(micro_ops), Memory.UOP, config),
+            residual=_element(values[each.residual].offset, Memory.INP, config) if each.residual else None,
+            diagonal=_element(begins["constants"] + mine.diagonal, Memory.WGT, config)
+            if each.residual
+            else None,
+            stores=max(stores[name] for name in used),
+        )
+        micro_ops += emit_layer(stream, each.layer, cut, at).tobytes()
+        stores[each.result] = stream.stores
+    instructions = tuple(stream.finished())
+    sizes |= {"micro_ops": len(micro_ops), "instructions": len(instructions) * INSTRUCTION_BYTES}
+    begins, end = sections(sizes)
+    return Program(
+        config,
+        instructions,
+        {name: Section(begins[name], size) for name, size in sizes.items()},
+        end,
+        bytes(constants.data),
+        bytes(micro_ops),
+        values,
+        tuple(region.inputs),
+        tuple(region.outputs),
+        tuple(cut.knobs for cut in cuts),
+    )
+
+
+def _cut(each: RegionLayer, config: VtaConfig) -> Tiling:
+    shape, residual = each.layer.shape, each.residual is not None
+    knobs = each.knobs or default_knobs(shape, config, residual)
+    cut = Tiling(shape, knobs, config, residual)
+    if problem := cut.problem():
+        raise UsageError(
+            f"convolution {shape} cannot be cut by {knobs}: {problem}",
+            "leave out --knobs, or make them smaller",
+        )
+    return cut
+
+
+def _placed(region: Region, config: VtaConfig) -> tuple[dict[str, Value], int]:
+    """Return where the values lie, and the size of all."""
+    shapes = region.shapes()
+    first = dict.fromkeys(region.inputs, 0)
+    last = dict.fromkeys(shapes, 0)
+    for step, each in enumerate(region.layers, 1):
+        first[each.result] = step
+        for name in (each.source, each.residual, each.result):
+            if name:
+                last[name] = step
+    last |= dict.fromkeys(region.outputs, len(region.layers) + 1)
+    packed = {
+        name: (1, blocks_of(channels, config.block), height, width, 1, config.block)
+        for name, (channels, height, width) in shapes.items()
+    }
+    unplaced = {name: Value(name, 0, shape) for name, shape in packed.items()}
+    lives = {name: Life(value.bytes, first[name], last[name]) for name, value in unplaced.items()}
+    offsets, size = plan(lives)
+    return {name: Value(name, offsets[name], shape) for name, shape in packed.items()}, size
+
+
+def _element(offset: int, memory: Memory, config: VtaConfig) -> int:
+    size = config.buffers[memory].element_bytes
+    element, rest = divmod(offset, size)
+    if rest:
+        raise AssertionError(f"{offset} is no multiple of {size}")
+    return element
+
+
+@dataclass(frozen=True)
+class _Offsets:
+    weight: int
+    parameters: int
+    diagonal: int
+
+
+class _Constants:
+    """The section of weights and parameters, as it grows."""
+
+    def __init__(self, config: VtaConfig) -> None:
+        self._config = config
+        self.data = bytearray()
+
+    def add(self, each: RegionLayer, cut: Tiling) -> _Offsets:
+        """Add those of a layer, and return where they begin."""
+        block, knobs = self._config.block, cut.knobs
+        weight = self._put(
+            pack_weight(each.layer.weight, block, knobs.tile_co, knobs.tile_ci).tobytes(), Memory.WGT
+        )
+        diagonal = 0
+        if each.layer.left is not None:
+            powers = pack_diagonal(each.layer.left, each.layer.common_left, block)
+            diagonal = self._put(powers.tobytes(), Memory.WGT)
+        parameters = self._put(pack_parameters(each.layer, block).astype("<i4").tobytes(), Memory.ACC)
+        return _Offsets(weight, parameters, diagonal)
+
+    def _put(self, data: bytes, memory: Memory) -> int:
+        at = aligned(len(self.data), self._config.buffers[memory].element_bytes)
+        self.data.extend(bytes(at - len(self.data)))
+        self.data += data
+        return at

@@ -1,0 +1,131 @@
+"""The LOADs and STOREs of a piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from toolchain.vta.compiling.tiling import Tiling
+from toolchain.vta.design.config import Memory
+from toolchain.vta.isa import Load, Store
+
+_MOST_STRIDE = (1 << 16) - 1  # what a LOAD has room for
+
+
+@dataclass(frozen=True)
+class Span:
+    """Rows or columns of a source that a piece needs; some may lie outside of it.
+
+    Attributes
+    ----------
+    before, after
+        How many are zeros.
+    first, count
+        Those that are there.
+    """
+
+    before: int
+    first: int
+    count: int
+    after: int
+
+
+def span(start: int, count: int, step: int, limit: int) -> Span:
+    """Return the part of `start`, `start + step`, … (so many) that lies in `range(limit)`."""
+    before = min(count, max(0, -(start // step)))
+    end = min(count, max(0, -((start - limit) // step)))
+    return Span(before, start + before * step, end - before, count - end)
+
+
+def input_loads(cut: Tiling, chunk: int, y: int, x: int, sram: int, dram: int) -> Iterator[tuple[Load, int]]:
+    """Yield the LOADs of a run of input channels, and how many elements each writes.
+
+    Parameters
+    ----------
+    y, x
+        First row and column of the piece, of the result.
+    sram, dram
+        Where they are loaded to; where the source begins.
+    """
+    shape, step = cut.shape, cut.row_step
+    rows = span(y * shape.sh - shape.ph, cut.rows, step, shape.h)
+    columns = span(x * shape.sw - shape.pw, cut.columns, 1, shape.w)
+    image = shape.h * shape.w
+    blocks = cut.knobs.tile_ci
+    first = dram + chunk * blocks * image + rows.first * shape.w + columns.first
+    whole = columns.count == shape.w == cut.columns and rows.count == cut.rows
+    run = rows.count * shape.w
+    if whole and step == 1 and max(image, run) <= _MOST_STRIDE:
+        yield Load(Memory.INP, sram, first, blocks, run, image), blocks * run
+        return
+    size = cut.rows * cut.columns
+    for block in range(blocks):
+        yield (
+            Load(
+                Memory.INP,
+                sram + block * size,
+                first + block * image,
+                rows.count,
+                columns.count,
+                step * shape.w,
+                rows.before,
+                rows.after,
+                columns.before,
+                columns.after,
+            ),
+            size,
+        )
+
+
+def weight_load(cut: Tiling, co: int, chunk: int, sram: int, dram: int) -> tuple[Load, int]:
+    """Return the LOAD of a tile of weights.
+
+    Parameters
+    ----------
+    co
+        First block of output channels.
+    """
+    size = cut.wgt_elements
+    tile = co // cut.knobs.tile_co * cut.chunks + chunk
+    return Load(Memory.WGT, sram, dram + tile * size, 1, size, size), size
+
+
+def result_rows(
+    cut: Tiling, block: int, blocks: int, y: int, x: int, dram: int
+) -> list[tuple[int, int, int, int, int]]:
+    """Return how pieces of a tensor of the result's shape lie in DRAM.
+
+    Parameters
+    ----------
+    block, blocks
+        The first block of channels, and how many.
+
+    Returns
+    -------
+    list
+        First element on the chip and in DRAM; rows; elements in a row, and from one row to the next.
+    """
+    shape, knobs = cut.shape, cut.knobs
+    image = shape.oh * shape.ow
+    first = dram + block * image + y * shape.ow + x
+    if knobs.tile_w == shape.ow:
+        if cut.pixels == image and blocks * image <= _MOST_STRIDE:
+            return [(0, first, 1, blocks * image, blocks * image)]
+        if image <= _MOST_STRIDE:
+            return [(0, first, blocks, cut.pixels, image)]
+        return [(n * cut.pixels, first + n * image, 1, cut.pixels, cut.pixels) for n in range(blocks)]
+    return [(n * cut.pixels, first + n * image, knobs.tile_h, knobs.tile_w, shape.ow) for n in range(blocks)]
+
+
+def residual_loads(
+    cut: Tiling, block: int, y: int, x: int, sram: int, dram: int
+) -> Iterator[tuple[Load, int]]:
+    """Yield the LOADs of some blocks of a residual, and how many elements each writes."""
+    for offset, first, rows, columns, stride in result_rows(cut, block, cut.residual_blocks, y, x, dram):
+        yield Load(Memory.INP, sram + offset, first, rows, columns, stride), rows * columns
+
+
+def result_stores(cut: Tiling, co: int, y: int, x: int, sram: int, dram: int) -> Iterator[Store]:
+    """Yield the STOREs of a piece."""
+    for offset, first, rows, columns, stride in result_rows(cut, co, cut.knobs.tile_co, y, x, dram):
+        yield Store(sram + offset, first, rows, columns, stride)

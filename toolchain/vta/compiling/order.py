@@ -1,0 +1,108 @@
+"""In which order the pieces of a convolution are computed, and what of their operands stays on the chip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from toolchain.vta.compiling.tiling import Tiling
+from toolchain.vta.design.cycles import CycleModel
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of the result.
+
+    Attributes
+    ----------
+    context
+        Which of the pieces that are at work in turn.
+    co, y, x
+        Its first block of channels, row and column.
+    """
+
+    context: int
+    co: int
+    y: int
+    x: int
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """How often operands are loaded: tiles of inputs, tiles of weights."""
+
+    inputs: int
+    weights: int
+
+
+def traffic(cut: Tiling, channels_first: bool) -> Traffic:
+    """Return how often operands are loaded.
+
+    Parameters
+    ----------
+    channels_first
+        Whether all pieces of some output channels come before those of others.
+    """
+    knobs, shape = cut.knobs, cut.shape
+    channels = cut.oc_blocks // knobs.tile_co // knobs.oc_nthread
+    places = shape.oh // knobs.tile_h // knobs.h_nthread * (shape.ow // knobs.tile_w)
+    # What stays: as many runs of input channels as an operand has places; a shared one has two.
+    inputs_stay = cut.chunks <= knobs.oc_nthread and not cut.residual
+    weights_stay = cut.chunks <= knobs.h_nthread
+    inputs = places * knobs.h_nthread * cut.chunks
+    weights = channels * knobs.oc_nthread * cut.chunks
+    if not (inputs_stay and (not channels_first or places == 1)):
+        inputs *= channels
+    if not (weights_stay and (channels_first or channels == 1)):
+        weights *= places
+    return Traffic(inputs, weights)
+
+
+def input_cycles(cut: Tiling, model: CycleModel) -> int:
+    """Return about how long the model's DMA takes for a tile of inputs."""
+    knobs, shape = cut.knobs, cut.shape
+    element = cut.config.block
+    columns = min(cut.columns, shape.w)
+    rows = min(cut.rows, shape.h)
+    moved = -(-knobs.tile_ci * rows * columns * element // model.bus_bytes)
+    if cut.columns == shape.w and cut.row_step == 1 and not (shape.ph or shape.pw):
+        return model.overhead + knobs.tile_ci * model.dma_row + moved
+    return knobs.tile_ci * (model.overhead + rows * model.dma_row) + moved
+
+
+def weight_cycles(cut: Tiling, model: CycleModel) -> int:
+    """Return how long the model's DMA takes for a tile of weights."""
+    return model.overhead + model.dma_row + cut.wgt_elements * cut.config.block**2 // model.bus_bytes
+
+
+def load_cycles(cut: Tiling, model: CycleModel, channels_first: bool) -> int:
+    """Return how long the model's DMA takes for all operands."""
+    times = traffic(cut, channels_first)
+    return times.inputs * input_cycles(cut, model) + times.weights * weight_cycles(cut, model)
+
+
+def channels_first(cut: Tiling, model: CycleModel) -> bool:
+    """Return whether all pieces of some output channels come before those of others: less is loaded then."""
+    return load_cycles(cut, model, True) <= load_cycles(cut, model, False)
+
+
+def groups(cut: Tiling, channels_first: bool) -> Iterator[tuple[Piece, ...]]:
+    """Yield the pieces that are at work in turn, in the order of the program."""
+    knobs, shape = cut.knobs, cut.shape
+    co_step, y_step = knobs.tile_co * knobs.oc_nthread, knobs.tile_h * knobs.h_nthread
+    channels = range(0, cut.oc_blocks, co_step)
+    places = [(y, x) for y in range(0, shape.oh, y_step) for x in range(0, shape.ow, knobs.tile_w)]
+    if channels_first:
+        ordered = ((co, y, x) for co in channels for y, x in places)
+    else:
+        ordered = ((co, y, x) for y, x in places for co in channels)
+    for co, y, x in ordered:
+        yield tuple(
+            Piece(
+                context,
+                co + (context * knobs.tile_co if knobs.oc_nthread > 1 else 0),
+                y + (context * knobs.tile_h if knobs.h_nthread > 1 else 0),
+                x,
+            )
+            for context in range(knobs.contexts)
+        )

@@ -1,0 +1,143 @@
+"""A program as it grows: who must wait for whom follows from what instructions read and write.
+
+A token is given and taken where an instruction uses what one of another stage wrote or reads, and does not
+know yet that it has ended. An instruction waits only for what stands before it, so no program can block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from toolchain.vta.design.config import Memory, VtaConfig
+from toolchain.vta.isa import Alu, Finish, Gemm, Instruction, Load, Stage, Store, nop
+
+_LOADED = (Memory.INP, Memory.WGT)
+
+
+class Range:
+    """Elements of a buffer, from `low` to below `high`."""
+
+    __slots__ = ("high", "low", "memory")
+
+    def __init__(self, memory: Memory, low: int, count: int) -> None:
+        self.memory = memory
+        self.low = low
+        self.high = low + count
+
+
+class Stream:
+    """Instructions in the order of the program; indices into DRAM count from the arena's start."""
+
+    def __init__(self, config: VtaConfig) -> None:
+        self._instructions: list[Instruction] = []
+        self._flags: list[dict[str, bool]] = []
+        self._ended: list[tuple[int, ...]] = []  # what is known to have ended when an instruction has
+        self._places: dict[Stage, list[int]] = {stage: [] for stage in Stage}
+        self._clock = {stage: [0, 0, 0] for stage in Stage}
+        depth = {memory: config.buffers[memory].depth for memory in (*_LOADED, Memory.ACC)}
+        # Numbers of a stage's instructions, from 1: those that touched an element last.
+        self._loaded = {memory: np.zeros(depth[memory], np.int64) for memory in _LOADED}
+        self._used = {memory: np.zeros(depth[memory], np.int64) for memory in _LOADED}
+        self._computed = np.zeros(depth[Memory.ACC], np.int64)
+        self._stored = np.zeros(depth[Memory.ACC], np.int64)
+
+    @property
+    def stores(self) -> int:
+        """How many STOREs there are; `load` waits for the last of them by this number."""
+        return self._clock[Stage.STORE][Stage.STORE]
+
+    def load(self, instruction: Load, elements: int, stores: int = 0) -> None:
+        """Add a LOAD of INP or WGT.
+
+        Parameters
+        ----------
+        elements
+            That it writes.
+        stores
+            It reads what the first so many STOREs wrote.
+        """
+        low, memory = instruction.sram_base, instruction.memory
+        users = int(self._used[memory][low : low + elements].max())
+        if stores > self._clock[Stage.LOAD][Stage.STORE]:
+            users = max(users, self._collect(Stage.STORE, stores))
+        self._emit(instruction, Stage.LOAD, Stage.COMPUTE, users)
+        self._loaded[memory][low : low + elements] = self._number(Stage.LOAD)
+
+    def compute(
+        self, instruction: Load | Gemm | Alu, written: Range | None = None, read: tuple[Range, ...] = ()
+    ) -> int:
+        """Add what the stage compute executes, and return its place in the program.
+
+        Parameters
+        ----------
+        written
+            Of ACC.
+        read
+            Of INP and WGT.
+        """
+        loads = max((int(self._loaded[part.memory][part.low : part.high].max()) for part in read), default=0)
+        stores = 0
+        if written is not None:
+            stores = int(self._stored[written.low : written.high].max())
+        # Loads first: an instruction takes a token of each side, if it must.
+        self._emit(instruction, Stage.COMPUTE, Stage.LOAD, loads, Stage.STORE, stores)
+        number = self._number(Stage.COMPUTE)
+        for part in read:
+            self._used[part.memory][part.low : part.high] = number
+        if written is not None:
+            self._computed[written.low : written.high] = number
+        return len(self._instructions) - 1
+
+    def store(self, instruction: Store) -> None:
+        """Add a STORE."""
+        low, high = instruction.sram_base, instruction.sram_base + instruction.y_size * instruction.x_size
+        self._emit(instruction, Stage.STORE, Stage.COMPUTE, int(self._computed[low:high].max()))
+        self._stored[low:high] = self._number(Stage.STORE)
+
+    def patch(self, place: int, instruction: Load) -> None:
+        """Put another instruction in the place of one that touches the same."""
+        self._instructions[place] = instruction
+
+    def finished(self) -> list[Instruction]:
+        """Return the program: compute waits for all the others, and ends it."""
+        for stage in (Stage.LOAD, Stage.STORE):
+            self._collect(stage, self._number(stage))
+        self._emit(Finish(), Stage.COMPUTE)
+        flagged = zip(self._instructions, self._flags, strict=True)
+        return [_with_flags(instruction, flags) if flags else instruction for instruction, flags in flagged]
+
+    def _collect(self, stage: Stage, number: int) -> int:
+        """Let compute wait for an instruction; return the number of the one that has waited."""
+        if self._clock[Stage.COMPUTE][stage] < number:
+            self._emit(nop(Stage.COMPUTE), Stage.COMPUTE, stage, number)
+        return self._number(Stage.COMPUTE)
+
+    def _number(self, stage: Stage) -> int:
+        return self._clock[stage][stage]
+
+    def _emit(self, instruction: Instruction, stage: Stage, *needs: int) -> None:
+        """Add an instruction that needs, of a stage each, so many instructions to have ended."""
+        clock = self._clock[stage]
+        flags: dict[str, bool] = {}
+        for other, number in zip(needs[::2], needs[1::2], strict=True):
+            if number <= clock[other]:
+                continue
+            place = self._places[Stage(other)][number - 1]
+            after = other < stage
+            self._flags[place]["push_next" if after else "push_prev"] = True
+            flags["pop_prev" if after else "pop_next"] = True
+            for index, known in enumerate(self._ended[place]):
+                clock[index] = max(clock[index], known)
+        clock[stage] += 1
+        self._places[stage].append(len(self._instructions))
+        self._instructions.append(instruction)
+        self._flags.append(flags)
+        self._ended.append(tuple(clock))
+
+
+def _with_flags(instruction: Instruction, flags: dict[str, bool]) -> Instruction:
+    changed: Instruction = replace(instruction, **cast("dict[str, Any]", flags))
+    return changed

@@ -1,0 +1,173 @@
+"""What a cut convolution needs of the chip: sizes of its pieces, where they lie, and whether they fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from toolchain.vta.design.config import HAZARD_STEPS, Memory, VtaConfig
+from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.layers.layer import ConvShape
+from toolchain.vta.layers.packing import blocks_of
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """A convolution, cut by knobs for a configuration.
+
+    Operands that the pieces at work share have two places on the chip, which take turns; what each piece has
+    for itself has one place a piece.
+    """
+
+    shape: ConvShape
+    knobs: Knobs
+    config: VtaConfig
+    residual: bool = False
+
+    @cached_property
+    def ic_blocks(self) -> int:
+        """Blocks of input channels."""
+        return blocks_of(self.shape.ic, self.config.block)
+
+    @cached_property
+    def oc_blocks(self) -> int:
+        """Blocks of output channels."""
+        return blocks_of(self.shape.oc, self.config.block)
+
+    @cached_property
+    def chunks(self) -> int:
+        """Runs of input channels that are loaded one after the other."""
+        return self.ic_blocks // self.knobs.tile_ci
+
+    @cached_property
+    def row_step(self) -> int:
+        """Rows of the source from one that is loaded to the next: a kernel of one row skips some."""
+        return self.shape.sh if self.shape.kh == 1 else 1
+
+    @cached_property
+    def row_stride(self) -> int:
+        """Rows on the chip from what one row of the result begins with to the next."""
+        return 1 if self.shape.kh == 1 else self.shape.sh
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of the source on the chip, for one block of channels."""
+        return (self.knobs.tile_h - 1) * self.row_stride + self.shape.kh
+
+    @cached_property
+    def columns(self) -> int:
+        """Columns of the source on the chip."""
+        return (self.knobs.tile_w - 1) * self.shape.sw + self.shape.kw
+
+    @cached_property
+    def pixels(self) -> int:
+        """Of a piece of the result, for one block of channels."""
+        return self.knobs.tile_h * self.knobs.tile_w
+
+    @cached_property
+    def vectors(self) -> int:
+        """Elements of ACC that a piece has."""
+        return self.pixels * self.knobs.tile_co
+
+    @cached_property
+    def inp_elements(self) -> int:
+        """Of one place for inputs."""
+        return self.knobs.tile_ci * self.rows * self.columns
+
+    @cached_property
+    def wgt_elements(self) -> int:
+        """Of one place for weights."""
+        return self.knobs.tile_co * self.knobs.tile_ci * self.shape.taps
+
+    @cached_property
+    def residual_blocks(self) -> int:
+        """Blocks of channels of a residual that are loaded at once, into a place for inputs."""
+        most = self.inp_elements // self.pixels
+        return max(n for n in range(1, self.knobs.tile_co + 1) if self.knobs.tile_co % n == 0 and n <= most)
+
+    @cached_property
+    def diagonal_base(self) -> int:
+        """First element of WGT that holds what residuals are multiplied with."""
+        return self.knobs.contexts * self.wgt_elements
+
+    @cached_property
+    def parameter_base(self) -> int:
+        """First element of ACC that holds biases; shifts follow them."""
+        return self.config.buffers[Memory.ACC].depth - 2 * self.oc_blocks
+
+    @cached_property
+    def whole_kernel(self) -> bool:
+        """Whether one GEMM goes through all taps; else there is one for each.
+
+        A GEMM goes through channels, columns and then its micro-ops: taps, blocks of outputs, rows. An
+        accumulator is used again with the next tap.
+        """
+        steps = self.knobs.tile_h * self.knobs.tile_co
+        return steps >= HAZARD_STEPS or self.shape.taps == 1
+
+    @cached_property
+    def gemms(self) -> int:
+        """Instructions for one run of input channels."""
+        return 1 if self.whole_kernel else self.shape.taps
+
+    @cached_property
+    def micro_ops(self) -> int:
+        """At most so many are needed."""
+        contexts, lists = self.knobs.contexts, self.knobs.contexts**2
+        gemm = lists * self.shape.taps * self.knobs.tile_co * self.knobs.tile_h
+        residual = lists * self.oc_blocks if self.residual else 0
+        return gemm + residual + contexts * (1 + 2 * self.oc_blocks)
+
+    def problem(self) -> str:
+        """Return why the convolution cannot be cut so; empty: it can."""
+        return self._cut() or self._too_large() or self._hazard()
+
+    def _cut(self) -> str:
+        knobs, shape = self.knobs, self.shape
+        wholes = {
+            "tile_b": (knobs.tile_b, shape.batch, "images"),
+            "tile_h": (knobs.tile_h, shape.oh, "rows of the result"),
+            "tile_w": (knobs.tile_w, shape.ow, "columns of the result"),
+            "tile_ci": (knobs.tile_ci, self.ic_blocks, "blocks of input channels"),
+            "tile_co": (knobs.tile_co, self.oc_blocks, "blocks of output channels"),
+        }
+        for name, (part, whole, what) in wholes.items():
+            if part < 1 or whole % part:
+                return f"{name}={part} does not divide the {whole} {what}"
+        if knobs.oc_nthread not in (1, 2) or knobs.h_nthread not in (1, 2) or knobs.contexts > 2:
+            given = f"oc_nthread={knobs.oc_nthread} and h_nthread={knobs.h_nthread}"
+            return f"{given}: one of them may be 2, else they are 1"
+        threads = {
+            "oc_nthread": (knobs.oc_nthread, self.oc_blocks // knobs.tile_co, "tile_co"),
+            "h_nthread": (knobs.h_nthread, shape.oh // knobs.tile_h, "tile_h"),
+        }
+        for name, (part, whole, what) in threads.items():
+            if whole % part:
+                return f"{name}={part} does not divide the {whole} pieces that {what} makes"
+        return ""
+
+    def _too_large(self) -> str:
+        contexts, diagonal = self.knobs.contexts, self.oc_blocks if self.residual else 0
+        needed = {
+            Memory.INP: (contexts * self.inp_elements, "tile_h, tile_w or tile_ci"),
+            Memory.WGT: (contexts * self.wgt_elements + diagonal, "tile_ci or tile_co"),
+            Memory.ACC: (contexts * self.vectors + 2 * self.oc_blocks, "tile_h, tile_w or tile_co"),
+            Memory.UOP: (self.micro_ops, "tile_h or tile_co"),
+        }
+        for memory, (elements, smaller) in needed.items():
+            depth = self.config.buffers[memory].depth
+            if elements > depth:
+                return f"{elements} elements of {memory.name}, which has {depth}: make {smaller} smaller"
+        return ""
+
+    def _hazard(self) -> str:
+        if (
+            self.knobs.tile_ci > 1
+            and not (self.whole_kernel and self.shape.taps > 1)
+            and self.vectors < HAZARD_STEPS
+        ):
+            return (
+                f"{self.vectors} accumulators, where {HAZARD_STEPS} steps lie between two uses of one: "
+                "make tile_h, tile_w or tile_co larger, or tile_ci 1"
+            )
+        return ""

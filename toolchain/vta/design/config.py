@@ -1,0 +1,194 @@
+"""A configuration of VTA: the file that a design was made from, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+from toolchain.vta.design.cycles import CycleModel, Fabric
+
+BITS_OF_INSTRUCTION = 128
+BITS_OF_MICRO_OP = 32
+MOST_BYTES = 32 * 2**20
+"""Of the memory that a program computes in, and of its instructions: what the stock driver moves at once."""
+PAGE_BYTES = 4096
+QUEUE_INSTRUCTIONS = 512
+"""That a stage's queue holds; where it is full, fetch waits, and with it the other stages."""
+MOST_TOKENS = 255
+"""That are counted in a queue; one implementation loses those above."""
+HAZARD_STEPS = 4
+"""After so many steps of an instruction an element of ACC may be used again; a guess (decision 0045)."""
+
+
+class Memory(IntEnum):
+    """The buffers on the chip, by the numbers that instructions have for them."""
+
+    UOP = 0
+    WGT = 1
+    INP = 2
+    ACC = 3
+    OUT = 4
+    ACC_8BIT = 5
+    """ACC, loaded from int8: one simulator of several knows it, no hardware does."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer on the chip.
+
+    Attributes
+    ----------
+    element_bytes
+        Of what one index addresses, on the chip and in DRAM.
+    depth
+        How many elements it has.
+    """
+
+    element_bytes: int
+    depth: int
+
+    @property
+    def index_bits(self) -> int:
+        """Bits of an index."""
+        return self.depth.bit_length() - 1
+
+
+@dataclass(frozen=True)
+class VtaConfig:
+    """A configuration, in the words of its file; `reading.find_config` gives one that holds together.
+
+    Attributes
+    ----------
+    target
+        `TARGET`: the board, or a simulator.
+    hw_ver
+        `HW_VER`: says how instructions are encoded.
+    """
+
+    target: str
+    hw_ver: str = "0.0.2"
+    log_inp_width: int = 3
+    log_wgt_width: int = 3
+    log_acc_width: int = 5
+    log_batch: int = 0
+    log_block: int = 4
+    log_uop_buff_size: int = 15
+    log_inp_buff_size: int = 15
+    log_wgt_buff_size: int = 18
+    log_acc_buff_size: int = 17
+
+    @property
+    def isa_rev(self) -> int:
+        """How instructions are encoded: 1 or 2."""
+        return ISA_REVISIONS[self.hw_ver]
+
+    @property
+    def batch(self) -> int:
+        """Rows of an element of INP, ACC and OUT."""
+        return 1 << self.log_batch
+
+    @property
+    def block(self) -> int:
+        """Lanes: input channels and output channels of a step."""
+        return 1 << self.log_block
+
+    @property
+    def bitstream(self) -> str:
+        """Name of the design; every parameter but `HW_VER` and `TARGET` is in it."""
+        widths = f"i{1 << self.log_inp_width}w{1 << self.log_wgt_width}a{1 << self.log_acc_width}"
+        sizes = f"{self.log_uop_buff_size}_{self.log_inp_buff_size}"
+        sizes = f"{sizes}_{self.log_wgt_buff_size}_{self.log_acc_buff_size}"
+        return f"{self.batch}x{self.block}_{widths}_{sizes}"
+
+    @cached_property
+    def buffers(self) -> dict[Memory, Buffer]:
+        """The buffers on the chip; `ACC_8BIT` is `ACC`, with the elements of OUT in DRAM."""
+        inp = self.batch * self.block << self.log_inp_width >> 3
+        wgt = self.block * self.block << self.log_wgt_width >> 3
+        acc = self.batch * self.block << self.log_acc_width >> 3
+        depth = (1 << self.log_acc_buff_size) // acc
+        return {
+            Memory.UOP: _buffer(BITS_OF_MICRO_OP // 8, self.log_uop_buff_size),
+            Memory.WGT: _buffer(wgt, self.log_wgt_buff_size),
+            Memory.INP: _buffer(inp, self.log_inp_buff_size),
+            Memory.ACC: Buffer(acc, depth),
+            Memory.OUT: Buffer(inp, depth),
+            Memory.ACC_8BIT: Buffer(inp, depth),
+        }
+
+    @property
+    def fabric(self) -> Fabric:
+        """Clock and bus of the target."""
+        return FABRICS[self.target]
+
+    @property
+    def cycles(self) -> CycleModel:
+        """Constants of the cycle model; they were not fitted to a board."""
+        return CycleModel(bus_bytes=self.fabric.bus_bytes, mhz=self.fabric.mhz)
+
+    def document(self) -> dict[str, Any]:
+        """Return all of it for `--json`: parameters as the file has them, and what follows."""
+        return {
+            "bitstream": self.bitstream,
+            "isa_rev": self.isa_rev,
+            "parameters": self.parameters(),
+            "batch": self.batch,
+            "block": self.block,
+            "buffers": {
+                memory.name: {
+                    "bytes": buffer.element_bytes * buffer.depth,
+                    "element_bytes": buffer.element_bytes,
+                    "depth": buffer.depth,
+                    "index_bits": buffer.index_bits,
+                }
+                for memory, buffer in self.buffers.items()
+                if memory is not Memory.ACC_8BIT
+            },
+            "cycle_model": self.cycles.document(),
+        }
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the file's keys and values, in the file's order."""
+        return {key: getattr(self, key.lower()) for key in KEYS}
+
+
+def _buffer(element_bytes: int, log_bytes: int) -> Buffer:
+    return Buffer(element_bytes, (1 << log_bytes) // element_bytes)
+
+
+ISA_REVISIONS = {"0.0.1": 1, "0.0.2": 2}
+"""Revision of the encoding by `HW_VER`."""
+
+KEYS = tuple(field.upper() for field in VtaConfig.__dataclass_fields__)
+"""Keys of a configuration's file."""
+
+_SLOW, _FAST = Fabric(100, 8), Fabric(333, 16)
+
+FABRICS = {
+    "pynq": _SLOW,
+    "ultra96": _FAST,
+    "zcu104": _FAST,
+    "de10nano": _SLOW,
+    "sim": _SLOW,
+    "tsim": _SLOW,
+}
+"""By `TARGET`. Simulators are taken for a Pynq, as upstream takes whatever it does not know."""
+
+SAMPLES = {
+    "pynq": VtaConfig("pynq"),
+    "ultra96": VtaConfig("ultra96"),
+    "zcu104": VtaConfig("zcu104", hw_ver="0.0.1"),
+    "de10nano": VtaConfig("de10nano"),
+    "simulator": VtaConfig("sim"),
+}
+"""The configurations that upstream publishes, by name."""
+
+
+def of_revision(config: VtaConfig, isa_rev: int | None) -> VtaConfig:
+    """Return a configuration with that encoding of instructions; as it is for None."""
+    if isa_rev is None:
+        return config
+    version = next(version for version, revision in ISA_REVISIONS.items() if revision == isa_rev)
+    return replace(config, hw_ver=version)

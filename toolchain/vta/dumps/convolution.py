@@ -1,0 +1,117 @@
+"""A single convolution as a dump."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from toolchain.vta.compiling.arena import sections
+from toolchain.vta.compiling.assemble import assemble
+from toolchain.vta.compiling.estimate import estimated_cycles
+from toolchain.vta.compiling.program import Program, Value
+from toolchain.vta.compiling.tiling import Tiling
+from toolchain.vta.design.config import VtaConfig
+from toolchain.vta.dumps.expectation import memory_after, memory_before
+from toolchain.vta.layers.knobs import Knobs
+from toolchain.vta.layers.layer import Array, ConvShape
+from toolchain.vta.layers.packing import blocks_of
+from toolchain.vta.layers.region import Region
+from toolchain.vta.layers.seeded import seeded_inputs, seeded_layer, seeded_region
+
+if TYPE_CHECKING:
+    from toolchain.vta.dumps.layout import Dump, Place
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program, and what was decided.
+
+    Attributes
+    ----------
+    estimated_cycles
+        By a formula with the cycle model's constants; the model itself is `edge-rt vta`.
+    """
+
+    dump: Dump
+    knobs: Knobs
+    estimated_cycles: int
+
+
+def compile_convolution(
+    shape: ConvShape, config: VtaConfig, knobs: Knobs | None, seed: int, residual: bool = False
+) -> Compiled:
+    """Compile a convolution with values from a seed.
+
+    Parameters
+    ----------
+    knobs
+        How it is cut; None: as the estimate says.
+    residual
+        Whether something is added to its sums.
+
+    Raises
+    ------
+    ToolchainError
+        The knobs or the convolution do not fit.
+    """
+    _check_size(shape, config)
+    region, inputs = _region(shape, knobs, seed, residual)
+    program = assemble(region, config)
+    chosen = program.knobs[0]
+    cut = Tiling(shape, chosen, config, residual)
+    return Compiled(dump_of(program, region, inputs), chosen, estimated_cycles(cut))
+
+
+def program_of(shape: ConvShape, config: VtaConfig, knobs: Knobs, seed: int) -> Program:
+    """Return a convolution's program, with weights from a seed; errors are those of `compile_convolution`."""
+    region, _inputs = _region(shape, knobs, seed, residual=False)
+    return assemble(region, config)
+
+
+def _region(
+    shape: ConvShape, knobs: Knobs | None, seed: int, residual: bool
+) -> tuple[Region, dict[str, Array]]:
+    region, inputs = seeded_region(seeded_layer(shape, seed, residual), seed)
+    return replace(region, layers=[replace(each, knobs=knobs) for each in region.layers]), inputs
+
+
+def _check_size(shape: ConvShape, config: VtaConfig) -> None:
+    """Refuse what is too large for the memory before weights for it are drawn, which would take gigabytes."""
+    inputs, outputs = blocks_of(shape.ic, config.block), blocks_of(shape.oc, config.block)
+    pixels = inputs * shape.h * shape.w + outputs * shape.oh * shape.ow
+    weights = inputs * outputs * shape.taps * config.block**2
+    sections({"activations": pixels * config.block, "constants": weights})
+
+
+def compile_region(region: Region, config: VtaConfig, seed: int) -> Dump:
+    """Compile a region of a network, with inputs from a seed.
+
+    Raises
+    ------
+    ToolchainError
+        A layer does not fit, or all of it needs more memory than a driver gives.
+    """
+    return dump_of(assemble(region, config), region, seeded_inputs(region, seed))
+
+
+def dump_of(program: Program, region: Region, inputs: Mapping[str, Array]) -> Dump:
+    """Return a program with the memory before and, by numpy's integers, after it."""
+    from toolchain.vta.dumps.layout import PHYSICAL_BASE, Dump
+
+    after, _ = memory_after(program, region, inputs, PHYSICAL_BASE)
+    return Dump(
+        program.config,
+        program.code(PHYSICAL_BASE),
+        bytes(memory_before(program, inputs, PHYSICAL_BASE)),
+        bytes(after),
+        [_place(program.values[name]) for name in program.inputs],
+        [_place(program.values[name]) for name in program.outputs],
+        PHYSICAL_BASE,
+    )
+
+
+def _place(value: Value) -> Place:
+    from toolchain.vta.dumps.layout import Place
+
+    return Place(offset=value.offset, bytes=value.bytes, shape=value.shape, dtype="int8")

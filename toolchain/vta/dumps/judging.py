@@ -1,0 +1,126 @@
+"""A dump, run by the simulator: whether it leaves the memory that it should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from toolchain.vta.dumps.layout import Dump, Place
+from toolchain.vta.machine.requests import Model, Program, Refused, Wish
+from toolchain.vta.machine.simulator import DEADLINE_S, Outcome, Simulator
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where the memory afterwards is not what was expected.
+
+    Attributes
+    ----------
+    bytes, first
+        How many differ, and which is the first.
+    got, expected
+        What stands there.
+    output
+        Number of the output that it lies in; None where it lies in none.
+    """
+
+    bytes: int
+    first: int
+    got: int
+    expected: int
+    output: int | None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What came of a dump.
+
+    Attributes
+    ----------
+    passed
+        Whether the memory is what it should be; None where nobody said what that is.
+    """
+
+    outcome: Outcome
+    passed: bool | None
+    difference: Difference | None
+
+    @property
+    def model(self) -> Model | None:
+        """What the cycle model says; None where the program was refused."""
+        return None if isinstance(self.outcome, Refused) else self.outcome.model
+
+    def complaint(self, folder: str) -> tuple[str, str]:
+        """Return what is wrong with a dump that did not pass, and what to type next."""
+        if isinstance(self.outcome, Refused):
+            return f"{folder}: {self.outcome.message} ({self.outcome.rule})", f"toolchain vta disasm {folder}"
+        assert self.difference is not None  # noqa: S101
+        wrong = self.difference
+        where = "in no output" if wrong.output is None else f"in output {wrong.output}"
+        return (
+            f"{folder}: {wrong.bytes} bytes of the memory are not those of expected.bin; the first is byte "
+            f"{wrong.first}, {where}: {wrong.got} instead of {wrong.expected}",
+            f"toolchain vta simulate {folder} --strict",
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Return it for `--json`."""
+        ran = None if isinstance(self.outcome, Refused) else self.outcome
+        return {
+            "passed": self.passed,
+            "refused": self.outcome.model_dump() if isinstance(self.outcome, Refused) else None,
+            "difference": None if self.difference is None else vars(self.difference),
+            "model": None if ran is None else {"ms": ran.milliseconds, **ran.model.model_dump()},
+        }
+
+
+def judge(
+    dump: Dump,
+    *,
+    strict: bool = False,
+    trace: bool = False,
+    deadline_s: float = DEADLINE_S,
+    progress: Callable[[str], None] | None = None,
+) -> Judged:
+    """Run a dump's program, and compare the memory with what is expected.
+
+    Parameters
+    ----------
+    strict
+        Refuse what only some implementations of the machine run.
+    trace
+        Keep when each instruction begins and ends.
+    progress
+        Called with a line now and then while the simulator is compiled, which happens once.
+
+    Raises
+    ------
+    ToolchainError
+        As `Simulator.run` does.
+    """
+    program = Program(dump.config, dump.program, dump.before, dump.phys_base)
+    with Simulator(progress=progress) as simulator:
+        outcome = simulator.run(program, Wish(strict=strict, timeline=trace), deadline_s)
+    if isinstance(outcome, Refused):
+        return Judged(outcome, False, None)
+    if dump.after is None or outcome.memory is None:
+        return Judged(outcome, None, None)
+    got, expected = (np.frombuffer(data, np.uint8) for data in (outcome.memory, dump.after))
+    wrong = np.flatnonzero(got != expected)
+    if not len(wrong):
+        return Judged(outcome, True, None)
+    first = int(wrong[0])
+    difference = Difference(
+        len(wrong), first, int(got[first]), int(expected[first]), _output(dump.outputs, first)
+    )
+    return Judged(outcome, False, difference)
+
+
+def _output(places: Sequence[Place], offset: int) -> int | None:
+    for number, place in enumerate(places):
+        if place.offset <= offset < place.offset + place.bytes:
+            return number
+    return None

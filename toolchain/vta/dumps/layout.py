@@ -1,0 +1,216 @@
+"""A dump: a program, the memory it starts with and the memory it should leave, as files in a folder.
+
+Any implementation of the machine can run one. `insn.bin` has the instructions, `dram.bin` the memory before,
+which begins at the physical address `phys_base`, `expected.bin` the same memory after. `layout.json` says
+the rest, and is written last.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from toolchain.errors import UsageError
+from toolchain.files.atomic import cannot_write, write_bytes, write_text
+from toolchain.files.plain import open_plain
+from toolchain.foreign import printable, shortened
+from toolchain.vta.design.config import MOST_BYTES, PAGE_BYTES, SAMPLES, VtaConfig
+from toolchain.vta.isa.decode import decode_program
+from toolchain.vta.isa.encode import INSTRUCTION_BYTES
+from toolchain.vta.isa.instructions import Instruction
+from toolchain.vta.reading import config_from
+
+INSTRUCTIONS, BEFORE, AFTER, LAYOUT = "insn.bin", "dram.bin", "expected.bin", "layout.json"
+PHYSICAL_BASE = PAGE_BYTES
+"""Where the memory of a dump begins: simulators have no page 0."""
+
+_LARGEST_LAYOUT = 2**20
+_MOST = 4096  # inputs and outputs
+_AGAIN = "write the dump again"
+_ITEM_BYTES = {"int8": 1, "uint8": 1, "int32": 4, "float32": 4}
+
+
+class Place(BaseModel):
+    """An input or an output in a dump's memory.
+
+    Attributes
+    ----------
+    offset, bytes
+        From the beginning of the memory.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    offset: int = Field(ge=0, lt=2**32)
+    bytes: int = Field(ge=1, lt=2**32)
+    shape: Annotated[tuple[Annotated[int, Field(ge=1, lt=2**32)], ...], Field(max_length=16, strict=False)]
+    dtype: Literal["int8", "uint8", "int32", "float32"]
+
+
+def _inside(places: tuple[Place, ...]) -> tuple[Place, ...]:
+    for place in places:
+        if math.prod(place.shape) * _ITEM_BYTES[place.dtype] != place.bytes:
+            raise ValueError(f"{place.bytes} bytes are not {place.shape} of {place.dtype}")
+    return places
+
+
+_Places = Annotated[tuple[Place, ...], Field(max_length=_MOST, strict=False), AfterValidator(_inside)]
+
+
+class _Layout(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    insn_count: int = Field(ge=1, le=MOST_BYTES // INSTRUCTION_BYTES)
+    phys_base: int = Field(ge=0, lt=2**32)
+    arena_bytes: int = Field(ge=1, le=MOST_BYTES)
+    inputs: _Places = ()
+    outputs: _Places = ()
+    config: dict[str, Any] = Field(default_factory=lambda: SAMPLES["pynq"].parameters())
+
+
+@dataclass(frozen=True)
+class Dump:
+    """A program with its memory.
+
+    Attributes
+    ----------
+    program
+        The instructions, encoded.
+    before, after
+        The memory: its beginning is at `phys_base`. `after` is None where nobody computed it.
+    """
+
+    config: VtaConfig
+    program: bytes
+    before: bytes
+    after: bytes | None = None
+    inputs: Sequence[Place] = ()
+    outputs: Sequence[Place] = ()
+    phys_base: int = PHYSICAL_BASE
+
+
+def write_dump(folder: Path, dump: Dump) -> None:
+    """Write a dump's files; one that is there is replaced, and is none until all is written.
+
+    Raises
+    ------
+    ToolchainError
+        The file system refused.
+    """
+    try:
+        (folder / LAYOUT).unlink(missing_ok=True)
+        (folder / AFTER).unlink(missing_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    write_bytes(folder / INSTRUCTIONS, dump.program)
+    write_bytes(folder / BEFORE, dump.before)
+    if dump.after is not None:
+        write_bytes(folder / AFTER, dump.after)
+    write_text(folder / LAYOUT, json.dumps(layout_of(dump), indent=2) + "\n")
+
+
+def layout_of(dump: Dump) -> dict[str, Any]:
+    """Return what `layout.json` says of a dump."""
+    return {
+        "insn_count": len(dump.program) // INSTRUCTION_BYTES,
+        "phys_base": dump.phys_base,
+        "arena_bytes": len(dump.before),
+        "inputs": [place.model_dump(mode="json") for place in dump.inputs],
+        "outputs": [place.model_dump(mode="json") for place in dump.outputs],
+        "config": dump.config.parameters(),
+    }
+
+
+def read_dump(folder: Path) -> Dump:
+    """Read a dump, and check that its files belong together.
+
+    Raises
+    ------
+    UsageError
+        A file is missing, unreadable, cut, too long or not what it says; names it.
+    """
+    layout = _read_layout(folder / LAYOUT)
+    config = config_from(layout.config, folder / LAYOUT)
+    size = layout.arena_bytes
+    for name, places in (("inputs", layout.inputs), ("outputs", layout.outputs)):
+        for number, place in enumerate(places):
+            if place.offset + place.bytes > size:
+                reason = f"bytes {place.offset} to {place.offset + place.bytes} are outside of the memory"
+                raise _wrong(folder / LAYOUT, f"{name}.{number}: {reason} of {size}")
+    after = folder / AFTER
+    return Dump(
+        config,
+        _of_size(folder / INSTRUCTIONS, layout.insn_count * INSTRUCTION_BYTES, "insn_count"),
+        _of_size(folder / BEFORE, size, "arena_bytes"),
+        _of_size(after, size, "arena_bytes") if after.exists() else None,
+        layout.inputs,
+        layout.outputs,
+        layout.phys_base,
+    )
+
+
+def read_program(file: Path) -> bytes:
+    """Return what a file of instructions holds.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, or is longer than any program.
+    """
+    return _read(file, MOST_BYTES)
+
+
+def decode_file(file: Path, data: bytes, config: VtaConfig) -> list[Instruction]:
+    """Return the instructions that a file holds.
+
+    Raises
+    ------
+    UsageError
+        It is cut, or holds what is none of the configuration's revision; names the file, too.
+    """
+    try:
+        return decode_program(data, config)
+    except UsageError as error:
+        raise UsageError(f"{printable(str(file))}: {error.message}", error.hint) from error
+
+
+def _read_layout(file: Path) -> _Layout:
+    text = _read(file, _LARGEST_LAYOUT)
+    try:
+        return _Layout.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        given = "" if first["type"] == "missing" else f": {shortened(repr(first['input']))}"
+        raise _wrong(file, f"{shortened(where)}{given}: {first['msg']}" if where else first["msg"]) from error
+
+
+def _of_size(file: Path, size: int, key: str) -> bytes:
+    data = _read(file, MOST_BYTES)
+    if len(data) != size:
+        raise _wrong(file, f"it has {len(data)} bytes, and {key} of {LAYOUT} means {size}")
+    return data
+
+
+def _read(file: Path, most: int) -> bytes:
+    try:
+        with open_plain(file) as opened:
+            data = opened.read(most + 1)
+    except OSError as error:
+        raise UsageError(
+            f"{printable(str(file))} cannot be read: {error.strerror or error}",
+            f"give a folder with {INSTRUCTIONS}, {BEFORE} and {LAYOUT}, or a file of instructions",
+        ) from error
+    if len(data) > most:
+        raise _wrong(file, f"it has more than {most} bytes")
+    return data
+
+
+def _wrong(file: Path, reason: str) -> UsageError:
+    return UsageError(f"{printable(str(file))}: {reason}", _AGAIN)

@@ -1,0 +1,51 @@
+"""What a layer's result is, in numpy's numbers: this, and no simulator, says what is right."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toolchain.vta.layers.layer import Array, ConvLayer, ConvShape
+
+
+def expected(layer: ConvLayer, source: Array, residual: Array | None = None) -> Array:
+    """Return the result of a layer.
+
+    Parameters
+    ----------
+    source
+        int8 [ic, h, w].
+    residual
+        int8 [oc, oh, ow], where the layer has one.
+
+    Returns
+    -------
+    Array
+        int8 [oc, oh, ow].
+    """
+    sums = convolved(layer.shape, layer.weight, source)
+    if layer.left is not None:
+        if residual is None:
+            raise ValueError("this layer adds a residual, and none was given")
+        sums += residual.astype(np.int64) << _across(layer.left)
+    sums += _across(layer.bias)
+    wrapped = sums.astype(np.int32)  # as ACC does
+    shifted = wrapped >> _across(layer.right).astype(np.int32)
+    result: Array = np.clip(shifted, layer.low, layer.high).astype(np.int8)
+    return result
+
+
+def convolved(shape: ConvShape, weight: Array, source: Array) -> Array:
+    """Return int64 [oc, oh, ow]: the sums of a convolution."""
+    padded = np.pad(source, ((0, 0), (shape.ph, shape.ph), (shape.pw, shape.pw))).astype(np.float64)
+    sums = np.zeros((shape.oc, shape.oh * shape.ow))
+    for y in range(shape.kh):
+        for x in range(shape.kw):
+            rows = slice(y, y + (shape.oh - 1) * shape.sh + 1, shape.sh)
+            columns = slice(x, x + (shape.ow - 1) * shape.sw + 1, shape.sw)
+            # Whole numbers below 2**53 are exact in float64, and numpy multiplies those fast.
+            sums += weight[:, :, y, x].astype(np.float64) @ padded[:, rows, columns].reshape(shape.ic, -1)
+    return sums.astype(np.int64).reshape(shape.oc, shape.oh, shape.ow)
+
+
+def _across(channels: Array) -> Array:
+    return channels.astype(np.int64).reshape(-1, 1, 1)

@@ -1,0 +1,55 @@
+"""A convolution with values from a seed: what is compiled where there is no network."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from toolchain.vta.layers.layer import (
+    LEAST_RIGHT,
+    MOST_DIAGONAL,
+    MOST_RIGHT,
+    Array,
+    ConvLayer,
+    ConvShape,
+)
+from toolchain.vta.layers.region import Region, RegionLayer
+
+_SPREAD = 74  # standard deviation of whole numbers from -127 to 127
+_RESULT = 50  # that of results: some are clipped, few are zero
+
+
+def seeded_layer(shape: ConvShape, seed: int, residual: bool = False) -> ConvLayer:
+    """Return a layer whose results use their eight bits, and are clipped now and then."""
+    random = np.random.default_rng(seed)
+    sums = _SPREAD**2 * math.sqrt(shape.ic * shape.taps)
+    middle = round(math.log2(sums / _RESULT))
+    right = np.clip(middle + random.integers(-1, 2, shape.oc), LEAST_RIGHT, MOST_RIGHT)
+    left = None
+    if residual:
+        left = np.clip(middle - random.integers(0, 3, shape.oc), 0, None)
+        left = np.maximum(left, left.max() - MOST_DIAGONAL)
+    bias = random.normal(0, sums / 4, shape.oc).astype(np.int32) + (1 << right - 1)
+    return ConvLayer(
+        shape,
+        random.integers(-127, 128, (shape.oc, shape.ic, shape.kh, shape.kw), dtype=np.int8),
+        bias.astype(np.int32),
+        right,
+        left,
+    )
+
+
+def seeded_region(layer: ConvLayer, seed: int) -> tuple[Region, dict[str, Array]]:
+    """Return a region of one layer, and values for what it reads."""
+    residual = None if layer.left is None else "residual"
+    named = ["source", *([residual] if residual else [])]
+    region = Region([RegionLayer(layer, "source", "result", residual)], named, ["result"])
+    return region, seeded_inputs(region, seed)
+
+
+def seeded_inputs(region: Region, seed: int) -> dict[str, Array]:
+    """Return values for what a region reads."""
+    random = np.random.default_rng([seed, 1])
+    shapes = region.shapes()
+    return {name: random.integers(-127, 128, shapes[name], dtype=np.int8) for name in region.inputs}

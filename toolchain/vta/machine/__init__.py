@@ -1,0 +1,1 @@
+"""The machine in software, as a child process, and what it tells."""

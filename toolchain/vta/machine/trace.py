@@ -1,0 +1,88 @@
+"""A program's timeline as a trace that Perfetto and chrome://tracing open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from toolchain.files.atomic import write_text
+from toolchain.vta.isa import Instruction, Stage
+from toolchain.vta.isa.disasm import text_of
+
+_Event = dict[str, Any]
+_PROCESS = 1
+# Which flags of a stage push to which queue of tokens, and which flags take from it.
+_PUSHES = {
+    ("push_next", Stage.LOAD): "L2G",
+    ("push_prev", Stage.COMPUTE): "G2L",
+    ("push_next", Stage.COMPUTE): "G2S",
+    ("push_prev", Stage.STORE): "S2G",
+}
+_POPS = {
+    ("pop_prev", Stage.COMPUTE): "L2G",
+    ("pop_next", Stage.LOAD): "G2L",
+    ("pop_prev", Stage.STORE): "G2S",
+    ("pop_next", Stage.COMPUTE): "S2G",
+}
+
+
+def trace_of(
+    instructions: Sequence[Instruction], timeline: npt.NDArray[np.uint64], mhz: float
+) -> dict[str, Any]:
+    """Return a trace in the Chrome format: a track for each stage, an arrow for each token.
+
+    Parameters
+    ----------
+    timeline
+        In cycles of the model, as the simulator answers.
+    mhz
+        Clock of the design: the format counts microseconds.
+    """
+    events: list[_Event] = [_named("process_name", 0, "VTA (cycle model, not a board)")]
+    events += [_named("thread_name", stage, stage.name.lower()) for stage in Stage]
+    pushed: dict[str, list[_Event]] = {link: [] for link in _PUSHES.values()}
+    popped: dict[str, list[_Event]] = {link: [] for link in _PUSHES.values()}
+    for index, (instruction, (begin, end)) in enumerate(zip(instructions, timeline.tolist(), strict=True)):
+        track = {"pid": _PROCESS, "tid": int(instruction.stage)}
+        text = text_of(instruction)
+        span = {"ts": begin / mhz, "dur": (end - begin) / mhz}
+        told = {"instruction": index, "text": text, "cycles": end - begin}
+        events.append({"ph": "X", "name": text.split()[0], **span, **track, "args": told})
+        for link in _links(instruction, _PUSHES):
+            pushed[link].append({"ph": "s", "ts": end / mhz, **track})
+        for link in _links(instruction, _POPS):
+            popped[link].append({"ph": "f", "bp": "e", "ts": begin / mhz, **track})
+    for link in pushed:
+        for number, pair in enumerate(
+            zip(pushed[link], popped[link], strict=False)
+        ):  # what is left has no arrow
+            events += [{**end, "name": link, "cat": "token", "id": f"{link} {number}"} for end in pair]
+    return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def write_trace(
+    file: Path, instructions: Sequence[Instruction], timeline: npt.NDArray[np.uint64] | None, mhz: float
+) -> None:
+    """Write a trace's file, whole or not at all.
+
+    Raises
+    ------
+    ToolchainError
+        The file system refused.
+    """
+    assert timeline is not None  # noqa: S101 - it was wished for
+    write_text(file, json.dumps(trace_of(instructions, timeline, mhz)) + "\n")
+
+
+def _links(instruction: Instruction, table: dict[tuple[str, Stage], str]) -> list[str]:
+    stage = instruction.stage
+    return [link for (flag, where), link in table.items() if where is stage and getattr(instruction, flag)]
+
+
+def _named(what: str, track: int, name: str) -> _Event:
+    return {"ph": "M", "name": what, "pid": _PROCESS, "tid": int(track), "args": {"name": name}}
