@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from toolchain.configuration.file import FILE_NAME
+from toolchain.devices.device import device_key
 from toolchain.errors import UsageError
 from toolchain.host import host_profile, physical_cores
-from toolchain.profiles import class_names, device_key, load_profile, read_profile
+from toolchain.profiles import class_names, load_profile, read_profile
 
 LAST = "the last line"
 GOOD = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import (
     AfterValidator,
@@ -14,21 +14,16 @@ from pydantic import (
     Field,
     ValidationError,
     ValidationInfo,
-    model_validator,
 )
 from pydantic_core import PydanticKnownError
 
 from toolchain.architectures.architecture import Architecture
 from toolchain.architectures.table import ARCHITECTURES, architecture_of, wrong_system
+from toolchain.devices.device import Device
 from toolchain.errors import UsageError
 
 PROFILE_FILE = "board.toml"
 _TRIPLE_PARTS = 4
-_MOST_NAME = 200  # as in manifests
-CPU = "cpu"
-VTA = "vta"
-DEVICE_KINDS = (CPU, "opencl", VTA)
-"""What can compute on a board."""
 
 
 def _four_parts(triple: str) -> str:
@@ -38,12 +33,6 @@ def _four_parts(triple: str) -> str:
     if problem := wrong_system(triple):
         raise ValueError(problem)
     return triple
-
-
-def _known_kind(kind: str) -> str:
-    if kind not in DEVICE_KINDS:
-        raise ValueError(f"no such kind of device; the kinds are: {', '.join(DEVICE_KINDS)}")
-    return kind
 
 
 def _has_glibc(glibc: str | None, info: ValidationInfo) -> str | None:
@@ -68,63 +57,6 @@ class Cluster(_Strict):
 
     cpu: str = Field(description="LLVM's name of the core, such as cortex-a72")
     cores: int = Field(ge=1, description="how many of them")
-
-
-def device_key(kind: str, name: str) -> str:
-    """Return a device in one word, as records and manifests have it: `opencl:mali-t860`.
-
-    Parameters
-    ----------
-    kind
-        One of `DEVICE_KINDS`.
-    name
-        As the driver calls it; a driver's name may have blanks, and any length.
-    """
-    return f"{kind}:{re.sub(r'[^!-~]+', '-', name.strip().lower())[:_MOST_NAME]}"
-
-
-class Device(_Strict):
-    """What computes on a board. Those that are no CPUs have limits, which code for them keeps to."""
-
-    kind: Annotated[str, AfterValidator(_known_kind)] = Field("cpu", description="one of `DEVICE_KINDS`")
-    name: str | None = Field(
-        None,
-        pattern=r"^[!-~]([ -~]{0,98}[!-~])?$",
-        description="as its driver calls it; none where boards of the class differ",
-    )
-    compute_units: int | None = Field(None, ge=1, description="cores of it")
-    max_work_group: int | None = Field(None, ge=1, description="most work items of a work group")
-    local_bytes: int | None = Field(None, ge=0, description="most local memory of a work group")
-    private_bytes: int | None = Field(
-        None, ge=1, description="of a work item: code with more spills, or is refused by the driver"
-    )
-    vector_bytes: int | None = Field(None, ge=4, description="of the vectors that it computes with")
-    half: bool | None = Field(None, description="whether it computes in float16 (cl_khr_fp16)")
-    config: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,98}$",
-        description="of a VTA: a name that `toolchain vta config` lists, or a file (.json) beside this one",
-    )
-
-    @model_validator(mode="after")
-    def _has_its_limits(self) -> Self:
-        given = {key for key in self.model_fields_set - {"kind"} if getattr(self, key) is not None}
-        if self.kind == "cpu" and given:
-            raise ValueError(f"a CPU has clusters, and none of: {', '.join(sorted(given))}")
-        if self.kind == CPU:
-            return self
-        needs = _NEEDS.get(self.kind, set())
-        if odd := sorted(given - needs - {"name"}):
-            raise ValueError(f"a device of kind {self.kind} has none of: {', '.join(odd)}")
-        if missing := sorted(needs - given):
-            raise ValueError(f"a device of kind {self.kind} needs: {', '.join(missing)}")
-        return self
-
-
-_NEEDS = {
-    "opencl": {"compute_units", "max_work_group", "local_bytes", "private_bytes", "vector_bytes", "half"},
-    VTA: {"config"},
-}
 
 
 class Profile(_Strict):
@@ -210,7 +142,7 @@ class Profile(_Strict):
         raise UsageError(f"--device {kind}: board class {self.name} has no such device", f"it has: {known}")
 
 
-_TABLES: dict[str, type[_Strict]] = {"clusters": Cluster, "devices": Device}
+_TABLES: dict[str, type[BaseModel]] = {"clusters": Cluster, "devices": Device}
 
 
 def profile_folders() -> tuple[Path, ...]:

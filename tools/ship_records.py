@@ -18,7 +18,7 @@ from toolchain.backends.packed.algorithms.policy import cost
 from toolchain.backends.packed.algorithms.table import choice_from
 from toolchain.backends.packed.backend import Packed
 from toolchain.backends.packed.space import PackedSpace
-from toolchain.mali.kernel import Kernel
+from toolchain.devices.kernel import Kernel
 from toolchain.mali.model import MaliModel
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions

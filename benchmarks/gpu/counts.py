@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.opencl.oclgrind import Counts, simulate
 from toolchain.backends.table import backend_for
-from toolchain.mali.kernel import Kernel
+from toolchain.devices.kernel import Kernel
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile

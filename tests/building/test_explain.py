@@ -9,10 +9,10 @@ import pytest
 from tests.mali.article import kernel
 from toolchain.building import explain as explain_module
 from toolchain.building.explain import explain, modelled_ms
+from toolchain.devices.kernel import Kernel
 from toolchain.errors import UsageError
 from toolchain.mali.compiled import read_compiled
 from toolchain.mali.estimate import estimate
-from toolchain.mali.kernel import Kernel
 from toolchain.mali.model import Modelled
 from toolchain.tasks.candidate import Candidate, Entry
 

@@ -11,7 +11,7 @@ from tests.cli.running import Toolchain
 from tests.opencl.clang import problems
 from tests.runtime.opencl_network import code_of
 from toolchain.bundles.read import read_bundle
-from toolchain.mali.kernel import Kernel
+from toolchain.devices.kernel import Kernel
 
 _MOST_SUMS = 192  # bytes: 4 columns of 8 sums, in parts and in all
 

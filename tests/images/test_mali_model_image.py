@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.mali.article import MEASURED_GFLOPS, kernel
+from toolchain.devices.kernel import Kernel
 from toolchain.images.listing import ImageState
 from toolchain.mali.compiled import read_compiled
 from toolchain.mali.compiler import KernelError, MaliCompiler
 from toolchain.mali.estimate import estimate
-from toolchain.mali.kernel import Kernel
 
 RECORDED = Path(__file__).parents[1] / "mali" / "recorded"
 

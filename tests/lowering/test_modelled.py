@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import pytest
 
 from toolchain.backends.packed.backend import Packed
+from toolchain.devices.kernel import Kernel
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering import modelled
 from toolchain.lowering.modelled import ModelRunner, device_runners
 from toolchain.mali.compiled import Block, Compiled
 from toolchain.mali.estimate import Estimate
-from toolchain.mali.kernel import Kernel
 from toolchain.mali.model import Modelled
 from toolchain.profiles import load_profile
 from toolchain.tasks.bench import Built

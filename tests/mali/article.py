@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from toolchain.mali.kernel import Kernel
+from toolchain.devices.kernel import Kernel
 
 MEASURED_GFLOPS = {"bind": 0.6588, "unroll": 9.9796, "vectorize": 28.3679}
 

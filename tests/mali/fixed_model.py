@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from toolchain.devices.kernel import Kernel
 from toolchain.mali.compiled import Block, Compiled
 from toolchain.mali.estimate import Estimate
-from toolchain.mali.kernel import Kernel
 from toolchain.mali.model import Modelled
 
 COMPILED = Compiled(16, 221, 129, 167, 7, 9, 64, (Block(),), ())

@@ -12,13 +12,13 @@ import pytest
 
 from tests.mali.compiler_image import compiler_image
 from tests.waiting import until
+from toolchain.devices.kernel import Kernel
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import Engine
 from toolchain.mali import compiler
 from toolchain.mali.compiled import read_compiled
 from toolchain.mali.compiler import KernelError, LateError, MaliCompiler
-from toolchain.mali.kernel import Kernel
 
 pytestmark = pytest.mark.slow
 

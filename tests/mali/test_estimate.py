@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.mali.article import MEASURED_GFLOPS, kernel
+from toolchain.devices.kernel import Kernel
 from toolchain.mali.compiled import Block, Compiled, read_compiled
 from toolchain.mali.estimate import estimate
 from toolchain.mali.gpu import T860_MP4
-from toolchain.mali.kernel import Kernel
 
 RECORDED = Path(__file__).parent / "recorded"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from toolchain.devices.kernel import Kernel
 from toolchain.errors import UsageError
-from toolchain.mali.kernel import Kernel
 from toolchain.mali.prepared import prepared
 
 HEAD = "__kernel void main_kernel(__global float* x)"

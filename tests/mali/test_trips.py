@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.mali.kernel import Kernel
+from toolchain.devices.kernel import Kernel
 from toolchain.mali.trips import Loop, loops_of
 
 

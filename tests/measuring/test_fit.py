@@ -9,9 +9,10 @@ import pytest
 
 from tests.cli.lying.liar import DETAILS, FEATURE, tiny_bundle
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import DeviceFacts, DevicesThere, Facts
+from toolchain.boards.edge_rt.answers import DevicesThere, Facts
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles import Manifest, RuntimeNeeds, read_bundle
+from toolchain.devices.facts import OpenclFacts
 from toolchain.errors import UsageError
 from toolchain.measuring.fit import check_facts, device_warnings
 
@@ -56,7 +57,7 @@ def test_what_is_there_is_enough(manifest: Manifest, board: Board) -> None:
 def test_float16_is_refused_where_the_driver_lacks_it(manifest: Manifest, board: Board) -> None:
     wants = needing(manifest, "opencl", "opencl").model_copy(update={"dtype": "float16"})
     for half in (True, False):
-        card = DeviceFacts.model_validate_json(json.dumps({**DETAILS, "half": half}))
+        card = OpenclFacts.model_validate_json(json.dumps({**DETAILS, "half": half}))
         there = facts(CPU, DevicesThere(kind="opencl", names=("card",), problem=None, details=(card,)))
         check_facts(needing(manifest, "opencl", "opencl"), board, there)
         if half:
@@ -85,7 +86,7 @@ def test_a_device_that_is_no_gpu_is_computed_on_and_told(manifest: Manifest, boa
             kind="opencl",
             names=("card",),
             problem=None,
-            details=(DeviceFacts.model_validate_json(json.dumps({**DETAILS, "type": kind})),),
+            details=(OpenclFacts.model_validate_json(json.dumps({**DETAILS, "type": kind})),),
         )
         warnings = device_warnings(wants, board, facts(CPU, there))
         assert bool(warnings) == warned, kind

@@ -23,10 +23,6 @@ _OF_CORES = {
 _MOST = 32  # four vectors of 128 bits a cycle: Cortex-X, Neoverse V, Apple's
 # Most Hz: a Core i9-14900KS; cores of ours were sold with up to 3 GHz; other ARM cores with up to 5.
 _CLOCK = {"x86-64": 6.2e9, "known": 3.2e9, "other": 5e9}
-# Of a whole device, by how its name begins: what a driver says of units and clocks does not tell how wide
-# they are. Midgard ends at 12 cores of 20 operations a cycle, phones' GPUs at some 5e12; an FPGA's logic has
-# no more. The fastest device of all has 1.6e14 without units for matrices, which OpenCL does not reach.
-_DEVICES = {"opencl:mali-t": 3e11, "opencl:mali": 1e13, "opencl:qualcomm": 1e13, "vta": 1e13, "": 2e14}
 # Operations are counted by the definition, and code may do with fewer: winograd's 6x6 tiles need a fifth of
 # the products, and windows that lie in the padding for the most part are not computed (9 or 27 taps, of which
 # one meets the image). Dot products of bytes are four times as fast as those of floats. A clock of a board
@@ -37,19 +33,21 @@ ROOM = 64
 _SPREAD = re.compile(r"conv\dd_transpose")
 
 
-def least_ms(flops: float, *, triple: str, cpu: str, level: str, threads: int = 1, device: str = "") -> float:
+def least_ms(
+    flops: float, *, triple: str, cpu: str, level: str, threads: int = 1, peak: float | None = None
+) -> float:
     """Return the milliseconds below which no board of this kind computes so much.
 
     Parameters
     ----------
     flops
         Floating-point operations by definition; 0 where they are not known, or there are none.
-    triple, cpu, level, threads, device
+    triple, cpu, level, threads
         As in `RecordKey`.
+    peak
+        Most FLOP/s of the device beside the cores that computes; None: the cores compute.
     """
-    if device:
-        peak = next(peak for name, peak in _DEVICES.items() if device.startswith(name))
-    else:
+    if peak is None:
         peak = threads * _core(triple, cpu, level)
     return max(LEAST_MS, flops / (ROOM * peak) * 1e3)
 

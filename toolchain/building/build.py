@@ -21,6 +21,7 @@ from toolchain.building.size import Size, weights_of
 from toolchain.building.tolerances import amplification, rounding_tolerances
 from toolchain.bundles.manifest import OutputTolerance
 from toolchain.bundles.write import write_bundle
+from toolchain.devices.device import CPU
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.files.scratch import scratch_folder
@@ -31,7 +32,6 @@ from toolchain.measuring.verify import VerifyResult
 from toolchain.models.judging.reference import Reference, reference_outputs, seeded_reference
 from toolchain.models.load import Model
 from toolchain.models.quantising.quantise import Quantised
-from toolchain.profiles import CPU
 from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget

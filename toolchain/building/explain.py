@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toolchain.devices.device import device_key
+from toolchain.devices.kernel import Kernel
 from toolchain.errors import UsageError
 from toolchain.mali.gpu import T860_MP4
-from toolchain.mali.kernel import Kernel
 from toolchain.mali.model import MaliModel, Modelled
-from toolchain.profiles import device_key
 from toolchain.tasks.candidate import Candidate, DeviceCode
 
 

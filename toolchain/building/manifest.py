@@ -21,11 +21,11 @@ from toolchain.bundles.manifest import (
     TaskFacts,
     Tensor,
 )
+from toolchain.devices.device import CPU
 from toolchain.images.running.inside import image_here, lock_here
 from toolchain.models.importing.float16 import holds_float16
 from toolchain.models.load import Model
 from toolchain.models.spec import TensorSpec
-from toolchain.profiles import CPU
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Objects
 

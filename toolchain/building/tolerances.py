@@ -7,11 +7,11 @@ import math
 import numpy as np
 
 from toolchain.bundles.manifest import OutputTolerance
+from toolchain.devices.device import CPU
 from toolchain.measuring.numerics import Tolerance, output_error
 from toolchain.models.judging.reference import Reference
 from toolchain.models.judging.spread import RUNS, noisy_outputs
 from toolchain.models.load import Model
-from toolchain.profiles import CPU
 
 NOISE = {"float32": 1e-5, "float16": 1e-3}
 """How far floats of two programs are from one another before they are rounded: relative, with a margin."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from toolchain.answers import Several
-from toolchain.profiles import CPU
+from toolchain.devices.device import CPU
 
 SCHEMA_VERSION: Literal[4] = 4
 

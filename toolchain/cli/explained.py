@@ -11,7 +11,7 @@ from toolchain.cli.output import note, table
 
 if TYPE_CHECKING:
     from toolchain.building.explain import Explained
-    from toolchain.mali.kernel import Extents
+    from toolchain.devices.kernel import Extents
 
 _OF_MODEL = (
     "times are a model's: Mesa's compiler for the Mali-T860, and how many words its pipes take; "

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from toolchain.devices.device import CPU, device_key
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.mali.gpu import T860_MP4
 from toolchain.mali.model import MaliModel
-from toolchain.profiles import CPU, Profile, device_key
+from toolchain.profiles import Profile
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import OffBoards
 from toolchain.tasks.bench import Bench, Built

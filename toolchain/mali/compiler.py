@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from toolchain.devices.kernel import Kernel
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.foreign import last_line, printable_lines
 from toolchain.images.catalogue import Image, image_named
@@ -14,7 +15,6 @@ from toolchain.images.engine import connect
 from toolchain.images.running.conversation import Conversation
 from toolchain.images.running.step import Step
 from toolchain.mali.compiled import Compiled, read_compiled
-from toolchain.mali.kernel import Kernel
 from toolchain.mali.prepared import prepared
 
 IMAGE = "mali-model"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
+from toolchain.devices.kernel import Kernel
 from toolchain.mali.compiled import Compiled
 from toolchain.mali.gpu import T860_MP4, Gpu
-from toolchain.mali.kernel import Kernel
 from toolchain.mali.trips import loops_of
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.mali.kernel import Kernel
+from toolchain.devices.kernel import Kernel
 
 _PLACE = re.compile(r"\bget_(group|local)_id\((\d)\)")
 _DEFINED = re.compile(r"\bint (\w+) = ([^;]+);")

@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Self
 
+from toolchain.devices.kernel import Kernel
 from toolchain.mali.compiled import Compiled
 from toolchain.mali.compiler import KernelError, LateError, MaliCompiler
 from toolchain.mali.estimate import Estimate, estimate
 from toolchain.mali.gpu import T860_MP4, Gpu
-from toolchain.mali.kernel import Kernel
 from toolchain.mali.store import CompiledStore
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from toolchain.devices.kernel import Kernel
 from toolchain.errors import UsageError
-from toolchain.mali.kernel import Kernel
 
 # Mesa's front end splits vloadN and vstoreN into single elements, Arm's does not: of 2018's kernel
 # `vectorize` 28.4 GFLOPS were measured, 29.2 come of whole vectors, 11.5 of elements. So they are said as

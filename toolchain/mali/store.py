@@ -9,11 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from toolchain.configuration.settings import cache_dir
+from toolchain.devices.kernel import Kernel
 from toolchain.errors import ToolchainError
 from toolchain.files import atomic
 from toolchain.mali.compiled import Compiled
 from toolchain.mali.compiler import KernelError, version
-from toolchain.mali.kernel import Kernel
 from toolchain.mali.prepared import prepared
 
 KIND = "mali"  # its folder in the cache

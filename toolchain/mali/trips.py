@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from toolchain.devices.kernel import Kernel
 from toolchain.mali.guards import Guards
-from toolchain.mali.kernel import Kernel
 
 _FROM = re.compile(r"(\w+)\s*=\s*(?:\(\w+\))?\s*(\d+)\s*$")
 _TO = re.compile(r"^\s*(\w+)\s*<\s*(?:\(\w+\))?\s*(\d+)\s*$")

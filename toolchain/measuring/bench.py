@@ -12,13 +12,14 @@ from toolchain.answers import LARGEST, lie
 from toolchain.architectures.least_time import bounding_flops, least_ms
 from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
+from toolchain.devices.device import CPU
+from toolchain.devices.table import peak_flops
 from toolchain.errors import UsageError
 from toolchain.measuring.answers import Timed
 from toolchain.measuring.deadlines import Deadline, deadline
-from toolchain.measuring.device import SIMULATION
+from toolchain.measuring.device import simulation
 from toolchain.measuring.execute import answer_of, check_threads, invoke
 from toolchain.measuring.place import Placed, place
-from toolchain.profiles import CPU
 
 BUDGET_S = 10.0  # the default of --time
 _MOST_RUNS = 10_000  # within the budget; a network of 1 ms ends there
@@ -194,7 +195,7 @@ def _check(
             f"times_ms has {shortest:g}, and nothing like {placed.cluster} computes "
             f"{placed.manifest.model.flops / 1e9:.3g} GFLOP in less than {least:.3g} ms"
         )
-    elif answer.modelled and placed.device != SIMULATION:
+    elif answer.modelled and placed.device != simulation(placed.device):
         problem = f"modelled is there, and {placed.device} computed"
     elif profile and not answer.profiled:
         problem = "operators is missing"
@@ -214,7 +215,7 @@ def _least_ms(placed: Placed) -> float:
         cpu=placed.cluster,
         level=profile.architecture.level(placed.runtime.facts.cpu_features),
         threads=placed.threads,
-        device="" if placed.device == CPU else placed.device,
+        peak=None if placed.device == CPU else peak_flops(placed.device),
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolchain.architectures.table import ARCHITECTURES, architecture_of
+from toolchain.devices.device import CPU
+from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
-from toolchain.profiles import CPU, Profile
+from toolchain.profiles import Profile
 
 # A deadline must never end a sound run; it only has to end a hung one: `slow_flops` of the architecture.
 # qemu-user computes each float of a vector in software. Measured: an untuned MobileNet, 1.1 GFLOP, takes
@@ -15,9 +17,6 @@ _EMULATED = 2e7
 # What an architecture or a device that nobody timed does at least: what is slowest here. A simulator may
 # stand for a device.
 _SLOWEST = min(_EMULATED, *(row.slow_flops for row in ARCHITECTURES.values()))
-# What a device's driver may spend on compiling a network's kernels when they first run: PoCL takes 20 s of a
-# core for MobileNet, and a board's core is ten times slower.
-_COMPILE_S = {"opencl": 300.0}
 _START_S = 30.0  # to start the program and load the library on a busy machine
 _FLOPS_UNKNOWN = 20e9  # the largest network that such boards sensibly run
 _LONGEST_S = 14 * 86400.0  # the system's waits know no more than 24 days; a bundle may say any FLOPs
@@ -73,7 +72,7 @@ def deadline(
     if device != CPU:
         rate = _SLOWEST
     work = flops or _FLOPS_UNKNOWN
-    seconds = _START_S + _COMPILE_S.get(device.partition(":")[0], 0.0) + extra_s + runs * work / rate
+    seconds = _START_S + kind_of(device).compile_s + extra_s + runs * work / rate
     kind = "emulated " if emulated else ""
     where = f"an {kind}{profile.arch} board"
     return Deadline(

@@ -5,11 +5,8 @@ from __future__ import annotations
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import Facts
 from toolchain.bundles.manifest import Manifest
+from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
-from toolchain.profiles import VTA
-
-SIMULATION = f"{VTA}:sim"
-"""What edge-rt calls its VTA in software. It computes only where this name is given."""
 
 
 def chosen_device(manifest: Manifest, board: Board, facts: Facts, wanted: str | None) -> str:
@@ -34,8 +31,8 @@ def chosen_device(manifest: Manifest, board: Board, facts: Facts, wanted: str | 
     if wanted is None:
         if manifest.device in known:
             return manifest.device
-        real = [name for name in known if name != SIMULATION]
-        return real[0] if kind == VTA and real else kind
+        real = [name for name in known if name != simulation(kind)]
+        return real[0] if simulation(kind) and real else kind
     if wanted.partition(":")[0] != kind:
         raise UsageError(
             f"--device {wanted}: {manifest.model.name} was built for {manifest.device}",
@@ -48,13 +45,22 @@ def chosen_device(manifest: Manifest, board: Board, facts: Facts, wanted: str | 
     return wanted
 
 
+def simulation(device: str) -> str:
+    """Return what edge-rt calls its simulation of a device's kind, as `KIND:NAME`; empty: it has none.
+
+    It computes only where this name is given.
+    """
+    row = kind_of(device)
+    return f"{row.name}:{row.simulation}" if row.simulation else ""
+
+
 def simulates(facts: Facts, kind: str) -> bool:
     """Return whether the board can simulate a device of that kind."""
-    return any(f"{kind}:{name}" == SIMULATION for each in facts.devices for name in each.names)
+    return simulation(kind) in [f"{each.kind}:{name}" for each in facts.devices for name in each.names]
 
 
 def simulation_warnings(device: str) -> list[str]:
     """Return what to know of results that a simulation computed."""
-    if device != SIMULATION:
+    if device != simulation(device):
         return []
-    return [f"{SIMULATION} computed: a simulation, whose times say nothing about an accelerator's"]
+    return [f"{device} computed: a simulation, whose times say nothing about an accelerator's"]

@@ -21,7 +21,7 @@ from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import last_line
 from toolchain.measuring.answers import Failed, Problem, Ran
 from toolchain.measuring.deadlines import Deadline
-from toolchain.measuring.device import SIMULATION, simulates
+from toolchain.measuring.device import simulates, simulation
 from toolchain.measuring.fit import lacks_device, lacks_features, lacks_functions
 from toolchain.measuring.npz import npz_size, read_npz
 from toolchain.measuring.place import Placed
@@ -237,6 +237,7 @@ def _lacks(placed: Placed, problem: Problem, told: str) -> ToolchainError:
         return lacks_functions(manifest, board, missing)
     if manifest.runtime.devices and missing == [placed.device]:
         kind = manifest.runtime.device
-        instead = f"--device {SIMULATION} simulates it" if simulates(placed.runtime.facts, kind) else None
+        simulated = simulates(placed.runtime.facts, kind)
+        instead = f"--device {simulation(kind)} simulates it" if simulated else None
         return lacks_device(manifest, board, missing[0], problem.message, instead)
     return lie(board.name, told, f"error.missing is {shown(', '.join(missing))}, none of which it needs")

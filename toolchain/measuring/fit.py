@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import DeviceFacts, Facts
+from toolchain.boards.edge_rt.answers import Facts
 from toolchain.bundles.manifest import Manifest
+from toolchain.devices.device import device_key
+from toolchain.devices.facts import DeviceFacts
+from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 from toolchain.linking.glibc import version_key
-from toolchain.profiles import device_key
+
+_TYPES = {"gpu": "GPU"}  # in sentences; the others as they are
 
 
 def check_machine(manifest: Manifest, board: Board) -> None:
@@ -55,7 +59,7 @@ def check_facts(manifest: Manifest, board: Board, facts: Facts) -> None:
             raise lacks_device(manifest, board, kind, problem or "its edge-rt knows no such kind")
         details = there[kind].details
         if manifest.dtype == "float16" and details and not details[0].half:
-            raise _lacks_half(manifest, board, details[0])
+            raise _lacks_half(manifest, board, kind, details[0])
     if manifest.glibc and version_key(facts.glibc) < version_key(manifest.glibc):
         raise UsageError(
             f"bundle for another board: built for glibc {manifest.glibc} and later "
@@ -71,10 +75,11 @@ def device_warnings(manifest: Manifest, board: Board, facts: Facts) -> list[str]
         if kind.kind != manifest.runtime.device or not kind.details:
             continue
         first = kind.details[0]
-        if first.type != "gpu":
+        wanted = kind_of(kind.kind).described
+        if wanted not in ("", first.type):
             warnings.append(
-                f"{first.name} of {board.name} is no GPU ({first.type}, {first.platform}): its times say "
-                "nothing about one"
+                f"{first.name} of {board.name} is no {_TYPES.get(wanted, wanted)} "
+                f"({first.type}, {first.platform}): its times say nothing about one"
             )
         key = device_key(kind.kind, first.name)
         if manifest.device not in (kind.kind, key):
@@ -102,10 +107,10 @@ def lacks_device(
     )
 
 
-def _lacks_half(manifest: Manifest, board: Board, device: DeviceFacts) -> UsageError:
+def _lacks_half(manifest: Manifest, board: Board, kind: str, device: DeviceFacts) -> UsageError:
     return UsageError(
         f"{manifest.model.name} was built for float16, and {device.name} of board {board.name} does not "
-        f"compute in it (its driver, {device.driver_version}, lacks cl_khr_fp16)",
+        f"compute in it (its driver, {device.driver_version}, lacks {kind_of(kind).half})",
         f"build it with `toolchain build {manifest.model.source_name} --board {board.name} "
         "--dtype float32 -o DIR`",
     )

@@ -11,11 +11,12 @@ from toolchain.boards.edge_rt.install import Installed, install
 from toolchain.boards.edge_rt.stock import stock
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import Bundle
+from toolchain.devices.device import CPU
 from toolchain.errors import UsageError
 from toolchain.measuring.device import chosen_device, simulation_warnings
 from toolchain.measuring.fit import check_facts, check_machine, device_warnings
 from toolchain.measuring.library import library_for
-from toolchain.profiles import CPU, Profile
+from toolchain.profiles import Profile
 
 _KEEP_LIBRARIES = 8
 

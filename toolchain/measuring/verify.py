@@ -7,12 +7,12 @@ from typing import Any
 
 from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
+from toolchain.devices.device import CPU
 from toolchain.errors import CheckError
 from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.execute import fetched_outputs
 from toolchain.measuring.numerics import Comparison, OutputError, Tolerance, compare
 from toolchain.measuring.place import place
-from toolchain.profiles import CPU
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@ from functools import cache
 
 import tvm
 
+from toolchain.devices.device import CPU, Device, device_key
+from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
-from toolchain.profiles import CPU, Device, Profile, device_key
+from toolchain.profiles import Profile
 from toolchain.targets.llvm import cpu_features, cpus
 
 
@@ -113,7 +115,7 @@ def device_target(
     Parameters
     ----------
     kind
-        One of `profiles.DEVICE_KINDS`, the CPU apart.
+        Of the table of kinds of devices, the CPU apart.
     name
         Of the device, where it is another than the class's, or the class leaves it open.
 
@@ -123,27 +125,20 @@ def device_target(
         The class has no such device, or one that does not compute in `dtype`; or its cores are wrong, as
         with `target_for`.
     """
-    device = profile.device(kind)
+    device, row = profile.device(kind), kind_of(kind)
+    if row.target_options is None:
+        raise UsageError(f"--device {kind}: TVM makes no code for devices of this kind", "use --device cpu")
     device = device.model_copy(update={"name": name or device.name})
     if dtype == "float16" and not device.half:
         raise UsageError(
             f"--dtype float16: the {kind} device of board class {profile.name} does not compute in float16 "
-            "(it lacks cl_khr_fp16)",
+            f"(it lacks {row.half})",
             "use --dtype float32; a class whose devices do has `half = true` in its board.toml",
         )
     cores = target_for(profile, cluster, threads)
-    options: dict[str, object] = {
-        "kind": kind,
-        "max_threads_per_block": device.max_work_group,
-        "max_num_threads": device.max_work_group,
-        "max_shared_memory_per_block": device.local_bytes,
-        "thread_warp_size": 1,
-    }
-    if device.name and device.name.lower().startswith("mali"):
-        options["device"] = "mali"  # TVM's own schedules ask for it
     return replace(
         cores,
-        target=tvm.target.Target(options, host=cores.target),
+        target=tvm.target.Target(row.target_options(device), host=cores.target),
         dtype=dtype,
         device=device_key(kind, device.name) if device.name else kind,
         limits=device,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from toolchain.mali.kernel import Kernel
+from toolchain.devices.kernel import Kernel
 from toolchain.tasks.parameter import Parameter
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from toolchain.architectures.least_time import bounding_flops, least_ms
+from toolchain.devices.table import peak_flops
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Record
-from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Entry
 from toolchain.tasks.task import Task
+
+if TYPE_CHECKING:
+    from toolchain.targets.target import BoardTarget
 
 
 def record_key(workload: str, target: BoardTarget, record_class: str) -> RecordKey:
@@ -24,7 +29,7 @@ def least_task_ms(task: Task, key: RecordKey) -> float:
         cpu=key.cpu,
         level=key.level,
         threads=key.threads,
-        device=key.device,
+        peak=peak_flops(key.device),
     )
 
 

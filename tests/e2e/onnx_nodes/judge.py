@@ -23,7 +23,7 @@ import numpy as np
 import onnx
 
 from tests.e2e.onnx_nodes.cases import Array, Case
-from toolchain.profiles import CPU
+from toolchain.devices.device import CPU
 
 PASSED, REFUSED, WRONG, CRASHED, BUG, OUTSIDE = "passed", "refused", "wrong", "crashed", "bug", "outside"
 BROKEN = (WRONG, CRASHED, BUG)

@@ -13,13 +13,14 @@ from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.space import PackedSpace
+from toolchain.devices.device import CPU
 from toolchain.lowering.fused import FusedNetwork
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.lowering.modelled import device_runners
 from toolchain.lowering.needs import needs_of
 from toolchain.lowering.schedules.gpu_defaults import device_schedule
 from toolchain.models.load import Model
-from toolchain.profiles import CPU, Profile
+from toolchain.profiles import Profile
 from toolchain.targets.target import BoardTarget, device_target, target_for
 from toolchain.tasks.backend import MakeTuner, Objects, Progress
 from toolchain.tasks.options import CodeOptions

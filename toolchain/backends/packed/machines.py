@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from toolchain.backends.packed.loops.pieces import WorkItems
 from toolchain.backends.packed.machine import Machine, Rates, Tiles
-from toolchain.profiles import Device
+from toolchain.devices.device import Device
 from toolchain.targets.target import BoardTarget
 
 SSE = Machine(

@@ -10,7 +10,7 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 
 from toolchain.backends.tensorir.limits import PrivateBytes, SumsInVectors
-from toolchain.profiles import Device
+from toolchain.devices.device import Device
 from toolchain.targets.target import BoardTarget
 
 # The same numbers as MetaSchedule's default rules for LLVM targets.

@@ -16,9 +16,10 @@ from toolchain.backends.vta.probe import probe_for
 from toolchain.backends.vta.space import VtaSpace
 from toolchain.backends.vta.task import VtaReference, VtaTask, tasks_of
 from toolchain.bundles.manifest import RuntimeNeeds
+from toolchain.devices.device import VTA
 from toolchain.errors import UsageError
 from toolchain.models.load import Model
-from toolchain.profiles import VTA, Profile
+from toolchain.profiles import Profile
 from toolchain.targets.target import BoardTarget, target_for
 from toolchain.tasks.backend import MakeTuner, Objects, OffBoards, Progress
 from toolchain.tasks.bench import Bench

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import tvm
 
 from toolchain.answers import Answer, Several, Word, lie, shown, understood
+from toolchain.devices.device import VTA
 from toolchain.measuring.answers import Milliseconds, Simulated
-from toolchain.measuring.device import SIMULATION
-from toolchain.profiles import VTA
+from toolchain.measuring.device import simulation
 from toolchain.tasks.upload import Often, Times
 from toolchain.vta.design.config import VtaConfig
 
@@ -67,7 +67,7 @@ class UploadedProgram:
         model, modelled = self._config.cycles, said.modelled
         if self._driver and said.device != f"{VTA}:{self._driver}":
             raise lie(self._board, _WHAT, f"{said.device} ran what {VTA}:{self._driver} was to run")
-        if (modelled is not None) != (said.device == SIMULATION):
+        if (modelled is not None) != (said.device == simulation(VTA)):
             raise lie(
                 self._board, _WHAT, f"times of {said.device} are a clock's, and a simulation's a model's"
             )

@@ -2,55 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 
 from toolchain.answers import LARGEST, Answer, Sentence, Several, Word, lie
 from toolchain.boards.transport import Completed
+from toolchain.devices.facts import DeviceFacts
+from toolchain.devices.table import find_kind
 
 Version = Annotated[str, Field(pattern=r"^[0-9]{1,4}(\.[0-9]{1,4}){1,3}$")]
 Celsius = Annotated[float, Field(ge=-300, le=10_000)]  # a broken sensor says odd things
 Millidegrees = Annotated[int, Field(ge=-300_000, le=10**7)]
 
 
-_Count = Annotated[int, Field(ge=0, le=2**63)]
+def _of_its_kind(value: Any, info: ValidationInfo) -> Any:
+    """Read a device's facts in the form of its kind; of kinds that are unknown here, what all have."""
+    row = find_kind(str(info.data.get("kind", "")))
+    if row is None or not isinstance(value, dict):
+        return value
+    return row.facts.model_validate_json(json.dumps(value))  # exact types, as the whole answer
 
 
-class DeviceFacts(Answer):
-    """What a driver says of a device; bytes, MHz, and vectors of so many numbers.
-
-    Attributes
-    ----------
-    type
-        `gpu`, `cpu`, `accelerator` or `other`.
-    max_work_items
-        Along each axis of a work group.
-    max_alloc_bytes
-        At once.
-    half
-        Whether it computes in float16.
-    """
-
-    name: Sentence
-    type: Word
-    vendor: Sentence
-    version: Sentence
-    driver: Word
-    driver_version: Sentence
-    platform: Sentence
-    compute_units: _Count
-    clock_mhz: _Count
-    max_work_group: _Count
-    max_work_items: Several[_Count] = Field(max_length=16)
-    local_bytes: _Count
-    global_bytes: _Count
-    max_alloc_bytes: _Count
-    cache_bytes: _Count
-    cache_line_bytes: _Count
-    float_lanes: _Count
-    half_lanes: _Count
-    half: bool
+_DeviceFacts = Annotated[SerializeAsAny[DeviceFacts], BeforeValidator(_of_its_kind)]
 
 
 class DevicesThere(Answer):
@@ -62,7 +37,7 @@ class DevicesThere(Answer):
     kind: Word
     names: Several[Sentence] = Field(max_length=1000)
     problem: Sentence | None
-    details: Several[DeviceFacts] = Field((), max_length=1000)
+    details: Several[_DeviceFacts] = Field((), max_length=1000)
 
 
 class Facts(Answer):

@@ -16,9 +16,9 @@ from toolchain.boards.edge_rt.answers import DevicesThere, Provenance, State, te
 from toolchain.boards.edge_rt.gpu import OPENCL, SCRIPT, gpu_hints
 from toolchain.boards.edge_rt.install import command
 from toolchain.boards.transport import Transport
+from toolchain.devices.device import CPU
 from toolchain.errors import ToolchainError
 from toolchain.foreign import printable
-from toolchain.profiles import CPU
 
 _SECONDS = 30.0
 _DRIVER_SECONDS = 10.0  # of them

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolchain.boards.board import Board
-    from toolchain.profiles import Device
+    from toolchain.devices.device import Device
 
 
 @click.group()

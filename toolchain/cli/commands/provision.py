@@ -85,8 +85,8 @@ def provision(
 def _design(board: Board, file: Path) -> Design:
     """Return the design in a file, for the VTA of the board's class."""
     from toolchain.boards.provisioning.design import read_design
+    from toolchain.devices.device import VTA
     from toolchain.errors import UsageError
-    from toolchain.profiles import VTA
     from toolchain.vta.reading import find_config
 
     device = next((each for each in board.profile.devices if each.kind == VTA), None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import tvm
 
+from toolchain.devices.kernel import Kernel
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import first_line
@@ -16,7 +17,6 @@ from toolchain.lowering.kernels.launches import launches_of
 from toolchain.lowering.kernels.part import Part
 from toolchain.lowering.kernels.pickling import pickled, unpickled
 from toolchain.lowering.kernels.recipe import Recipe
-from toolchain.mali.kernel import Kernel
 
 
 @dataclass(frozen=True)

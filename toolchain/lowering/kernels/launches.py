@@ -9,11 +9,11 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from toolchain.devices.kernel import Extents, Kernel
 from toolchain.errors import UsageError
 from toolchain.lowering.functions.definition import MAIN
 from toolchain.lowering.kernels import device
 from toolchain.lowering.kernels.compile import lower
-from toolchain.mali.kernel import Extents, Kernel
 
 _DECLARATION = re.compile(r"(?m)^__kernel void \w+\([^(){};]*\);\n")
 

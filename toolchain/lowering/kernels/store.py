@@ -20,7 +20,7 @@ KIND = "objects"
 LIMIT_BYTES = 512 << 20
 _PACKAGE = Path(__file__).parent.parent.parent
 # All that decides what an object looks like, apart from what it is the object of.
-_SOURCES = ("backends", "lowering", "models", "targets", "tvm_compat.py")
+_SOURCES = ("backends", "devices", "lowering", "models", "targets", "tvm_compat.py")
 _PACKAGES = ("apache-tvm", "apache-tvm-ffi")
 _DIGEST = hashlib.sha256().digest_size
 

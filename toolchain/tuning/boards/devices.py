@@ -17,10 +17,10 @@ import tvm
 
 from toolchain.answers import Answer, Several, lie, shown, understood
 from toolchain.boards.edge_rt.answers import DevicesThere
+from toolchain.devices.device import device_key
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.foreign import first_line
 from toolchain.processes.worker import WorkerDiedError
-from toolchain.profiles import device_key
 from toolchain.rpc.client import Grant
 from toolchain.rpc.session import connect, wait_for_server
 from toolchain.tuning.boards.pool import BoardPool, PooledBoard

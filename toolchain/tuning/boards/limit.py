@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from toolchain.boards.board import Board
+from toolchain.devices.device import CPU
 from toolchain.measuring.deadlines import deadline
-from toolchain.profiles import CPU
 from toolchain.tasks.task import Task
 from toolchain.tuning.options import TuneOptions
 

@@ -15,13 +15,13 @@ from toolchain.building.decide import Decision, decide_beside, decide_task, poin
 from toolchain.building.manifest import manifest_of, tolerance_of
 from toolchain.building.tolerances import rounding_tolerances
 from toolchain.bundles.read import Bundle
+from toolchain.devices.device import CPU
 from toolchain.errors import CheckError
 from toolchain.linking.library import link_library
 from toolchain.measuring.bench import BenchResult, bench_bundle
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.judging.reference import seeded_reference
 from toolchain.models.load import Model
-from toolchain.profiles import CPU
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network

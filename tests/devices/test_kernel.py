@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolchain.mali.kernel import Kernel
+from toolchain.devices.kernel import Kernel
 
 SOURCE = """__kernel void main_kernel(__global float* restrict x, __global float* restrict y) {
   float4 sums[14];

@@ -1,0 +1,54 @@
+"""Code by kinds of devices: tables of the rooms above, and what plugins add to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint
+from typing import Any, Generic, TypeVar
+
+from toolchain.devices.kind import Seam
+from toolchain.devices.table import find_kind
+from toolchain.errors import MissingError
+from toolchain.foreign import first_line
+
+Code = TypeVar("Code")
+
+
+class KindTable(Generic[Code]):
+    """Code of one seam by the kind of device that it is for.
+
+    Parameters
+    ----------
+    seam
+        By this name a plugin's `DeviceKind.code` has it.
+    own
+        What this package has, by kind.
+    """
+
+    def __init__(self, seam: Seam, own: Mapping[str, Code]) -> None:
+        self._seam: Seam = seam
+        self._own = own
+
+    def find(self, kind: str) -> Code | None:
+        """Return the code for a kind of device; None where there is none.
+
+        Raises
+        ------
+        MissingError
+            It is a plugin's, which cannot be loaded.
+        """
+        if kind in self._own:
+            return self._own[kind]
+        row = find_kind(kind)
+        reference = row.code.get(self._seam) if row else None
+        return None if reference is None else self._loaded(kind, reference)
+
+    def _loaded(self, kind: str, reference: str) -> Any:
+        try:
+            return EntryPoint(kind, reference, self._seam).load()
+        except Exception as error:  # a plugin may raise anything
+            raise MissingError(
+                f"the plugin for devices of kind {kind}: its {self._seam}, {reference}, cannot be loaded: "
+                f"{first_line(error)}",
+                "update or uninstall the plugin",
+            ) from error

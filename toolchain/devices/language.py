@@ -1,0 +1,51 @@
+"""What the source of a kernel tells without a compiler."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4, "float": 4}
+_BYTES |= {"long": 8, "ulong": 8, "double": 8, "bool": 1, "size_t": 8}
+
+
+@dataclass(frozen=True)
+class Language:
+    """How kernels of a kind of device are written, as regular expressions.
+
+    Attributes
+    ----------
+    array
+        Declares an array of one work item: its groups are the type, the width of a vector type (or nothing)
+        and the length.
+    vector
+        Loads or stores a vector: its group is the number of elements.
+    half
+        Names the type float16.
+    barrier
+        Text that calls a barrier of the work group.
+    """
+
+    array: re.Pattern[str]
+    vector: re.Pattern[str]
+    half: re.Pattern[str]
+    barrier: str
+
+    def private_bytes(self, source: str) -> int:
+        """Return the bytes of the arrays that every work item has for itself."""
+        return sum(
+            _BYTES[kind] * (4 if width == "3" else int(width or 1)) * int(count)
+            for kind, width, count in self.array.findall(source)
+        )
+
+    def vector_width(self, source: str) -> int:
+        """Return the elements of the widest load or store of a vector; 1 where there is none."""
+        return max((int(width) for width in self.vector.findall(source)), default=1)
+
+
+OPENCL_C = Language(
+    array=re.compile(rf"(?m)^\s*(?:__private\s+)?\b({'|'.join(_BYTES)})(2|3|4|8|16)?\s+\w+\[(\d+)\];"),
+    vector=re.compile(r"\bv(?:load|store)(?:_half)?(2|3|4|8|16)\b"),
+    half=re.compile(r"\bhalf\d*\b"),
+    barrier="barrier(",
+)

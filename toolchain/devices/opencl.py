@@ -1,0 +1,54 @@
+"""The row of OpenCL: any device whose driver compiles OpenCL C."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolchain.devices.facts import OpenclFacts
+from toolchain.devices.kind import DeviceKind
+from toolchain.devices.language import OPENCL_C
+
+if TYPE_CHECKING:
+    from toolchain.devices.device import Device
+
+
+def _target_options(device: Device) -> dict[str, object]:
+    options: dict[str, object] = {
+        "kind": "opencl",
+        "max_threads_per_block": device.max_work_group,
+        "max_num_threads": device.max_work_group,
+        "max_shared_memory_per_block": device.local_bytes,
+        "thread_warp_size": 1,
+    }
+    if device.name and device.name.lower().startswith("mali"):
+        options["device"] = "mali"  # TVM's own schedules ask for it
+    return options
+
+
+OPENCL = DeviceKind(
+    name="opencl",
+    needs=frozenset(
+        {"compute_units", "max_work_group", "local_bytes", "private_bytes", "vector_bytes", "half"}
+    ),
+    target_options=_target_options,
+    half="cl_khr_fp16",
+    described="gpu",
+    # PoCL takes 20 s of a core for MobileNet, and a board's core is ten times slower.
+    compile_s=300.0,
+    # Midgard ends at 12 cores of 20 operations a cycle, phones' GPUs at some 5e12.
+    peaks={"mali-t": 3e11, "mali": 1e13, "qualcomm": 1e13},
+    facts=OpenclFacts,
+    failures={
+        # native/src/opencl/launch.cc
+        "the work group is too large": "work group",
+        " of a work group; device": "work group",
+        "the kernel needs too many registers": "registers",
+        # native/src/opencl/program.cc
+        " does not compile, ": "build",
+    },
+    nodes=("/dev/mali0", "/dev/dri/renderD*"),
+    language=OPENCL_C,
+    test_bed=(
+        "A container with a driver of OpenCL by which its CPU computes (PoCL): a test bed, slow, no GPU."
+    ),
+)
