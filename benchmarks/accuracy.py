@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from toolchain.backends.packed.algorithms.policy import default_choice  # noqa: E402
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice  # noqa: E402
 from toolchain.backends.packed.machine import Machine  # noqa: E402
 from toolchain.backends.packed.machines import machine_of  # noqa: E402
 from toolchain.backends.packed.network.choices import Choices  # noqa: E402
@@ -27,9 +28,9 @@ from toolchain.backends.packed.network.rewrite import rewrite  # noqa: E402
 from toolchain.backends.packed.recognise.contraction import recognise  # noqa: E402
 from toolchain.backends.packed.recognise.convolution import Convolution  # noqa: E402
 from toolchain.backends.packed.recognise.read import UnreadableError, read  # noqa: E402
-from toolchain.lowering.functions.tasks import Task, extract_tasks  # noqa: E402
+from toolchain.lowering.functions.tasks import FusedTask, extract_tasks  # noqa: E402
 from toolchain.lowering.graph.pipeline import compile_fused, fuse  # noqa: E402
-from toolchain.measuring.numerics import output_error  # noqa: E402
+from toolchain.measuring.numerics import Tolerance, output_error  # noqa: E402
 from toolchain.models.judging.reference import reference_outputs, sample_inputs  # noqa: E402
 from toolchain.models.load import Model, load_model  # noqa: E402
 from toolchain.models.options import ModelOptions  # noqa: E402
@@ -61,7 +62,9 @@ def error(model: Model, winograd: bool) -> tuple[float, Counter[str]]:
     outputs = [result] if hasattr(result, "numpy") else list(result)
     found = 0.0
     for (name, reference), output in zip(reference_outputs(model, inputs).items(), outputs, strict=True):
-        report = output_error(name, output.numpy(), reference, TOLERANCE, name in model.softmax_outputs)
+        report = output_error(
+            name, output.numpy(), reference, Tolerance(TOLERANCE), name in model.softmax_outputs
+        )
         found = max(found, np.inf if report.max_rel_error is None else report.max_rel_error)
     return found, _algorithms(tasks, machine, winograd)
 
@@ -84,21 +87,20 @@ def main(arguments: list[str]) -> None:
         )
 
 
-def _algorithms(tasks: list[Task], machine: Machine, winograd: bool) -> Counter[str]:
+def _algorithms(tasks: list[FusedTask], machine: Machine, winograd: bool) -> Counter[str]:
     counts: Counter[str] = Counter()
     for task in tasks:
         try:
             contraction = recognise(read(task.func))
         except UnreadableError:
             continue
-        choice = (
-            default_choice(contraction, machine, winograd) if isinstance(contraction, Convolution) else None
-        )
-        if choice is not None:
-            name = choice.algorithm
-            if name == "winograd":
-                name = f"F({'x'.join(map(str, choice.tile))}, {'x'.join(map(str, contraction.kernel))})"
-            counts[name] += task.weight
+        if not isinstance(contraction, Convolution):
+            continue
+        choice = default_choice(contraction, machine, winograd)
+        name = choice.algorithm
+        if isinstance(choice, WinogradChoice):
+            name = f"F({'x'.join(map(str, choice.tile))}, {'x'.join(map(str, contraction.kernel))})"
+        counts[name] += task.weight
     return counts
 
 

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import contextmanager
 from functools import wraps
@@ -64,7 +64,7 @@ class Clock:
     """Sums this process's CPU time by phase, inner phases left out of outer ones."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.calls: Counter[str] = Counter()
         self._open = [OTHER]
         self._since = 0.0  # the process's beginning
@@ -111,7 +111,8 @@ def build_here(path: Path, board: str) -> dict[str, Any]:
     import_module("toolchain.backends.packed.backend")
     from toolchain.boards.inventory.lookup import find_target
     from toolchain.building.build import build
-    from toolchain.models import load
+    from toolchain.models.load import load_model
+    from toolchain.models.options import ModelOptions
 
     clock = Clock()
     if os.environ["TOOLCHAIN_JOBS"] == "1":
@@ -119,7 +120,7 @@ def build_here(path: Path, board: str) -> dict[str, Any]:
             for place in places:
                 clock.watch(place, name)
     begun = time.monotonic()
-    model = load.load_model(str(path), load.ModelOptions())
+    model = load_model(str(path), ModelOptions())
     result = build(model, find_target(board), None, path.parent / "out")
     with clock.phase("end"):
         wall = time.monotonic() - begun

@@ -94,6 +94,7 @@ def candidate(folder: Path, compilers: HostCompilers) -> Callable[[int], dict[st
             repeat=how.repeat,
             min_repeat_ms=how.min_repeat_ms,
             limit_s=60,
+            least_ms=0,
             timeout_s=60,
             cases=(case,),
         )

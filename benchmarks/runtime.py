@@ -22,8 +22,8 @@ def start(program: Path, port: int, state: str) -> tuple[subprocess.Popen[bytes]
     """Start a server; return it and the ms until it was registered with the tracker."""
     begin = time.perf_counter()
     options = ["--tracker", f"127.0.0.1:{port}", "--key", "benchmark", "--state", state]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    process = subprocess.Popen([str(program), "serve", *options], **pipes)
+    command = [str(program), "serve", *options]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout  # noqa: S101 - it has a pipe
     process.stdout.readline()
     return process, (time.perf_counter() - begin) * 1e3

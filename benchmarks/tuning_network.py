@@ -31,7 +31,8 @@ from toolchain.files.scratch import scratch_folder  # noqa: E402
 from toolchain.models.load import load_model  # noqa: E402
 from toolchain.models.options import ModelOptions  # noqa: E402
 from toolchain.profiles import load_profile  # noqa: E402
-from toolchain.records.store import FILE_NAME, RecordStore  # noqa: E402
+from toolchain.records.sqlite.file import FILE_NAME  # noqa: E402
+from toolchain.records.store import RecordStore  # noqa: E402
 from toolchain.tasks.options import CodeOptions  # noqa: E402
 from toolchain.tuning.events import Event, Notice, Step  # noqa: E402
 from toolchain.tuning.judging.gain import gain  # noqa: E402
@@ -83,7 +84,7 @@ def compare(
         tasks = list(network.tasks)
         chosen = points([decide_task(network, task, store, target, board.record_class) for task in tasks])
         bench = BoardNetworkBench(model, backend, network, target, board, store, tasks, scratch)
-        untuned, tuned = bench.variant({}), bench.variant(chosen)
+        untuned, tuned = (bench.variant(points, lambda _step: None) for points in ({}, chosen))
         same = untuned.bundle.library == tuned.bundle.library
         for repeat in range(repeats):
             said: dict[str, object] = {"network": name, "threads": threads, "repeat": repeat}

@@ -25,7 +25,8 @@ from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.store import RecordStore
 from toolchain.tasks.candidate import Entry
 from toolchain.tasks.key import entry_of
 from toolchain.tasks.options import CodeOptions
@@ -77,7 +78,7 @@ def stock(model: Model, how: TuneOptions) -> tuple[dict[str, object], Bests]:
     with backend.lower(model, target) as network:
         tasks = [network.fused_task(task) for task in network.tasks[: how.heaviest]]
     importlib.import_module("tvm.s_tir.tensor_intrin")  # takes seconds, which count for neither
-    trials, bests = 0, {}
+    trials, bests = 0, dict[str, Entry]()
     evaluator = ms.runner.EvaluatorConfig(
         number=how.number, repeat=how.repeat, min_repeat_ms=how.min_repeat_ms, enable_cpu_cache_flush=False
     )
@@ -98,7 +99,7 @@ def stock(model: Model, how: TuneOptions) -> tuple[dict[str, object], Bests]:
             best = min(ran, key=lambda record: fmean(map(float, record.run_secs)))
             bests[task.workload] = trace_entry(best.trace, best.args_info)
     took = time.monotonic() - begun
-    said = {
+    said: dict[str, object] = {
         "trials": trials,
         "search_s": round(took, 1),
         "trials_per_minute": round(60 * trials / took, 1),

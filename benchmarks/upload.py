@@ -41,7 +41,8 @@ def scp(server: Sshd, port: int, file: Path) -> None:
     options = [f"-oUserKnownHostsFile={server.folder}/known_hosts", "-oStrictHostKeyChecking=yes"]
     (server.folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {server.host_key}\n")
     target = f"{server.address().user}@127.0.0.1:{server.root}/theirs"
-    argv = ["scp", "-q", "-F", "none", *options, "-i", server.identity, "-P", str(port), file, target]
+    options += ["-i", str(server.identity), "-P", str(port)]
+    argv = ["scp", "-q", "-F", "none", *options, str(file), target]
     subprocess.run(argv, check=True, timeout=600)
 
 

@@ -104,7 +104,7 @@ def main() -> int:
             onnx.save(FAMILIES[network].model(), str(folder / f"{network}.onnx"))
         found: dict[str, dict[str, str]] = {}
         with ThreadPoolExecutor(options.jobs) as pool:
-            pairs = pool.map(lambda pair: built(options.toolchain, *pair, folder), wanted)
+            pairs = pool.map(lambda pair: built(options.toolchain, pair[0], pair[1], folder), wanted)
             for (network, target), digests in zip(wanted, pairs, strict=True):
                 found[f"{network} {target}"] = digests
                 whole = hashlib.sha256(json.dumps(digests).encode()).hexdigest()[:16]

@@ -13,8 +13,9 @@ import sqlite3
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from toolchain.records import schema
+from toolchain.records import schema  # type: ignore[attr-defined] # in that checkout
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
@@ -48,7 +49,7 @@ def packed(kind: str, payload: str, ms: float) -> Record:
 
 def records() -> list[Record]:
     """Return one run with winograd, one without it after that, and one of MetaSchedule on another board."""
-    failed = {"run_ms": (), "failure": "timeout"}
+    failed: dict[str, Any] = {"run_ms": (), "failure": "timeout"}
     payload = '{"trace":[[],[]],"arguments":[]}'
     trace = Record(OTHER, "", "metaschedule", payload, "t1", PROVENANCE, (7.5,), created=CREATED)
     return [

@@ -116,14 +116,15 @@ def hot_loops(compiled: Path, least: int = 4) -> list[HotLoop]:
     least
         Products of vectors that make a loop hot.
     """
-    argv = [llvm("llvm-objdump"), "--disassemble", "--no-show-raw-insn", "--mattr=+neon", compiled]
+    argv = [llvm("llvm-objdump"), "--disassemble", "--no-show-raw-insn", "--mattr=+neon", str(compiled)]
     return [
         loop for name, code in _functions(run(argv)) for loop in _loops(name, code) if loop.products >= least
     ]
 
 
 def _functions(text: str) -> Iterator[tuple[str, list[Instruction]]]:
-    name, code, pointers = "", [], {"sp"}
+    code: list[Instruction] = []
+    name, pointers = "", {"sp"}
     for line in text.splitlines():
         if function := _FUNCTION.match(line):
             if code:

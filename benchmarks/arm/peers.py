@@ -109,7 +109,7 @@ def count_peer(
     given, output = root.with_name("input.npy"), root.with_name("output.npy")
     np.save(given, sample)
     python = root / "usr/bin/python3.11"
-    argv = [python, "-B", "-s", _HERE / "guest.py", peer, model, given, output]
+    argv: list[str | Path] = [python, "-B", "-s", _HERE / "guest.py", peer, model, given, output]
     environment = {
         "PYTHONPATH": f"{_site(root)}:{_ROOT}",
         "OMP_NUM_THREADS": "1",

@@ -97,7 +97,8 @@ def gru(net: Net) -> str:
 def crnn(net: Net) -> str:
     """CRNN (arXiv:1507.05717): convolutions over a line of text, then an LSTM in both directions."""
     x = net.data
-    plan = ((64, (2, 2)), (128, (2, 2)), (256, 0), (256, (2, 1)), (512, 0), (512, (2, 1)))
+    plan: list[tuple[int, int | tuple[int, int]]]
+    plan = [(64, (2, 2)), (128, (2, 2)), (256, 0), (256, (2, 1)), (512, 0), (512, (2, 1))]
     for i, (channels, pool) in enumerate(plan):
         x = net.norm_conv(f"conv{i}", x, channels, 3)
         if pool:

@@ -12,11 +12,12 @@ from typing import Any
 import onnx
 
 from benchmarks.gpu.counts import BOARD, Convolution, model_of
-from toolchain.backends.packed.backend import PackedNetwork
 from toolchain.backends.table import backend_for
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
+from toolchain.tasks.backend import Network
+from toolchain.tasks.candidate import DeviceCode
 from toolchain.tasks.options import CodeOptions
 
 LAYER = Convolution("resnet-18, 3x3", 128, 128, 3, 28)
@@ -60,13 +61,14 @@ def _turn(file: Path) -> Iterator[tuple[str, _Built]]:
             yield name, _built(network, name)
 
 
-def _built(network: PackedNetwork, algorithm: str) -> _Built:
+def _built(network: Network, algorithm: str) -> _Built:
     (task,) = network.tasks
     space = network.space(task)
     point = space.default()
     if f'"algorithm":"{algorithm}"' not in space.candidate(point).entry.payload:
         raise AssertionError(f"the default is not {algorithm}")
     code = space.candidate(point).code
+    assert isinstance(code, DeviceCode)  # noqa: S101 - this is for a GPU
     clock, cpu = time.perf_counter(), time.process_time()
     code.linkable([*code.objects("main")])
     return _Built(time.perf_counter() - clock, time.process_time() - cpu)

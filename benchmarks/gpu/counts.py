@@ -17,6 +17,7 @@ from toolchain.devices.kernel import Kernel
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
+from toolchain.tasks.candidate import DeviceCode
 from toolchain.tasks.options import CodeOptions
 
 BOARD = "rk3399"
@@ -92,7 +93,9 @@ def _kernels(layer: Convolution) -> list[Kernel]:
         with backend.lower(load_model(str(file), ModelOptions()), backend.target()) as network:
             (task,) = network.tasks
             space = network.space(task)
-            return space.candidate(space.default()).code.launches()
+            code = space.candidate(space.default()).code
+            assert isinstance(code, DeviceCode)  # noqa: S101 - this is for a GPU
+            return code.launches()
 
 
 def _simulated(kernel: Kernel) -> Counts:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import tvm
 from tvm import relax
 
+from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.backend import Packed, PackedNetwork
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.building.decide import decide_task
@@ -64,10 +65,12 @@ def _network(model: MaliModel, name: str, winograd: str, records: bool) -> dict[
     }
 
 
-def _decided(network: PackedNetwork) -> dict[str, object]:
+def _decided(network: PackedNetwork) -> dict[str, Choice]:
     with user_store() as store:
         found = {task: decide_task(network, task, store, network.target, BOARD) for task in network.tasks}
-    return {name: hit.point for task, hit in found.items() if hit.tuned for name in task.functions}
+    return {
+        name: hit.point for task, hit in found.items() if hit.tuned and hit.point for name in task.functions
+    }
 
 
 def _calls(module: tvm.IRModule) -> Iterator[tuple[str, int]]:

@@ -70,8 +70,8 @@ def networks(data: Path, seeds: int, names: tuple[str, ...]) -> None:
         if not _wanted(name, names):
             continue
         untuned, best = (
-            latency(spaces, [pick(space) for space in spaces])
-            for pick in (lambda space: space.times[0], lambda space: space.best)
+            latency(spaces, picked)
+            for picked in ([space.times[0] for space in spaces], [space.best for space in spaces])
         )
         points = sum(len(space.times) - 1 for space in spaces)
         print(f"\n{name}: {untuned:.2f} ms untuned, {best:.2f} ms at best, {points} points but the defaults")

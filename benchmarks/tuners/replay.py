@@ -142,7 +142,7 @@ def trials(
         tuner.learn([(space.default(), space.result(space.default()))])
     else:
         prepare(tuner, space, seed)
-    best, curve = inf, []
+    best, curve = inf, list[float]()
     while len(curve) < limit and (points := tuner.propose(BATCH)):
         for point in points:
             best = min(best, space.times[point])

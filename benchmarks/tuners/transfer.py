@@ -42,5 +42,5 @@ def compared(
 
 def summed(found: tuple[list[int], list[int]]) -> tuple[float, float, float]:
     """Return the medians without and with, and the second over the first."""
-    without, with_records = map(median, found)
+    without, with_records = (median(trials) for trials in found)
     return without, with_records, with_records / without

@@ -27,8 +27,8 @@ def assembled(arch: str, before: str, inside: str, folder: Path) -> Path:
     return made
 
 
-def the_loop(*what: str, folder: Path) -> HotLoop:
-    (found,) = hot_loops(assembled(*what, folder))
+def the_loop(arch: str, before: str, inside: str, folder: Path) -> HotLoop:
+    (found,) = hot_loops(assembled(arch, before, inside, folder))
     assert found.multiply_accumulates == found.products == 4
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ _HEADER = Path(engines.__file__).parents[2] / "toolchain" / "native" / "edge_rt.
         ("edge_tensor", engines._Tensor),
     ],
 )
-def test_fields_are_the_headers(name, structure):
+def test_fields_are_the_headers(name: str, structure: Any) -> None:
     body = re.search(rf"typedef struct {name} \{{(.*?)\}} {name};", _HEADER.read_text(), re.DOTALL)[1]
     declared = re.findall(r"(\w+);", re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL))
     assert [field for field, _ in structure._fields_] == declared

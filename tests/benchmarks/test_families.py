@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -121,8 +123,8 @@ def test_functions_stand_beside_their_nodes_and_only_losses_are_listed() -> None
     assert {key: group.rules for key, group in lost} == {FC: {"dense"}, ("softmax", 0, 0): {"general"}}
 
 
-def document() -> dict:
-    def entry(ms: float, cpu: float) -> dict:
+def document() -> dict[str, Any]:
+    def entry(ms: float, cpu: float) -> dict[str, Any]:
         return {"min_ms": ms, "median_ms": ms, "cpu_ms": cpu, "error": 1e-6}
 
     slow = {"kind": "softmax", "functions": ["softmax, 5"], "rules": ["general"], "ours_ms": 2.0,

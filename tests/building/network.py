@@ -82,7 +82,7 @@ def main(folder: Path) -> None:
     model = load_model(str(written(folder)), ModelOptions())
     found: dict[str, object] = {}
     for board, form in (("x86_64", "so"), ("rk3399", "tar")):
-        result = build(model, find_target(board), None, folder, BuildOptions(format=form))  # type: ignore[arg-type]
+        result = build(model, find_target(board), None, folder, BuildOptions(format=form))
         found[board] = {
             "library": result.library_sha256,
             "bundle": result.bundle_sha256,

@@ -100,7 +100,7 @@ KEPT = {
     "softmax": [op("Softmax", "x", axis=1)],
     "dense": [op("Flatten", "x", to="a"), op("MatMul", "a", "dense")],
 }
-WEIGHTS = {
+WEIGHTS: dict[str, np.ndarray] = {
     "w": some(CHANNELS, CHANNELS, 3, 3),
     "few": some(5, CHANNELS, 3, 3),
     "deep": some(CHANNELS, 1, 3, 3),

@@ -70,8 +70,9 @@ def test_people_are_told_what_decided_and_what_was_made(
     tasks, records, code, *rest = capsys.readouterr().out.splitlines()
     assert tasks == "tasks: 8 total, 0 tuned, 0 improved"
     assert records == "records: none; 8 tasks without one"
-    made = dict(reversed(each.split(" ", 1)) for each in code.removeprefix("code: ").split(", "))
-    assert sum(map(int, made.values())) == 8 and int(made["direct"]) > 0
+    counts = [each.split(" ", 1) for each in code.removeprefix("code: ").split(", ")]
+    made = {rule: int(count) for count, rule in counts}
+    assert sum(made.values()) == 8 and made["direct"] > 0
     assert rest[0] == "sample: seeded, normal floats"
     assert rest[2:] == [f"library: {built.library}", f"bundle: {built.bundle}"]
 

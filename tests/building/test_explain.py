@@ -58,7 +58,7 @@ class Model:
 
 
 def candidate(code: object) -> Candidate:
-    return Candidate(Entry("packed", "", ""), code, (), 1)  # type: ignore[arg-type]
+    return Candidate(Entry("packed", "", ""), code, (), 1)
 
 
 @pytest.fixture

@@ -63,7 +63,9 @@ def expected() -> dict[str, np.ndarray]:
 
 
 @pytest.fixture
-def write(manifest, library, sample, expected) -> Callable[..., Path]:
+def write(
+    manifest: Manifest, library: bytes, sample: dict[str, np.ndarray], expected: dict[str, np.ndarray]
+) -> Callable[..., Path]:
     def write(path: Path, **changed: object) -> Path:
         parts = {"manifest": manifest, "library": library, "sample": sample, "expected": expected}
         write_bundle(path, **(parts | changed))
@@ -73,5 +75,5 @@ def write(manifest, library, sample, expected) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def bundle(write, tmp_path) -> Path:
+def bundle(write: Callable[..., Path], tmp_path: Path) -> Path:
     return write(tmp_path / "tiny.bundle")

@@ -10,6 +10,9 @@ import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +23,11 @@ from toolchain.bundles import layout, read_bundle
 from toolchain.bundles.manifest import SCHEMA_VERSION
 from toolchain.errors import CheckError, ToolchainError, UsageError
 
+# Writes a manifest of the values of another one.
+Change = Callable[[dict[str, Any]], bytes]
 
-def refusal(path, data: bytes | None = None) -> ToolchainError:
+
+def refusal(path: Path, data: bytes | None = None) -> ToolchainError:
     if data is not None:
         path.write_bytes(data)
     with pytest.raises(ToolchainError) as caught:
@@ -30,7 +36,13 @@ def refusal(path, data: bytes | None = None) -> ToolchainError:
     return caught.value
 
 
-def rebuilt(bundle, *, manifest=None, replace=None, fix_sums=True) -> bytes:
+def rebuilt(
+    bundle: Path,
+    *,
+    manifest: Change | None = None,
+    replace: dict[str, bytes] | None = None,
+    fix_sums: bool = True,
+) -> bytes:
     """Return the bundle with another manifest or other members, its sums made to agree."""
     with tarfile.open(bundle) as archive:
         members = {name: archive.extractfile(name).read() for name in archive.getnames()}
@@ -52,13 +64,13 @@ def rebuilt(bundle, *, manifest=None, replace=None, fix_sums=True) -> bytes:
     return out.getvalue()
 
 
-def test_the_rebuilt_one_is_good(bundle):
+def test_the_rebuilt_one_is_good(bundle: Path) -> None:
     bundle.write_bytes(rebuilt(bundle))
     read_bundle(bundle)
 
 
 @pytest.mark.parametrize("first", range(7))
-def test_a_changed_byte_is_noticed_wherever_it_is(bundle, first):
+def test_a_changed_byte_is_noticed_wherever_it_is(bundle: Path, first: int) -> None:
     """Go through the file in steps of 41 bytes: blocks have 512, so all their parts have their turn."""
     whole = bundle.read_bytes()
     for position in range(first * 6, len(whole), 41):
@@ -69,7 +81,7 @@ def test_a_changed_byte_is_noticed_wherever_it_is(bundle, first):
 
 
 @given(position=st.integers(0), value=st.integers(0, 255), length=st.integers(1, 600))
-def test_changed_stretches_are_noticed(bundle, position, value, length):
+def test_changed_stretches_are_noticed(bundle: Path, position: int, value: int, length: int) -> None:
     whole = bundle.read_bytes()
     start = position % len(whole)
     changed = whole[:start] + bytes([value]) * len(whole[start : start + length]) + whole[start + length :]
@@ -80,7 +92,7 @@ def test_changed_stretches_are_noticed(bundle, position, value, length):
 
 @given(data=st.binary(max_size=3000))
 @example(b"")
-def test_other_files_are_no_bundles(tmp_path, data):
+def test_other_files_are_no_bundles(tmp_path: Path, data: bytes) -> None:
     assert refusal(tmp_path / "x", data).exit_code == 2
 
 
@@ -89,25 +101,25 @@ def test_other_files_are_no_bundles(tmp_path, data):
 @example(511)
 @example(512)
 @example(-1)
-def test_a_truncated_one(bundle, length):
+def test_a_truncated_one(bundle: Path, length: int) -> None:
     whole = bundle.read_bytes()
     error = refusal(bundle.with_name("cut"), whole[: length % len(whole)])
     assert error.exit_code == 2 and "truncated" in error.message
 
 
-def test_bytes_after_its_end(bundle):
+def test_bytes_after_its_end(bundle: Path) -> None:
     whole = bundle.read_bytes()
     assert refusal(bundle, whole + bytes(10240)).exit_code == 4
     assert refusal(bundle, whole + b"x").exit_code == 4
 
 
-def test_missing_folder_pipe_and_unreadable(tmp_path):
+def test_missing_folder_pipe_and_unreadable(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "none", tmp_path, tmp_path / "pipe", tmp_path / "none" / "below"):
         assert refusal(path).exit_code == 2
 
 
-def hostile(bundle, change: dict[str, object], where: int, tail: bytes = b"") -> bytes:
+def hostile(bundle: Path, change: dict[str, object], where: int, tail: bytes = b"") -> bytes:
     """Return the bundle with one more member before its `where`-th one."""
     info = tarfile.TarInfo("extra")
     for key, value in change.items():
@@ -137,53 +149,53 @@ def hostile(bundle, change: dict[str, object], where: int, tail: bytes = b"") ->
         ({"name": "huge.bin", "size": 2**40}, "no valid size"),
     ],
 )
-def test_hostile_members(bundle, change, said, where):
+def test_hostile_members(bundle: Path, change: dict[str, object], said: str, where: int) -> None:
     error = refusal(bundle, hostile(bundle, change, where))
     assert error.exit_code == 4 and said in error.message
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "library.so", "notes.txt"])
-def test_members_that_do_not_belong(bundle, name):
+def test_members_that_do_not_belong(bundle: Path, name: str) -> None:
     for where in (1, 2, -1):
         assert refusal(bundle.with_name("x"), hostile(bundle, {"name": name}, where)).exit_code == 4
 
 
-def test_a_tar_that_is_no_bundle(tmp_path):
+def test_a_tar_that_is_no_bundle(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "x.tar", "w") as archive:
         archive.addfile(tarfile.TarInfo("readme.txt"))
     error = refusal(tmp_path / "x.tar")
     assert error.exit_code == 2 and "readme.txt" in error.message
 
 
-def changing(**changes):
+def changing(**changes: object) -> Change:
     return lambda values: json.dumps(values | changes).encode()
 
 
-def test_a_newer_schema_asks_for_an_upgrade(bundle):
+def test_a_newer_schema_asks_for_an_upgrade(bundle: Path) -> None:
     error = refusal(
         bundle, rebuilt(bundle, manifest=changing(schema_version=SCHEMA_VERSION + 1, anything="new"))
     )
     assert isinstance(error, UsageError) and "newer toolchain" in error.message and "upgrade" in error.hint
 
 
-def with_flops(flops: float):
-    def change(values):
+def with_flops(flops: float) -> Change:
+    def change(values: dict[str, Any]) -> bytes:
         values["model"]["flops"] = flops
         return json.dumps(values).encode()
 
     return change
 
 
-def sized(name: str, size: int):
-    def change(values):
+def sized(name: str, size: int) -> Change:
+    def change(values: dict[str, Any]) -> bytes:
         values["files"][name]["size"] = size
         return json.dumps(values).encode()
 
     return change
 
 
-def more(kind: str, count: int):
-    def change(values):
+def more(kind: str, count: int) -> Change:
+    def change(values: dict[str, Any]) -> bytes:
         values[kind] = [{"name": str(i), "shape": [1], "dtype": "int8"} for i in range(count)]
         folder = {"inputs": "sample", "outputs": "expected"}[kind]
         one = {"size": 1, "sha256": "00" * 32}
@@ -240,20 +252,20 @@ def more(kind: str, count: int):
         (lambda _: b" " * (layout.MAX_MANIFEST + 1), "more than"),
     ],
 )
-def test_a_manifest_that_is_wrong_though_its_sum_is_right(bundle, text, said):
+def test_a_manifest_that_is_wrong_though_its_sum_is_right(bundle: Path, text: Change, said: str) -> None:
     error = refusal(bundle, rebuilt(bundle, manifest=text))
     assert isinstance(error, CheckError) and said in error.message
 
 
-def test_of_many_wrong_items_the_first_is_told(bundle):
+def test_of_many_wrong_items_the_first_is_told(bundle: Path) -> None:
     """Each one that was told took a thousand bytes of memory, and a manifest may have a million."""
     error = refusal(bundle, rebuilt(bundle, manifest=changing(tasks=[{}] * 1000, requires=[0] * 1000)))
     assert "requires.0:" in error.message and "tasks.0.id:" in error.message
     assert "requires.1:" not in error.message and "tasks.1." not in error.message
 
 
-def test_a_total_beyond_the_limit(bundle):
-    def change(values):
+def test_a_total_beyond_the_limit(bundle: Path) -> None:
+    def change(values: dict[str, Any]) -> bytes:
         values["inputs"] = [{"name": str(i), "shape": [1], "dtype": "int8"} for i in range(4)]
         big = {"size": layout.MAX_TENSOR, "sha256": "00" * 32}
         values["files"] |= {f"sample/{i}.npy": big for i in range(4)}
@@ -291,13 +303,13 @@ GOOD = saved(np.ones((1, 3), "float32"))
         GOOD.replace(b"'descr'", b"'other'"),
     ],
 )
-def test_tensors_that_are_wrong_though_their_sums_are_right(bundle, data):
+def test_tensors_that_are_wrong_though_their_sums_are_right(bundle: Path, data: bytes) -> None:
     error = refusal(bundle, rebuilt(bundle, replace={"sample/0.npy": data}))
     assert isinstance(error, CheckError) and "sample/0.npy" in error.message
 
 
 @given(position=st.integers(0, 127), value=st.integers(0, 255))
-def test_any_byte_of_a_tensors_header(bundle, position, value):
+def test_any_byte_of_a_tensors_header(bundle: Path, position: int, value: int) -> None:
     data = bytearray(GOOD)
     data[position] = value
     path = bundle.with_name("changed")
@@ -308,7 +320,7 @@ def test_any_byte_of_a_tensors_header(bundle, position, value):
         assert "sample/0.npy" in error.message
 
 
-def test_the_sums_are_compared(bundle):
+def test_the_sums_are_compared(bundle: Path) -> None:
     size = read_bundle(bundle).manifest.files["library.so"].size
     assert (
         "library.so is not"
@@ -316,7 +328,7 @@ def test_the_sums_are_compared(bundle):
     )
 
 
-def test_a_declared_size_costs_no_memory(bundle):
+def test_a_declared_size_costs_no_memory(bundle: Path) -> None:
     """Read in a process that may not have 1 GiB."""
     bundle.write_bytes(rebuilt(bundle, manifest=sized("library.so", layout.MAX_LIBRARY)))
     program = """
@@ -336,7 +348,7 @@ except Exception as error:
     assert done.stdout == b"CheckError\n", done.stderr
 
 
-def test_a_file_of_holes_costs_no_memory(bundle):
+def test_a_file_of_holes_costs_no_memory(bundle: Path) -> None:
     """A few kilobytes on the disk can be gigabytes to read: zeros, whose sums are easily right."""
     bundle.write_bytes(rebuilt(bundle, manifest=sized("library.so", layout.MAX_LIBRARY)))
     os.truncate(bundle, layout.MAX_LIBRARY)

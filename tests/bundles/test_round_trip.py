@@ -7,6 +7,8 @@ import resource
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,13 @@ from toolchain.bundles import Manifest, RuntimeNeeds, read_bundle, write_bundle
 from toolchain.errors import ToolchainError, UsageError
 
 
-def test_everything_comes_back(bundle, manifest, library, sample, expected):
+def test_everything_comes_back(
+    bundle: Path,
+    manifest: Manifest,
+    library: bytes,
+    sample: dict[str, np.ndarray],
+    expected: dict[str, np.ndarray],
+) -> None:
     found = read_bundle(bundle)
     assert found.manifest.model_copy(update={"files": {}}) == manifest
     assert found.library == library
@@ -28,15 +36,22 @@ def test_everything_comes_back(bundle, manifest, library, sample, expected):
 
 
 def test_the_library_may_be_a_file_and_the_sum_is_returned(
-    bundle, manifest, library, sample, expected, tmp_path
-):
+    bundle: Path,
+    manifest: Manifest,
+    library: bytes,
+    sample: dict[str, np.ndarray],
+    expected: dict[str, np.ndarray],
+    tmp_path: Path,
+) -> None:
     (tmp_path / "lib.so").write_bytes(library)
     digest = write_bundle(tmp_path / "again", manifest, tmp_path / "lib.so", sample, expected)
     assert (tmp_path / "again").read_bytes() == bundle.read_bytes()
     assert digest == hashlib.sha256(bundle.read_bytes()).hexdigest()
 
 
-def test_bytes_do_not_depend_on_folder_process_or_order_of_arrays(bundle, manifest, library, tmp_path):
+def test_bytes_do_not_depend_on_folder_process_or_order_of_arrays(
+    bundle: Path, manifest: Manifest, library: bytes, tmp_path: Path
+) -> None:
     program = f"""
 import numpy as np, sys
 from pathlib import Path
@@ -51,7 +66,7 @@ write_bundle(Path(sys.argv[1]), manifest, {library!r}, sample, expected)
     assert other.read_bytes() == bundle.read_bytes()
 
 
-def test_any_tar_program_reads_it_and_python_writes_the_same_bytes(bundle, tmp_path):
+def test_any_tar_program_reads_it_and_python_writes_the_same_bytes(bundle: Path, tmp_path: Path) -> None:
     with (
         tarfile.open(bundle) as archive,
         tarfile.open(tmp_path / "b", "w", format=tarfile.USTAR_FORMAT) as copy,
@@ -71,7 +86,7 @@ def test_any_tar_program_reads_it_and_python_writes_the_same_bytes(bundle, tmp_p
     assert np.load(tmp_path / "sample/1.npy", allow_pickle=False) == 7
 
 
-def test_one_for_android(write, manifest, tmp_path):
+def test_one_for_android(write: Callable[..., Path], manifest: Manifest, tmp_path: Path) -> None:
     target = manifest.target.model_copy(update={"triple": "aarch64-unknown-linux-android"})
     android = manifest.model_copy(update={"target": target, "glibc": None})
     found = read_bundle(write(tmp_path / "a", manifest=android)).manifest
@@ -79,7 +94,9 @@ def test_one_for_android(write, manifest, tmp_path):
     assert b'"glibc": null' in found.to_json()
 
 
-def test_what_it_asks_of_the_runtime_comes_back(write, manifest, tmp_path):
+def test_what_it_asks_of_the_runtime_comes_back(
+    write: Callable[..., Path], manifest: Manifest, tmp_path: Path
+) -> None:
     assert manifest.runtime.device == "cpu"
     needs = RuntimeNeeds(devices=("vta",), functions=("edge.vta.run",))
     for device, runtime, used in (("vta:1x16x16", needs, "vta"), ("toy", RuntimeNeeds(), "cpu")):
@@ -88,7 +105,7 @@ def test_what_it_asks_of_the_runtime_comes_back(write, manifest, tmp_path):
         assert (found.device, found.runtime, found.runtime.device) == (device, runtime, used)
 
 
-def test_objects_instead_of_a_library(write, manifest, tmp_path):
+def test_objects_instead_of_a_library(write: Callable[..., Path], manifest: Manifest, tmp_path: Path) -> None:
     path = write(tmp_path / "t", manifest=manifest.model_copy(update={"format": "tar"}), library=b"objects")
     assert read_bundle(path).library == b"objects"
     with tarfile.open(path) as archive:
@@ -106,19 +123,21 @@ def test_objects_instead_of_a_library(write, manifest, tmp_path):
         ({"expected": {"gpu_0/prob": np.zeros((1, 4))}}, "float64"),
     ],
 )
-def test_arrays_that_are_not_the_manifests(write, tmp_path, changed, message):
+def test_arrays_that_are_not_the_manifests(
+    write: Callable[..., Path], tmp_path: Path, changed: dict[str, object], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         write(tmp_path / "new", **changed)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_library_that_is_not_there(write, tmp_path):
+def test_a_library_that_is_not_there(write: Callable[..., Path], tmp_path: Path) -> None:
     with pytest.raises(ToolchainError, match=r"no\.so: No such file"):
         write(tmp_path / "new", library=tmp_path / "no.so")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_disk_leaves_the_old_bundle_and_nothing_else(bundle, write):
+def test_a_full_disk_leaves_the_old_bundle_and_nothing_else(bundle: Path, write: Callable[..., Path]) -> None:
     before = bundle.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
@@ -131,7 +150,7 @@ def test_a_full_disk_leaves_the_old_bundle_and_nothing_else(bundle, write):
     assert bundle.read_bytes() == before and list(bundle.parent.iterdir()) == [bundle]
 
 
-def test_a_manifest_that_contradicts_itself(manifest):
+def test_a_manifest_that_contradicts_itself(manifest: Manifest) -> None:
     values = manifest.model_dump()
     for change in (
         {"arch": "x86_64"},

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -45,13 +46,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def demo(home: Path) -> dict:
+def demo(home: Path) -> dict[str, Any]:
     ended = toolchain("demo", "--trials", "16", "--json", cwd=home)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
 
-def test_mobilenet_is_tuned_built_verified_and_timed_on_aarch64(demo: dict) -> None:
+def test_mobilenet_is_tuned_built_verified_and_timed_on_aarch64(demo: dict[str, Any]) -> None:
     assert demo["board"] == "rk3399-emulated"
     assert demo["machine"] == "aarch64"
     assert demo["transport"] == "ssh"
@@ -64,7 +65,7 @@ def test_mobilenet_is_tuned_built_verified_and_timed_on_aarch64(demo: dict) -> N
     assert demo["bench"]["mean_ms"] > 0
 
 
-def test_demo_leaves_a_bundle_and_a_report(demo: dict) -> None:
+def test_demo_leaves_a_bundle_and_a_report(demo: dict[str, Any]) -> None:
     report = Path(demo["report"])
     assert report.is_absolute()
     assert "rk3399-emulated" in report.read_text()
@@ -72,7 +73,7 @@ def test_demo_leaves_a_bundle_and_a_report(demo: dict) -> None:
     assert Path(demo["bundle"]).stat().st_size > 10_000_000
 
 
-def test_build_takes_what_the_demo_tuned_and_says_so(demo: dict, home: Path) -> None:
+def test_build_takes_what_the_demo_tuned_and_says_so(demo: dict[str, Any], home: Path) -> None:
     ended = toolchain(
         "build", "zoo:mobilenet", "--board", "rk3399-emulated", "-o", "again", "--json", cwd=home
     )
@@ -80,7 +81,9 @@ def test_build_takes_what_the_demo_tuned_and_says_so(demo: dict, home: Path) -> 
     assert json.loads(ended.stdout)["tasks"] == demo["tasks"]
 
 
-def test_records_of_an_emulated_board_stay_out_of_builds_for_the_class(demo: dict, home: Path) -> None:
+def test_records_of_an_emulated_board_stay_out_of_builds_for_the_class(
+    demo: dict[str, Any], home: Path
+) -> None:
     ended = toolchain("build", "zoo:mobilenet", "--board", "rk3399", "-o", "class", "--json", cwd=home)
     assert ended.returncode == 0, ended.stderr
     assert demo["tasks"]["tuned"] > 0
@@ -89,7 +92,7 @@ def test_records_of_an_emulated_board_stay_out_of_builds_for_the_class(demo: dic
 
 @pytest.mark.parametrize(("board_class", "machine"), [("rk3399", "aarch64"), ("pynq", "armv7l")])
 def test_the_same_way_with_ones_own_network_and_input(
-    demo: dict, home: Path, board_class: str, machine: str
+    demo: dict[str, Any], home: Path, board_class: str, machine: str
 ) -> None:
     board = f"{board_class}-emulated"
     if board != demo["board"]:

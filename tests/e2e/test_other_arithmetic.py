@@ -65,7 +65,7 @@ def quantised(form: str) -> Callable[[Path], onnx.ModelProto]:
             quantize_static,
         )
 
-        class Samples(CalibrationDataReader):  # type: ignore[misc]
+        class Samples(CalibrationDataReader):
             def __init__(self) -> None:
                 self.left = [RANDOM.standard_normal((1, 3, 16, 16)).astype(np.float32) for _ in range(4)]
 

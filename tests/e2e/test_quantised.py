@@ -35,7 +35,7 @@ FORMS += [("QOperator", "QInt8", True)]
 SHAPE = (1, 3, 64, 64)
 
 
-class Samples(CalibrationDataReader):  # type: ignore[misc]
+class Samples(CalibrationDataReader):
     """Normal numbers, as the sample inputs are."""
 
     def __init__(self) -> None:

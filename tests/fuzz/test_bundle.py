@@ -145,7 +145,7 @@ def harness() -> Iterator[Attempt]:
         folder.mkdir()
         good = tiny_bundle(folder / "good.bundle")
         with tarfile.open(good) as opened:
-            members = {each.name: opened.extractfile(each).read() for each in opened}  # type: ignore[union-attr]
+            members = {each.name: opened.extractfile(each).read() for each in opened}
         assert archive(members) == good.read_bytes(), "this is how bundles are made"
         file = folder / "x.bundle"
         tracemalloc.start()

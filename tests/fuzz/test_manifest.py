@@ -59,7 +59,7 @@ def changed(random: Random, values: Any) -> Any:
     if random.random() < 0.2 and isinstance(values, dict):
         values = {**values, random.choice(list(values) or ["x"]): random.choice(HUGE)}
     if random.random() < 0.005 and isinstance(values, dict):
-        many = random.choice(({"": 0}, 0, [], "x"))
+        many: object = random.choice(({"": 0}, 0, [], "x"))
         values["target"] = {"mattr": [many] * 100_000}
     return values
 
@@ -102,7 +102,7 @@ def harness() -> Iterator[Attempt]:
     with tempfile.TemporaryDirectory() as folder:
         good = tiny_bundle(Path(folder) / "good.bundle")
         with tarfile.open(good) as opened:
-            members = {each.name: opened.extractfile(each).read() for each in opened}  # type: ignore[union-attr]
+            members = {each.name: opened.extractfile(each).read() for each in opened}
         values = json.loads(members["manifest.json"])
         board = find_board("local")
         use(read_bundle(good), board)

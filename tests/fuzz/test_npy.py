@@ -32,7 +32,7 @@ from toolchain.models.arrays import read_array
 pytestmark = pytest.mark.slow
 
 HELD = 4 << 20  # bytes of memory for files of some kilobytes
-SPECS = [Tensor(name=name, shape=array.shape, dtype=array.dtype.name) for name, array in OUTPUTS.items()]  # type: ignore[arg-type]
+SPECS = [Tensor(name=name, shape=array.shape, dtype=array.dtype.name) for name, array in OUTPUTS.items()]
 RIGHT = outputs_file(OUTPUTS)
 ARRAYS = (
     np.arange(24, dtype="float32").reshape(2, 3, 4),

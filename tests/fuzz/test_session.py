@@ -204,7 +204,7 @@ def harness() -> Iterator[Attempt]:
             try:
                 yield attempt
             finally:
-                process.stdin.close()  # type: ignore[union-attr]
+                process.stdin.close()
                 try:
                     process.wait(60)
                 except subprocess.TimeoutExpired:

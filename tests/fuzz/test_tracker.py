@@ -39,14 +39,14 @@ OWN = {"honest", "board"}
 MOST_STRANGERS = 4
 CROWD = 11  # more than a door has room for
 # What may be answered at a door to one who isn't its server: to a ping, and to "which of my offers are left".
-SAID_AT_A_DOOR = (0, [])
+SAID_AT_A_DOOR: tuple[object, ...] = (0, [])
 
 
 def request(random: Random, keys: list[str]) -> list[Any]:
     """Return a request in its right form, though it may be the wrong one."""
     key = random.choice(keys)
     role = random.choice(("server", "server", "client", "x"))
-    secret = random.choice((None, "", "guessed", SECRET[:-1], "\ud800", 5, [], "x" * 5000))
+    secret: object = random.choice((None, "", "guessed", SECRET[:-1], "\ud800", 5, [], "x" * 5000))
     address = [
         random.choice((None, HOST, "::1", "192.0.2.1", 7)),
         random.choice((1, 9000, 0, -1, 2**16, "1")),

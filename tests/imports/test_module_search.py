@@ -47,7 +47,7 @@ def test_a_worker_executes_none(trapped: Path, monkeypatch: pytest.MonkeyPatch) 
     worker = Worker()
     try:
         here = worker.call(60, os.getcwd)
-        child = worker.call(60, subprocess.check_output, [sys.executable, "-c", "import json, numpy"])
+        child: object = worker.call(60, subprocess.check_output, [sys.executable, "-c", "import json, numpy"])
     finally:
         worker.close()
     assert here == str(trapped) and child == b""

@@ -16,7 +16,7 @@ rows = st.sampled_from(list(LINUX.values()))
 
 @given(arch=rows, floor=floors)
 def test_no_version_is_above_the_floor(arch: object, floor: str) -> None:
-    found = c_library(arch, floor)  # type: ignore[arg-type]
+    found = c_library(arch, floor)
     assert list(found) == [LIBM, LIBC]
     versions = {version for symbols in found.values() for version in symbols.values()}
     assert all(version and version_key(version) <= version_key(floor) for version in versions)
@@ -25,15 +25,15 @@ def test_no_version_is_above_the_floor(arch: object, floor: str) -> None:
 @given(arch=rows, one=floors, other=floors)
 def test_a_newer_c_library_offers_all_that_an_older_one_does(arch: object, one: str, other: str) -> None:
     older, newer = sorted((one, other), key=version_key)
-    for library, symbols in c_library(arch, older).items():  # type: ignore[arg-type]
-        later = c_library(arch, newer)[library]  # type: ignore[arg-type]
+    for library, symbols in c_library(arch, older).items():
+        later = c_library(arch, newer)[library]
         for name, version in symbols.items():
             assert version_key(later[name] or "") >= version_key(version or ""), name
 
 
 @pytest.mark.parametrize("arch", LINUX.values(), ids=list(LINUX))
 def test_what_every_kernel_calls_is_there_for_boards_of_2018(arch: object) -> None:
-    found = c_library(arch, "2.27")  # type: ignore[arg-type]
+    found = c_library(arch, "2.27")
     assert {"expf", "tanhf", "erff", "powf"} <= set(found[LIBM]) and "memcpy" in found[LIBC]
     assert not {"puts", "malloc"} & {name for symbols in found.values() for name in symbols}
 

@@ -9,7 +9,7 @@ from toolchain.linking import ZigLinker, linker_named
 from toolchain.linking.ndk import NdkLinker
 
 
-def test_names_of_linkers():
+def test_names_of_linkers() -> None:
     assert isinstance(linker_named("zig"), ZigLinker)
     assert isinstance(linker_named("ndk"), NdkLinker)
     with pytest.raises(UsageError, match="--linker mold") as caught:

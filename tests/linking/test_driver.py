@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.linking.conftest import Workshop
 from toolchain.configuration import settings as config
 from toolchain.errors import ToolchainError
 from toolchain.linking import check_library, linker_named
@@ -14,7 +17,9 @@ pytestmark = pytest.mark.slow
 CALLED = ("expf", "memcpy", "TVMFFIErrorSetRaisedFromCStrParts")
 
 
-def test_a_gcc_makes_a_library_that_passes(workshop, monkeypatch, tmp_path):
+def test_a_gcc_makes_a_library_that_passes(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A compiler driver of gcc's name and options is on the PATH: zig's, which every host has."""
     objects = workshop.objects(*CALLED)
     target = workshop.arch.zig_target.replace("android", "gnu")  # zig links for Android by lld alone

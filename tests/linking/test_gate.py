@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.linking.conftest import zig
+from tests.linking.conftest import Workshop, zig
 from toolchain.architectures.table import ARCHITECTURES
 from toolchain.errors import ToolchainError
 from toolchain.linking import ZigLinker, check_library
 from toolchain.linking.linker import flags_for
 from toolchain.linking.stubs import ensure_stubs
-from toolchain.profiles import load_profile
+from toolchain.profiles import Profile, load_profile
 
 pytestmark = pytest.mark.slow
 
@@ -22,22 +25,24 @@ CALLED = ("expf", "memcpy", "TVMFFIErrorSetRaisedFromCStrParts", "TVMBackendPara
 class Case:
     """Objects, the flags of a right link, and what the gate says of another one."""
 
-    def __init__(self, workshop, called=CALLED):
+    def __init__(self, workshop: Workshop, called: Sequence[str] = CALLED) -> None:
         self.workshop = workshop
         self.objects = workshop.objects(*called)
         self.stubs = ensure_stubs(workshop.arch, workshop.profile.glibc)
         # What is linked in is judged, be it used or not.
         self.flags = (*flags_for(workshop.profile, self.objects)[1:], "--no-gc-sections")
 
-    def with_text(self, text):
+    def with_text(self, text: str) -> Case:
         self.objects.append(self.workshop.assemble(text, "more.o"))
         return self
 
-    def link(self, *more, flags=None, stubs=None):
+    def link(
+        self, *more: object, flags: Sequence[str] | None = None, stubs: Sequence[Path] | None = None
+    ) -> Path:
         inputs = [*self.objects, *more, *(self.stubs if stubs is None else stubs)]
         return self.workshop.lld(*(self.flags if flags is None else flags), *inputs)
 
-    def refusal(self, library, profile=None):
+    def refusal(self, library: Path, profile: Profile | None = None) -> str:
         with pytest.raises(ToolchainError) as caught:
             check_library(library, profile or self.workshop.profile, self.objects)
         assert str(library) in caught.value.message and caught.value.exit_code == 1
@@ -46,42 +51,42 @@ class Case:
 
 
 @pytest.fixture
-def case(workshop):
+def case(workshop: Workshop) -> Case:
     return Case(workshop)
 
 
-def test_a_right_library_passes(case):
+def test_a_right_library_passes(case: Case) -> None:
     check_library(case.link(), case.workshop.profile, case.objects)
 
 
-def test_one_that_calls_nothing_outside_passes(workshop):
+def test_one_that_calls_nothing_outside_passes(workshop: Workshop) -> None:
     case = Case(workshop, called=())
     check_library(case.link(), workshop.profile, case.objects)
 
 
-def test_wrong_machine(case):
+def test_wrong_machine(case: Case) -> None:
     other = {"aarch64": "x86_64", "armv7a": "rk3399", "x86_64": "pynq"}[case.workshop.profile.arch]
     message = case.refusal(case.link(), load_profile(other))
     assert f"e_machine is {case.workshop.arch.elf_machine}, expected EM_" in message
 
 
-def test_code_that_is_changed_while_loading(case):
+def test_code_that_is_changed_while_loading(case: Case) -> None:
     case.with_text(f".text\n{case.workshop.word} expf\n")
     assert "DT_TEXTREL" in case.refusal(case.link("-z", "notext"))
 
 
-def test_executable_stack(case):
+def test_executable_stack(case: Case) -> None:
     assert "executable stack" in case.refusal(case.link("-z", "execstack"))
 
 
-def test_glibc_above_the_floor(glibc_workshop):
+def test_glibc_above_the_floor(glibc_workshop: Workshop) -> None:
     case = Case(glibc_workshop, called=("exp", "expf"))
     message = case.refusal(case.link(stubs=ensure_stubs(glibc_workshop.arch, "2.29")))
     assert "needs GLIBC_2.29 of libm.so.6 for exp, expected GLIBC_2.27 at most" in message
     check_library(case.link(), glibc_workshop.profile, case.objects)
 
 
-def test_c_plus_plus(case):
+def test_c_plus_plus(case: Case) -> None:
     case.with_text(case.workshop.function("__tvm_ffi_new", "_Znwm"))
     text = case.workshop.assemble(case.workshop.function("_Znwm"), "cxx.o")
     library = case.workshop.lld(text, "-soname", "libstdc++.so.6", name="libstdc++.so.6")
@@ -90,7 +95,7 @@ def test_c_plus_plus(case):
     assert "it calls _Znwm, expected symbols of the runtime" in message
 
 
-def test_start_up_symbols_as_gcc_adds_them(case):
+def test_start_up_symbols_as_gcc_adds_them(case: Case) -> None:
     text = case.workshop.function("_init", "__gmon_start__") + case.workshop.function(
         "_fini", "__cxa_finalize"
     )
@@ -103,12 +108,12 @@ def test_start_up_symbols_as_gcc_adds_them(case):
     assert "calls _ITM_registerTMCloneTable, __cxa_finalize, __gmon_start__, expected" in message
 
 
-def test_constructors(case):
+def test_constructors(case: Case) -> None:
     case.with_text(f'.section .init_array,"aw",%init_array\n{case.workshop.word} __tvm_ffi_f\n')
     assert "DT_INIT_ARRAY (start-up code)" in case.refusal(case.link())
 
 
-def test_plain_lld(case):
+def test_plain_lld(case: Case) -> None:
     message = case.refusal(case.link(flags=[], stubs=[]))
     assert "bound at the first call" in message
     libm, libc = (stub.name for stub in case.stubs)
@@ -118,21 +123,21 @@ def test_plain_lld(case):
     assert ("it has no DT_SONAME" in message) == (libc == "libc.so")
 
 
-def test_a_captured_function(case):
+def test_a_captured_function(case: Case) -> None:
     text = case.workshop.function("expf") + case.workshop.function("memcpy")
     own = case.workshop.assemble(text + ".hidden expf, memcpy\n.weak expf, memcpy\n", "compiler_rt.o")
     message = case.refusal(case.link(own))
     assert "its objects call expf, memcpy but it does not: something took their place" in message
 
 
-def test_a_call_that_the_objects_do_not_make(case):
+def test_a_call_that_the_objects_do_not_make(case: Case) -> None:
     more = case.workshop.assemble(case.workshop.function("__tvm_ffi_more", "sinf"), "more.o")
     assert "it calls sinf, expected no symbols but those that its objects call" in case.refusal(
         case.link(more)
     )
 
 
-def test_segments_for_small_pages(case):
+def test_segments_for_small_pages(case: Case) -> None:
     small = case.workshop.arch.page // 16
     message = case.refusal(case.link("-z", f"max-page-size={small}"))
     assert f"is aligned to {small:#x}, expected {case.workshop.arch.page:#x}" in message
@@ -141,11 +146,11 @@ def test_segments_for_small_pages(case):
 @pytest.mark.parametrize(
     ("flag", "tag"), [("--enable-new-dtags", "DT_RUNPATH"), ("--disable-new-dtags", "DT_RPATH")]
 )
-def test_a_search_path(case, flag, tag):
+def test_a_search_path(case: Case, flag: str, tag: str) -> None:
     assert tag in case.refusal(case.link(flag, "-rpath", "/opt/lib"))
 
 
-def test_writable_and_executable(case):
+def test_writable_and_executable(case: Case) -> None:
     case.with_text('.section .both,"awx"\n.quad 0\n')
     assert "is writable and executable" in case.refusal(case.link())
 
@@ -153,32 +158,32 @@ def test_writable_and_executable(case):
 @pytest.mark.parametrize(
     ("section", "segment"), [('.interp,"a"', "PT_INTERP"), ('.tdata,"awT",%progbits', "PT_TLS")]
 )
-def test_other_segments(case, section, segment):
+def test_other_segments(case: Case, section: str, segment: str) -> None:
     case.with_text(f".section {section}\n.quad 0\n")
     assert f"it has a {segment} segment, expected none" in case.refusal(case.link())
 
 
-def test_foreign_exports(case):
+def test_foreign_exports(case: Case) -> None:
     case.with_text(case.workshop.function("main") + case.workshop.function("malloc"))
     assert "it exports main, malloc, expected __tvm_ffi_*" in case.refusal(case.link())
 
 
 @pytest.mark.parametrize("flag", ["--auxiliary=other.so", "--filter=other.so"])
-def test_a_library_in_its_place(case, flag):
+def test_a_library_in_its_place(case: Case, flag: str) -> None:
     assert "a library in its place" in case.refusal(case.link(flag))
 
 
-def test_all_of_it_at_once(case):
+def test_all_of_it_at_once(case: Case) -> None:
     case.with_text(case.workshop.function("main"))
     message = case.refusal(case.link("-z", "execstack", "-rpath", "/opt/lib", "-z", "lazy"))
     assert message.count("\n  - ") == 4
 
 
-def glibc_stubs(_case):
+def glibc_stubs(_case: Case) -> Sequence[Path]:
     return ensure_stubs(ARCHITECTURES["aarch64"], "2.27")
 
 
-def versioned_stubs(case):
+def versioned_stubs(case: Case) -> Sequence[Path]:
     """Stubs as an NDK has them: Android's names, with versions."""
     script = case.workshop.folder / "libc.map"
     script.write_text("LIBC { memcpy; };\n")
@@ -205,20 +210,22 @@ def versioned_stubs(case):
     ],
     ids=["pages of 4 KiB", "glibc", "versions"],
 )
-def test_what_android_does_not_load(android, flags, stubs, says):
+def test_what_android_does_not_load(
+    android: Workshop, flags: list[str], stubs: Callable[[Case], Sequence[Path]] | None, says: list[str]
+) -> None:
     case = Case(android)
     library = case.link(*flags, stubs=stubs and stubs(case))
     message = case.refusal(library)
     assert all(words in message for words in says), message
 
 
-def test_android_loads_no_library_without_a_name(android):
+def test_android_loads_no_library_without_a_name(android: Workshop) -> None:
     case = Case(android)
     flags = [flag for flag in case.flags if flag != "-soname" and not flag.endswith(".so")]
     assert "it has no DT_SONAME, expected one" in case.refusal(case.link(flags=flags))
 
 
-def test_what_only_glibc_has_is_nothing_to_call_on_android(android):
+def test_what_only_glibc_has_is_nothing_to_call_on_android(android: Workshop) -> None:
     case = Case(android, called=("roundevenf",))
     named = android.lld(
         android.assemble(android.function("roundevenf"), "m.o"), "-soname", "libm.so", name="libm.so"
@@ -230,7 +237,7 @@ def test_what_only_glibc_has_is_nothing_to_call_on_android(android):
         ZigLinker().link(case.objects, android.folder / "lib.so", android.profile)
 
 
-def test_a_library_for_linux_on_android_and_the_other_way_round(android):
+def test_a_library_for_linux_on_android_and_the_other_way_round(android: Workshop) -> None:
     case = Case(android)
     linux = load_profile("rk3399")
     assert "aligned to 0x4000, expected 0x10000" in case.refusal(case.link(), linux)
@@ -240,18 +247,18 @@ def test_a_library_for_linux_on_android_and_the_other_way_round(android):
 
 
 @pytest.fixture
-def arm(workshop_for):
+def arm(workshop_for: Callable[[str], Workshop]) -> Workshop:
     return workshop_for("armv7a")
 
 
-def test_a_library_with_helpers_of_its_own(arm):
+def test_a_library_with_helpers_of_its_own(arm: Workshop) -> None:
     objects = arm.objects("__aeabi_idiv", "__aeabi_ldivmod", "__aeabi_unwind_cpp_pr1", *CALLED)
     library = arm.folder / "lib.so"
     ZigLinker().link(objects, library, arm.profile)
     check_library(library, arm.profile, objects)
 
 
-def test_soft_float_objects_in_a_library_that_claims_hard_float(arm):
+def test_soft_float_objects_in_a_library_that_claims_hard_float(arm: Workshop) -> None:
     """LLVM writes no such tag for soft float, and lld takes the value of the other objects."""
     case = Case(arm)
     case.objects.append(arm.assemble(arm.function("__tvm_ffi_soft"), "more.o", head=".arm\n"))
@@ -259,7 +266,7 @@ def test_soft_float_objects_in_a_library_that_claims_hard_float(arm):
     assert message.endswith("Tag_ABI_VFP_args of more.o is 0, expected 1: floats in VFP registers")
 
 
-def test_a_soft_float_library(arm):
+def test_a_soft_float_library(arm: Workshop) -> None:
     case = Case(arm)
     whole = bytearray(case.link().read_bytes())
     whole[36:40] = (0x5000200).to_bytes(4, "little")  # e_flags: floats in core registers
@@ -268,7 +275,7 @@ def test_a_soft_float_library(arm):
     assert "e_flags is 0x5000200, expected 0x5000400" in case.refusal(soft)
 
 
-def test_what_a_triple_of_three_parts_calls(arm):
+def test_what_a_triple_of_three_parts_calls(arm: Workshop) -> None:
     """LLVM calls libgcc's names for it, which neither the board nor our helpers have."""
     objects = arm.objects("__divsi3", "__fixsfdi")
     with pytest.raises(ToolchainError, match=r"undefined symbols in .*: __divsi3, __fixsfdi; "):
@@ -277,7 +284,7 @@ def test_what_a_triple_of_three_parts_calls(arm):
     assert "it calls __aeabi_uidiv, __divsi3, expected symbols of the runtime" in case.refusal(case.link())
 
 
-def test_zigs_own_compiler_driver_for_c_plus_plus(arm):
+def test_zigs_own_compiler_driver_for_c_plus_plus(arm: Workshop) -> None:
     """One helper brings zig's whole compiler_rt along; libc++'s libraries come on top."""
     objects = arm.objects("__aeabi_ldivmod", *CALLED)
     library = arm.folder / "cxx.so"
@@ -291,7 +298,7 @@ def test_zigs_own_compiler_driver_for_c_plus_plus(arm):
 @given(length=st.integers(0))
 @example(0)
 @example(-1)
-def test_a_truncated_file(case, length):
+def test_a_truncated_file(case: Case, length: int) -> None:
     whole = case.workshop.folder / "whole.so"
     if not whole.exists():
         ZigLinker().link(case.objects, whole, case.workshop.profile)
@@ -302,7 +309,7 @@ def test_a_truncated_file(case, length):
         check_library(cut, case.workshop.profile, case.objects)
 
 
-def test_what_is_no_library(case):
+def test_what_is_no_library(case: Case) -> None:
     text = case.workshop.folder / "text.so"
     text.write_text("INPUT(libother.so)")
     for path, said in ((text, "not a whole ELF library"), (case.objects[0], "no dynamic section")):

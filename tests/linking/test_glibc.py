@@ -42,7 +42,7 @@ def real_versions(library: Path) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("library", [LIBM, LIBC])
 @pytest.mark.parametrize("arch", sorted({"aarch64", "armv7a", platform.machine()}))
-def test_versions_are_those_of_a_real_c_library(arch, library):
+def test_versions_are_those_of_a_real_c_library(arch: str, library: str) -> None:
     real = real_versions(real_library(arch, library))
     base = ARCHITECTURES[arch].glibc_base
     for floor in ("2.17", "2.22", "2.23", "2.25", "2.27", "2.28", "2.29", "2.31", "2.32", "2.35"):

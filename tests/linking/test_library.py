@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
+from tests.linking.conftest import Workshop
 from toolchain.errors import ToolchainError
 from toolchain.linking import ZigLinker
 from toolchain.linking.library import link_library
-from toolchain.profiles import load_profile
+from toolchain.profiles import Profile, load_profile
 
 pytestmark = pytest.mark.slow
 
 
-def test_objects_become_a_library(workshop):
+def test_objects_become_a_library(workshop: Workshop) -> None:
     out = workshop.folder / "lib.so"
     link_library(workshop.objects("expf"), out, workshop.profile)
     assert out.read_bytes()[:4] == b"\x7fELF"
 
 
-def test_what_a_linker_lets_through_and_the_board_could_not_load_is_refused(workshop):
+def test_what_a_linker_lets_through_and_the_board_could_not_load_is_refused(workshop: Workshop) -> None:
     class Foreign(ZigLinker):
         """Links for the boards of the objects, whatever is asked for."""
 
-        def link(self, objects, out, profile):
+        def link(self, objects: Sequence[Path], out: Path, profile: Profile) -> None:
             assert profile == asked
             super().link(objects, out, workshop.profile)
 

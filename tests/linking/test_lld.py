@@ -9,12 +9,14 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
 
+from tests.linking.conftest import Workshop
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.linking import ZigLinker, check_library
 from toolchain.linking.glibc import LIBC, LIBM
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.slow
 CALLED = ("expf", "memcpy", "TVMFFIErrorSetRaisedFromCStrParts")
 
 
-def test_a_library_that_this_host_loads_and_calls(workshop_for):
+def test_a_library_that_this_host_loads_and_calls(workshop_for: Callable[[str], Workshop]) -> None:
     workshop = workshop_for(platform.machine())
     jump = {"x86_64": "jmp expf@PLT", "aarch64": "b expf"}[workshop.profile.arch]
     made = workshop.assemble(
@@ -38,7 +40,7 @@ def test_a_library_that_this_host_loads_and_calls(workshop_for):
     assert function(1.0) == pytest.approx(2.718281828, rel=1e-6)
 
 
-def test_it_asks_for_versions_that_the_floor_has(glibc_workshop):
+def test_it_asks_for_versions_that_the_floor_has(glibc_workshop: Workshop) -> None:
     workshop = glibc_workshop
     objects = workshop.objects("exp", "expf", "memcpy", "fmodf")
     out = workshop.folder / "lib.so"
@@ -51,7 +53,7 @@ def test_it_asks_for_versions_that_the_floor_has(glibc_workshop):
     assert found == {LIBM: {base, "GLIBC_2.27"}, LIBC: {memcpy}}
 
 
-def test_android_gets_names_without_versions_and_one_of_its_own(android):
+def test_android_gets_names_without_versions_and_one_of_its_own(android: Workshop) -> None:
     objects = android.objects("exp", "expf", "ldexp", "memcpy")
     out = android.folder / "lib.so"
     ZigLinker().link(objects, out, android.profile)
@@ -73,7 +75,7 @@ def test_android_gets_names_without_versions_and_one_of_its_own(android):
         assert next(ELFFile(file).get_section_by_name(".dynamic").iter_tags("DT_SONAME")).soname != name
 
 
-def test_bytes_do_not_depend_on_folder_name_process_or_linker_run(workshop):
+def test_bytes_do_not_depend_on_folder_name_process_or_linker_run(workshop: Workshop) -> None:
     objects = workshop.objects(*CALLED)
     first = workshop.folder / "a.so"
     ZigLinker().link(objects, first, workshop.profile)
@@ -91,7 +93,7 @@ def test_bytes_do_not_depend_on_folder_name_process_or_linker_run(workshop):
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_linking_is_fast(workshop):
+def test_linking_is_fast(workshop: Workshop) -> None:
     objects = workshop.objects(*CALLED)
     out = workshop.folder / "lib.so"
     seconds = []
@@ -103,14 +105,14 @@ def test_linking_is_fast(workshop):
     assert min(seconds) < 0.5  # 0.02 on an idle machine; tuning links hundreds of candidates
 
 
-def test_a_symbol_that_nothing_offers_is_named(workshop):
+def test_a_symbol_that_nothing_offers_is_named(workshop: Workshop) -> None:
     objects = workshop.objects("expf", "dgemm_", "puts")
     with pytest.raises(ToolchainError, match=r"undefined symbols in .*: dgemm_, puts; ") as caught:
         ZigLinker().link(objects, workshop.folder / "lib.so", workshop.profile)
     assert caught.value.exit_code == 1 and not (workshop.folder / "lib.so").exists()
 
 
-def test_an_object_that_defines_what_another_wants(workshop):
+def test_an_object_that_defines_what_another_wants(workshop: Workshop) -> None:
     objects = [
         *workshop.objects("__tvm_ffi_own"),
         workshop.assemble(workshop.function("__tvm_ffi_own"), "own.o"),
@@ -119,7 +121,7 @@ def test_an_object_that_defines_what_another_wants(workshop):
     check_library(workshop.folder / "lib.so", workshop.profile, objects)
 
 
-def test_the_linker_says_why_it_cannot(workshop):
+def test_the_linker_says_why_it_cannot(workshop: Workshop) -> None:
     objects = workshop.objects()
     twice = workshop.assemble(workshop.function("__tvm_ffi_f"), "twice.o")
     with pytest.raises(ToolchainError, match="duplicate symbol: __tvm_ffi_f"):
@@ -127,7 +129,7 @@ def test_the_linker_says_why_it_cannot(workshop):
     assert not (workshop.folder / "lib.so").exists()
 
 
-def test_objects_of_another_machine_or_none(workshop_for):
+def test_objects_of_another_machine_or_none(workshop_for: Callable[[str], Workshop]) -> None:
     arm, pc = workshop_for("aarch64"), workshop_for("x86_64")
     with pytest.raises(ToolchainError, match=r"lib0\.o is incompatible"):
         ZigLinker().link(pc.objects(), arm.folder / "lib.so", arm.profile)
@@ -138,12 +140,12 @@ def test_objects_of_another_machine_or_none(workshop_for):
         ZigLinker().link([arm.folder / "none.o"], arm.folder / "lib.so", arm.profile)
 
 
-def test_an_output_that_cannot_be_written(workshop):
+def test_an_output_that_cannot_be_written(workshop: Workshop) -> None:
     with pytest.raises(ToolchainError, match="cannot link"):
         ZigLinker().link(workshop.objects(), workshop.folder / "none" / "lib.so", workshop.profile)
 
 
-def test_zig_is_missing(workshop, monkeypatch):
+def test_zig_is_missing(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     objects = workshop.objects()
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingError, match="zig") as caught:
@@ -151,7 +153,7 @@ def test_zig_is_missing(workshop, monkeypatch):
     assert "pip install ziglang" in caught.value.hint
 
 
-def test_an_architecture_that_is_not_known(workshop_for):
+def test_an_architecture_that_is_not_known(workshop_for: Callable[[str], Workshop]) -> None:
     workshop = workshop_for("aarch64")
     other = workshop.profile.model_copy(update={"triple": "riscv64-unknown-linux-gnu"})
     with pytest.raises(UsageError, match="riscv64") as caught:

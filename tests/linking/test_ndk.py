@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.linking.conftest import Workshop
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.linking import ZigLinker, check_library, linker_named
 from toolchain.linking.zig import zig_program
@@ -43,7 +45,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_it_links_what_passes_the_gate(android):
+def test_it_links_what_passes_the_gate(android: Workshop) -> None:
     objects = android.objects(*CALLED)
     out, other = android.folder / "ndk.so", android.folder / "zig.so"
     linker_named("ndk").link(objects, out, android.profile)
@@ -53,18 +55,18 @@ def test_it_links_what_passes_the_gate(android):
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_symbol_that_nothing_offers_is_named(android):
+def test_a_symbol_that_nothing_offers_is_named(android: Workshop) -> None:
     with pytest.raises(ToolchainError, match=r"undefined symbols in .*: dgemm_; neither the C library"):
         linker_named("ndk").link(android.objects("dgemm_"), android.folder / "lib.so", android.profile)
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_the_linker_says_why_it_cannot(android, workshop_for):
+def test_the_linker_says_why_it_cannot(android: Workshop, workshop_for: Callable[[str], Workshop]) -> None:
     with pytest.raises(ToolchainError, match=r"cannot link .*lib\.so:\n(.*\n)*.*is incompatible"):
         linker_named("ndk").link(workshop_for("x86_64").objects(), android.folder / "lib.so", android.profile)
 
 
-def test_no_ndk(android, monkeypatch):
+def test_no_ndk(android: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     for unset in (
         lambda: monkeypatch.delenv("TVM_NDK_CC", raising=False),
         lambda: monkeypatch.setenv("TVM_NDK_CC", ""),
@@ -76,7 +78,9 @@ def test_no_ndk(android, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "not executable"])
-def test_a_variable_that_names_no_program(android, stand_in, kind, monkeypatch):
+def test_a_variable_that_names_no_program(
+    android: Workshop, stand_in: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if kind == "not executable":
         stand_in.chmod(stat.S_IRUSR)
     else:
@@ -87,7 +91,7 @@ def test_a_variable_that_names_no_program(android, stand_in, kind, monkeypatch):
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_boards_that_are_not_androids(glibc_workshop):
+def test_boards_that_are_not_androids(glibc_workshop: Workshop) -> None:
     name = glibc_workshop.profile.name
     with pytest.raises(UsageError, match=f"--linker ndk: it links for Android, and board class {name} is"):
         linker_named("ndk").link(

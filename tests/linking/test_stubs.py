@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.linking.conftest import Workshop
 from toolchain.configuration import settings as config
 from toolchain.linking.glibc import LIBC, LIBM
 from toolchain.linking.stubs import ensure_stubs
@@ -11,7 +14,9 @@ from toolchain.linking.stubs import ensure_stubs
 pytestmark = pytest.mark.slow
 
 
-def test_stubs_are_made_once(glibc_workshop, tmp_path, monkeypatch):
+def test_stubs_are_made_once(
+    glibc_workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workshop = glibc_workshop
     monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(tmp_path / "cache"))
     config.configuration.cache_clear()

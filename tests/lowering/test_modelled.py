@@ -53,11 +53,11 @@ class Code:
 
 def built(runner: ModelRunner, *codes: object) -> list[Built]:
     entry = Entry("packed", "", "")
-    return runner.build([Candidate(entry, code, (), 1) for code in codes])  # type: ignore[arg-type]
+    return runner.build([Candidate(entry, code, (), 1) for code in codes])
 
 
 def test_times_of_kernels_are_added_and_failures_cost_the_others_nothing() -> None:
-    runner = ModelRunner(Model())  # type: ignore[arg-type]
+    runner = ModelRunner(Model())
     made = built(runner, Code(("1.5", "2")), Code(("1", "bad")), Code(()), object(), Code(("0.25",)))
     found = runner.run(TASK, made)
     assert [result.run_ms for result in found] == [(3.5,), (), (), (), (0.25,)]

@@ -40,7 +40,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 def containers(engine: Engine) -> list[str]:
     """Return the containers of the image; those of other tests have another one."""
-    image = compiler.image_named(compiler.IMAGE).tag
+    image = compiler.image_named(compiler.IMAGE).tag  # type: ignore[attr-defined] # a stand-in: see `engine`
     return [each["Id"] for each in engine.api.containers(all=True, filters={"ancestor": image})]
 
 

@@ -50,5 +50,5 @@ def network(path: Path, flipped: int | None = None) -> Path:
 def built(board: str, folder: Path, flipped: int | None = None, **options: str) -> Bundle:
     """Build the network for a board or class."""
     model = load_model(str(network(folder / "small.onnx", flipped)), ModelOptions())
-    result = build(model, find_target(board), None, folder, BuildOptions(**options))  # type: ignore[arg-type]
+    result = build(model, find_target(board), None, folder, BuildOptions(**options))
     return read_bundle(result.bundle)

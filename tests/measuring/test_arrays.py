@@ -168,7 +168,7 @@ def test_a_name_twice_and_a_missing_one_are_told(tmp_path: Path) -> None:
 
 
 def test_outputs_come_back_in_order_with_any_name(tmp_path: Path) -> None:
-    outputs = {"z/0:1": A, "file": B, "a": np.float32(3).reshape(())}
+    outputs: dict[str, np.ndarray] = {"z/0:1": A, "file": B, "a": np.float32(3).reshape(())}
     write_outputs(tmp_path / "new" / "out", outputs)
     with np.load(tmp_path / "new" / "out") as found:
         assert list(found) == list(outputs)

@@ -148,7 +148,7 @@ def test_options_that_make_no_sense_are_refused(
     for_local: Bundle, local: Board, options: dict[str, float], says: str
 ) -> None:
     with pytest.raises(UsageError, match=says):
-        bench_bundle(for_local, local, **options)  # type: ignore[arg-type]
+        bench_bundle(for_local, local, **options)
 
 
 def test_another_cluster_than_the_bundles_warns(for_rk3399: Bundle, rk3399: Board) -> None:

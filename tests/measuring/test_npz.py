@@ -22,8 +22,7 @@ ARRAYS = (
     np.array([[1.5]], "float16"),
 )
 SPECS = [
-    Tensor(name=f"o{place}", shape=array.shape, dtype=array.dtype.name)  # type: ignore[arg-type]
-    for place, array in enumerate(ARRAYS)
+    Tensor(name=f"o{place}", shape=array.shape, dtype=array.dtype.name) for place, array in enumerate(ARRAYS)
 ]
 RIGHT = npz([(f"{place}.npy", npy(array)) for place, array in enumerate(ARRAYS)])
 

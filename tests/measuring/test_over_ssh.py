@@ -48,11 +48,18 @@ def seen_from_another_host(board: Board) -> Board:
     return dataclasses.replace(board, transport=SshTransport(transport.address, transport.root))
 
 
+def root_of(board: Board) -> str:
+    """Return the board's folder."""
+    assert isinstance(board.transport, SshTransport)
+    return board.transport.root
+
+
 def runners(board: Board) -> list[psutil.Process]:
     """Return the processes that measure on the board."""
     found = []
+    root = root_of(board)
     for process in psutil.process_iter(["name", "cwd"]):
-        here = process.info["cwd"] == board.transport.root
+        here = process.info["cwd"] == root
         if here and process.info["name"].startswith("edge-rt") and process.status() != psutil.STATUS_ZOMBIE:
             found.append(process)
     return found
@@ -93,7 +100,7 @@ def test_two_hosts_take_turns(for_local: Bundle, remote: Board) -> None:
     verify_bundle(for_local, remote)
     with ThreadPoolExecutor(1) as pool:
         busy = pool.submit(bench_bundle, for_local, remote, repeat=3, min_repeat_ms=1000)
-        lock = Path(remote.transport.root) / "state" / "measure.lock"
+        lock = Path(root_of(remote)) / "state" / "measure.lock"
         until(lambda: lock.exists() and b"bench" in lock.read_bytes())
         with pytest.raises(
             ToolchainError, match=r"board far is busy: bench .* \(process \d+ there\) holds it"

@@ -13,6 +13,7 @@ from tests.backends.packed.networks import CASES
 from tests.backends.packed.single import Layer
 from tests.opencl.networks import error_of, layer, side_by_side
 from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.algorithms.winograd import space as winograd
 from toolchain.backends.packed.algorithms.winograd.algorithm import Winograd
 from toolchain.backends.packed.machine import Machine
@@ -64,13 +65,13 @@ def test_convolutions(board: Board, tmp_path: Path) -> None:
 
 
 def test_winograd(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    default, taken = choices.default_choice, []
+    taken = []
 
     def wanted(contraction: Contraction, machine: Machine, use_winograd: bool) -> Choice:
         fast = Winograd()
         choice = winograd.default(contraction, machine) if fast.applies(contraction, machine) else None
         taken.append(choice)
-        return choice or default(contraction, machine, use_winograd)
+        return choice or default_choice(contraction, machine, use_winograd)
 
     monkeypatch.setattr(choices, "default_choice", wanted)
     assert close([layer(each) for each in WINOGRADS], board, tmp_path)

@@ -248,7 +248,7 @@ def relative(value: np.ndarray, exact: np.ndarray) -> float:
 def test_casts(tmp_path: Path) -> None:
     kinds = {"BOOL": "?", "INT8": "i1", "UINT8": "u1", "INT16": "i2", "INT32": "i4", "INT64": "i8"}
     x = np.arange(0, 21, dtype="f4") / 2
-    nodes, ends = [], {}
+    nodes, ends = [], dict[str, int]()
     for name in kinds:
         kind = getattr(TensorProto, name)
         nodes.append(helper.make_node("Cast", ["x"], [name], to=kind))

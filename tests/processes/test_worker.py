@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -35,7 +36,7 @@ def _pid() -> int:
 
 
 @pytest.fixture
-def worker():
+def worker() -> Iterator[Worker]:
     worker = Worker()
     yield worker
     worker.close()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ OTHER = replace(KEY, threads=1)
 
 
 @pytest.fixture
-def store(tmp_path: Path):
+def store(tmp_path: Path) -> Iterator[RecordStore]:
     with RecordStore(tmp_path / "records.sqlite") as store:
         for number in range(1, 101):
             put(store, float(number), payload="x" * 5000)

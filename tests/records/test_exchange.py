@@ -4,10 +4,11 @@ import json
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +25,7 @@ from toolchain.records.store import RecordStore
 
 
 @pytest.fixture
-def store(tmp_path: Path):
+def store(tmp_path: Path) -> Iterator[RecordStore]:
     with RecordStore(tmp_path / "own.sqlite") as store:
         yield store
 
@@ -41,7 +42,7 @@ def file(store: RecordStore, tmp_path: Path) -> Path:
     return path
 
 
-def changed(file: Path, number: int, change: Callable[[dict], object]) -> None:
+def changed(file: Path, number: int, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the document on one line of a file."""
     lines = file.read_text().splitlines()
     document = json.loads(lines[number - 1])
@@ -201,7 +202,7 @@ DAMAGES = [
 
 @pytest.mark.parametrize(("number", "change", "says"), DAMAGES, ids=[row[2] for row in DAMAGES])
 def test_a_damaged_line_is_named(
-    file: Path, number: int, change: Callable[[dict], object], says: str
+    file: Path, number: int, change: Callable[[dict[str, Any]], object], says: str
 ) -> None:
     changed(file, number, change)
     message = refused(file)

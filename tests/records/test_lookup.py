@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.records.exchange import write_records
-from toolchain.records.key import level_rank
+from toolchain.records.key import RecordKey, level_rank
 from toolchain.records.lookup import lookup
 from toolchain.records.record import Record
 from toolchain.records.store import RecordStore
@@ -23,7 +24,7 @@ LEVELS = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "neon", "neon+dotprod
 
 
 @pytest.fixture
-def store(tmp_path: Path):
+def store(tmp_path: Path) -> Iterator[RecordStore]:
     with RecordStore(tmp_path / "records.sqlite") as store:
         yield store
 
@@ -68,7 +69,7 @@ def test_then_the_nearest_lower_level(store: RecordStore) -> None:
         replace(KEY, device="opencl:Mali-T860"),
     ],
 )
-def test_what_does_not_apply(store: RecordStore, key) -> None:
+def test_what_does_not_apply(store: RecordStore, key: RecordKey) -> None:
     put(store, 1.0, key=key)
     assert lookup(store, KEY, KINDS) is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ WINOGRAD, DIRECT = '{"algorithm":"winograd"}', '{"algorithm":"direct"}'
 
 
 @pytest.fixture
-def store(tmp_path: Path):
+def store(tmp_path: Path) -> Iterator[RecordStore]:
     with RecordStore(tmp_path / "records.sqlite") as store:
         yield store
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from toolchain.rpc import frames
 from toolchain.rpc.client import TrackerClient
@@ -31,7 +32,7 @@ def running_tracker(*arguments: str) -> Iterator[int]:
 class Peer(TrackerClient):
     """A client that says what it is told to, and can be a server."""
 
-    def say(self, *message: object) -> object:
+    def say(self, *message: object) -> Any:
         return self._ask(5.0, *message)
 
     def register(self, key: str, port: int = 9000) -> None:

@@ -162,7 +162,8 @@ def test_a_killed_server_is_started_again(state: Path) -> None:
     (server,) = servers(state)
     for _ in range(3):
         server.kill()
-        until(lambda gone=server.pid: [p.pid for p in servers(state)] not in ([], [gone]))
+        gone = server.pid
+        until(lambda: [p.pid for p in servers(state)] not in ([], [gone]))  # noqa: B023
         until(lambda: lab.status().keys == {"local": FREE})
         (server,) = servers(state)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from toolchain.rpc.frames import HOST, MAGIC, Code
 
 
 @pytest.fixture(scope="module")
-def port():
+def port() -> Iterator[int]:
     with running_tracker() as port:
         yield port
 

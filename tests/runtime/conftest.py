@@ -76,7 +76,7 @@ def address_of(server: subprocess.Popen[bytes]) -> tuple[str, int]:
 
 def edge_for(arch: str) -> Edge:
     """Return edge-rt for an architecture; it runs under qemu unless it is this host's."""
-    program = str(runtime.ensure_runtime(arch).program)  # type: ignore[arg-type]
+    program = str(runtime.ensure_runtime(arch).program)
     return Edge(arch, (*emulator(load_profile(networks.CLASSES[arch])), program))
 
 

@@ -88,7 +88,7 @@ def test_the_fingerprint_is_a_name() -> None:
 
 def test_an_unknown_architecture_is_refused() -> None:
     with pytest.raises(UsageError, match="riscv64"):
-        ensure_runtime("riscv64")  # type: ignore[arg-type]
+        ensure_runtime("riscv64")
 
 
 def test_the_compilers_last_words_are_in_the_error(native: Callable[[str], Path]) -> None:

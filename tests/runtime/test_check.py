@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -113,7 +114,7 @@ BAD = [
 ]
 
 
-def run(edge: Edge, bundle: Bundle, folder: Path, **changed: np.ndarray) -> tuple[int, dict]:
+def run(edge: Edge, bundle: Bundle, folder: Path, **changed: np.ndarray) -> tuple[int, dict[str, Any]]:
     """Return the exit code and the answer of one run of the network, with some of its inputs changed."""
     (folder / "net.so").write_bytes(bundle.library)
     words: list[str | Path] = []
@@ -142,7 +143,7 @@ def check(edge: Edge, bundle: Bundle, folder: Path) -> None:
 
 
 def built(board: str, folder: Path, **code: str) -> Bundle:
-    options = BuildOptions(sample=GOOD, code=CodeOptions(**code))  # type: ignore[arg-type]
+    options = BuildOptions(sample=GOOD, code=CodeOptions(**code))
     return read_bundle(build(loaded(network()), find_target(board), None, folder, options).bundle)
 
 

@@ -27,7 +27,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def test_it_offers_its_interface_and_needs_old_systems_alone(edge: Edge) -> None:
-    with ensure_runtime(edge.arch).library.open("rb") as file:  # type: ignore[arg-type]
+    with ensure_runtime(edge.arch).library.open("rb") as file:
         elf = ELFFile(file)
         symbols = list(elf.get_section_by_name(".dynsym").iter_symbols())
         dynamic = list(elf.get_section_by_name(".dynamic").iter_tags())

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,7 +127,7 @@ def test_inputs_of_another_shape_or_type_are_named(native: Edge, dense: Case, tm
 
 
 def test_a_library_is_checked_before_it_is_loaded(native: Edge, dense: Case, tmp_path: Path) -> None:
-    def refused(content: bytes, *options: str) -> tuple[int, dict[str, str]]:
+    def refused(content: bytes, *options: str) -> tuple[int, dict[str, Any]]:
         dense.library.write_bytes(content)
         code, answer = native("run", *dense.arguments, "--output", tmp_path / "o.npz", *options)
         return code, answer["error"]
@@ -221,8 +222,8 @@ def _npy(header: bytes, data: bytes, version: int = 1) -> bytes:
 def test_malformed_arrays_are_refused(native: Edge, identity: Path, content: bytes) -> None:
     (identity / "x.npy").write_bytes(content)
     code, answer = _through(native, identity)
-    assert (code, answer["error"]["kind"]) == (USAGE, "input")  # type: ignore[index]
-    assert "x.npy" in answer["error"]["message"]  # type: ignore[index]
+    assert (code, answer["error"]["kind"]) == (USAGE, "input")
+    assert "x.npy" in answer["error"]["message"]
 
 
 @settings(max_examples=60)

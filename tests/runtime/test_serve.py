@@ -168,7 +168,7 @@ def test_sessions_end_with_the_server(
     if end == "SIGKILL":  # nobody was left to tidy up: the next server does
         assert list((state / "sessions").iterdir())
         until(lambda: not child.is_running())
-        with Edge("x86_64", tuple(server.args[:1])).serving(state, tracker):  # type: ignore[index, arg-type]
+        with Edge("x86_64", tuple(server.args[:1])).serving(state, tracker):
             assert not list((state / "sessions").iterdir())
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tvm
@@ -182,7 +183,7 @@ class ToyNetwork(FusedNetwork):
     """Its tasks are products of matrices; all else is computed by rows."""
 
     tuner = "gridsearch"
-    tuners: Mapping = {}
+    tuners: Mapping[str, Any] = {}
 
     def __init__(self, model: object, target: BoardTarget, *, compiles: bool) -> None:
         super().__init__(model, target, "NCHW", "toy", compiles=compiles)
@@ -192,7 +193,7 @@ class ToyNetwork(FusedNetwork):
             for task in self.tasks
             if "matmul" in task.name
         ]
-        self.tasks = self.products
+        self.tasks = self.products  # type: ignore[assignment] # its space takes these
 
     def space(self, task: Task) -> ToySpace:
         return ToySpace(task)
@@ -233,7 +234,7 @@ class Toy:
     """See `tasks.backend.Backend`."""
 
     name, layout, dtype, runner = "toy", "plain", "float32", "numpy"
-    runners: Mapping = {"numpy": OffBoards(in_process)}
+    runners: Mapping[str, Any] = {"numpy": OffBoards(in_process)}
 
     def __init__(self, profile: Profile, options: CodeOptions) -> None:
         self.profile, self.options = profile, options

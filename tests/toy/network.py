@@ -40,4 +40,4 @@ def write_project(folder: Path) -> None:
         helper.make_node("MatMul", ["r", "b"], ["y"]),
     ]
     ends = [[tensor_info(name, (16, 64))] for name in "xy"]
-    onnx.save(graph_of(nodes, *ends, weights), folder / "small.onnx")
+    onnx.save(graph_of(nodes, ends[0], ends[1], weights), folder / "small.onnx")

@@ -10,7 +10,8 @@ import pytest
 from tests.building.network import written
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.store import RecordStore
 from toolchain.tuning.judging import judge, network_bench
 
 

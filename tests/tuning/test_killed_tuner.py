@@ -18,7 +18,8 @@ from onnx import helper
 from tests.models.graphs import graph_of, tensor_info
 from tests.waiting import until
 from toolchain.records.record import Record
-from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]

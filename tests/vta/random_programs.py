@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -42,7 +43,12 @@ class _Drawn:
         loads = [self._load(memory) for memory in (Memory.INP, Memory.INP, Memory.WGT, Memory.WGT)]
         out: list[Instruction] = [Load(Memory.UOP, 0, _BASE // 4, 1, _UOPS, _UOPS), *loads]
         out += [nop(Stage.LOAD, push_next=True), nop(Stage.COMPUTE, pop_prev=True)]
-        makers = [self._gemm, self._alu, self._alu, lambda: self._load(Memory.ACC)]
+        makers: list[Callable[[], Instruction]] = [
+            self._gemm,
+            self._alu,
+            self._alu,
+            lambda: self._load(Memory.ACC),
+        ]
         if self.config.isa_rev == 2:
             makers.append(lambda: self._load(Memory.ACC_8BIT))
         out += [makers[self._below(len(makers))]() for _ in range(12)]
@@ -74,22 +80,23 @@ class _Drawn:
         first, last = -(-_BASE // size), (_BASE + _BYTES) // size
         return first + self._below(last - first - span)
 
-    def _loops(self) -> list[int]:
+    def _loops(self) -> tuple[int, int, int, int]:
         begin = self._below(_UOPS)
-        return [begin, begin + self._below(_UOPS - begin + 1), self._below(4), self._below(5)]
+        return begin, begin + self._below(_UOPS - begin + 1), self._below(4), self._below(5)
 
-    def _factors(self, memory: Memory) -> list[int]:
-        return [self._below(self.config.buffers[memory].depth // 32) for _ in range(2)]
+    def _factors(self, memory: Memory) -> tuple[int, int]:
+        limit = self.config.buffers[memory].depth // 32
+        return self._below(limit), self._below(limit)
 
     def _gemm(self) -> Gemm:
-        factors = [f for memory in (Memory.ACC, Memory.INP, Memory.WGT) for f in self._factors(memory)]
+        factors = (*self._factors(Memory.ACC), *self._factors(Memory.INP), *self._factors(Memory.WGT))
         return Gemm(*self._loops(), *factors, reset=self._below(4) == 0)
 
     def _alu(self) -> Alu:
         ops = [AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR, AluOp.SHR]
         if self.config.isa_rev == 2:
             ops.append(AluOp.MUL)
-        factors = [*self._factors(Memory.ACC), *self._factors(Memory.ACC)]
+        factors = (*self._factors(Memory.ACC), *self._factors(Memory.ACC))
         imm = self._below(40) - 20 if self._below(2) else self._below(2**16) - 2**15
         op, use_imm = ops[self._below(len(ops))], bool(self._below(2))
         return Alu(op, *self._loops(), *factors, use_imm=use_imm, imm=imm)

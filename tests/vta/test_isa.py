@@ -202,4 +202,4 @@ def test_micro_ops_come_back_as_they_were(indices: list[tuple[int, int, int]]) -
 )
 def test_a_micro_ops_index_without_room_is_named(indices: tuple[object, ...], says: str) -> None:
     with pytest.raises(EncodingError, match=says):
-        pack_micro_ops(*indices, config=NEW)  # type: ignore[arg-type]
+        pack_micro_ops(*indices, config=NEW)

@@ -35,11 +35,11 @@ def changed(index: int, **fields: object) -> Change:
 
 
 def inserted(index: int, *instructions: object) -> Change:
-    return lambda vectors: vectors.instructions.__setitem__(slice(index, index), instructions)
+    return lambda vectors: vectors.instructions.__setitem__(slice(index, index), instructions)  # type: ignore[assignment] # words too
 
 
 def removed(index: int) -> Change:
-    return lambda vectors: vectors.instructions.pop(index)
+    return lambda vectors: vectors.instructions.__delitem__(index)
 
 
 def uops(*fields: tuple[int, int, int]) -> Change:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.vta.eight_vectors import EightVectors
+from toolchain.runtime.cache import ensure_runtime
 from toolchain.vta.machine import simulator
 from toolchain.vta.machine.requests import Wish, request_of
 
@@ -30,7 +31,7 @@ def request(**numbers: int) -> bytes:
 
 def answer(given: bytes) -> tuple[int, bytes, str]:
     """Return exit code, output, and the last line of the errors."""
-    program = simulator.ensure_runtime(simulator.host_arch()).program
+    program = ensure_runtime(simulator.host_arch()).program
     done = subprocess.run([program, "vta"], input=given, capture_output=True, timeout=60)
     return done.returncode, done.stdout, done.stderr.decode()
 
@@ -107,6 +108,6 @@ def test_any_model_and_any_limit_is_answered(place: int, value: int) -> None:
 
 
 def test_it_takes_no_argument() -> None:
-    program = simulator.ensure_runtime(simulator.host_arch()).program
+    program = ensure_runtime(simulator.host_arch()).program
     done = subprocess.run([program, "vta", "x"], capture_output=True, timeout=60)
     assert done.returncode == 2 and b"unexpected argument x" in done.stderr

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from toolchain.errors import ToolchainError
 from toolchain.rpc import frames
@@ -101,7 +101,7 @@ class TrackerClient:
         """End the connection, and with it what it waits for."""
         self._socket.close()
 
-    def __enter__(self) -> TrackerClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -1,7 +1,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tvm.ir import Call, Expr
+from tvm.ir import Call as Call
+from tvm.ir import Expr as Expr
 from tvm.ir.expr import Node, TensorLoad
 
 class Var(Expr):

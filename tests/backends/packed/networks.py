@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, shape_inference
 
 from tests.models.graphs import graph_of, tensor_info
 
-Node = onnx.NodeProto
+Node: TypeAlias = onnx.NodeProto
 
 
 def op(kind: str, *inputs: str, to: str | Sequence[str] = "m", **attributes: Any) -> Node:

@@ -155,8 +155,8 @@ def matmuls(draw: Any) -> MatMul:
     left, right = draw(LEADING), draw(LEADING)
     if any(1 not in ends and ends[0] != ends[1] for ends in zip(left[::-1], right[::-1], strict=False)):
         right = left
-    extents = [draw(EXTENT) for _ in range(3)]
-    return MatMul(left, right, *extents, draw(st.booleans()), draw(st.booleans()), draw(THEN))
+    rows, inner, columns = draw(EXTENT), draw(EXTENT), draw(EXTENT)
+    return MatMul(left, right, rows, inner, columns, draw(st.booleans()), draw(st.booleans()), draw(THEN))
 
 
 KINDS: dict[str, st.SearchStrategy[Drawn]] = {

@@ -67,12 +67,12 @@ def check_single(
             np.testing.assert_allclose(
                 case.plain(output, machine), expected, rtol=1e-4, atol=1e-5, err_msg=str(case)
             )
-    for (case, _func, _packed, expected, layout), outputs in zip(convolved, found[len(made) :], strict=True):
+    for (conv, _func, _packed, expected, layout), outputs in zip(convolved, found[len(made) :], strict=True):
         for output in outputs:
             plain = output if layout is None else layout.unpack(output, expected.shape)
             if layout is not None:
-                np.testing.assert_array_equal(layout.pack(plain), output, err_msg=f"{case}: zeros around it")
-            assert np.abs(plain - expected).max() < 2e-5 * np.abs(expected).max(), case
+                np.testing.assert_array_equal(layout.pack(plain), output, err_msg=f"{conv}: zeros around it")
+            assert np.abs(plain - expected).max() < 2e-5 * np.abs(expected).max(), conv
 
 
 def calls_of(network: onnx.ModelProto, machine: Machine) -> list[Called]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def fill(store: RecordStore) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path):
+def store(tmp_path: Path) -> Iterator[RecordStore]:
     with RecordStore(tmp_path / "own.sqlite") as store:
         fill(store)
         yield store
@@ -133,7 +134,9 @@ def test_a_folder_that_is_there_is_left_alone(store: RecordStore, tmp_path: Path
         (WORKLOADS, lambda _text: '["1","AAAA"]\n', f"{WORKLOADS}, line 1 is damaged"),
     ],
 )
-def test_damaged_files(store: RecordStore, tmp_path: Path, file: str, change, says: str) -> None:
+def test_damaged_files(
+    store: RecordStore, tmp_path: Path, file: str, change: Callable[[str], str], says: str
+) -> None:
     folder = tmp_path / "database"
     exported(store, folder)
     (folder / file).write_text(change((folder / file).read_text()))

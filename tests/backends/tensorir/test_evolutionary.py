@@ -58,10 +58,10 @@ class Training:
 
 def test_a_model_is_trained_once_for_each_task_when_it_is_asked_for() -> None:
     model = Training()
-    lessons = Lessons(model)  # type: ignore[arg-type]
+    lessons = Lessons(model)
     first, second = tvm.IRModule(), tvm.IRModule()  # contexts would import the intrinsics of every device
     for context, count in ((first, 2), (second, 1), (first, 3)):
-        lessons.add(context, [object()] * count, [object()] * count)  # type: ignore[arg-type,list-item]
+        lessons.add(context, [object()] * count, [object()] * count)
     assert not model.heard
     assert lessons.learned() is model
     assert [(context.same_as(first), *counts) for context, *counts in model.heard] == [  # type: ignore[attr-defined]

@@ -35,7 +35,7 @@ class Session:
 
 
 def times(said: object, driver: str = "") -> Times:
-    return UploadedProgram(Session(said), "p.bin", "far", driver, CONFIG).time("main", [], "cpu", OFTEN)  # type: ignore[arg-type]
+    return UploadedProgram(Session(said), "p.bin", "far", driver, CONFIG).time("main", [], "cpu", OFTEN)
 
 
 def test_an_accelerators_times_are_a_clocks_and_a_simulations_the_models() -> None:
@@ -45,7 +45,7 @@ def test_an_accelerators_times_are_a_clocks_and_a_simulations_the_models() -> No
 
 def test_the_driver_is_said_before_anything_is_run() -> None:
     session = Session(SIMULATED)
-    program = UploadedProgram(session, "p.bin", "far", "sim", CONFIG)  # type: ignore[arg-type]
+    program = UploadedProgram(session, "p.bin", "far", "sim", CONFIG)
     program.run("main", [])
     program.time("main", [], "cpu", OFTEN)
     measure = "edge.vta.measure"

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from toolchain.backends.vta.cut import Cut
 from toolchain.backends.vta.model_runner import model_bench
 from toolchain.backends.vta.space import VtaSpace
 from toolchain.backends.vta.task import VtaReference, VtaTask
@@ -81,7 +82,9 @@ def test_the_model_counts_and_finalists_are_computed() -> None:
         fast, slow = bench.runner.run(space.task, built)
         assert fast.modelled and 0 < fast.mean_ms < slow.mean_ms
         assert bench.runner.check(space.task, built) == [fast, slow]
-        wrong = replace(built[0].candidate, code=replace(built[0].candidate.code, knobs=Knobs(5, 14, 1, 1)))
+        code = built[0].candidate.code
+        assert isinstance(code, Cut)
+        wrong = replace(built[0].candidate, code=replace(code, knobs=Knobs(5, 14, 1, 1)))
         (failed,) = bench.runner.run(space.task, bench.builder.build([wrong]))
     assert failed.failure == "build" and "tile_h=5 does not divide" in failed.message
     assert isinstance(wrong, Candidate)

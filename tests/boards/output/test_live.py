@@ -35,7 +35,7 @@ class Noticed(io.BytesIO):
 
     def write(self, data: object) -> int:
         self.sign.touch()
-        return super().write(data)  # type: ignore[arg-type]
+        return super().write(data)
 
 
 def live(transport: Transport, script: str, timeout: float = 60) -> tuple[int, io.BytesIO, io.BytesIO]:

@@ -19,8 +19,9 @@ from toolchain.boards.emulation import emulated
 from toolchain.boards.provisioning import How, Wish, provision, unprovision
 from toolchain.boards.provisioning import facts as facts_module
 from toolchain.boards.provisioning.design import read_design
-from toolchain.boards.provisioning.facts import Home, read_facts
+from toolchain.boards.provisioning.facts import read_facts
 from toolchain.boards.ssh.transport import SshTransport
+from toolchain.boards.transport import Home
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
 

@@ -19,7 +19,7 @@ from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.provisioning import How, Wish, provision, unprovision
 from toolchain.boards.provisioning import facts as facts_module
 from toolchain.boards.provisioning.apply import Root, apply_steps
-from toolchain.boards.provisioning.facts import Clock, Home, read_facts
+from toolchain.boards.provisioning.facts import Clock, read_facts
 from toolchain.boards.provisioning.steps import (
     Cargo,
     Parcel,
@@ -29,6 +29,7 @@ from toolchain.boards.provisioning.steps import (
     removal_steps,
 )
 from toolchain.boards.ssh.transport import SshTransport
+from toolchain.boards.transport import Home
 from toolchain.errors import ToolchainError, UsageError
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]

@@ -28,7 +28,7 @@ def url(postgres_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> s
 
 
 @pytest.mark.usefixtures("url")
-def test_records_of_a_team(invoke: Toolchain, tmp_path: Path, monkeypatch) -> None:
+def test_records_of_a_team(invoke: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with user_store() as store:
         put(store, 2.0)
         put(store, 1.0)
@@ -47,7 +47,9 @@ def test_records_of_a_team(invoke: Toolchain, tmp_path: Path, monkeypatch) -> No
     assert invoke("records", "list", "--json").document == []
 
 
-def test_an_address_that_is_none_is_refused_without_its_password(invoke: Toolchain, monkeypatch) -> None:
+def test_an_address_that_is_none_is_refused_without_its_password(
+    invoke: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for url in ("mysql://u:secret@h/r", "postgresql://u:a/secret@h/r"):
         monkeypatch.setenv("TOOLCHAIN_RECORDS_URL", url)
         configuration.cache_clear()

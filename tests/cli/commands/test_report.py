@@ -10,7 +10,8 @@ import pytest
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.reports.tuned import NAMES, records
-from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.store import RecordStore
 
 pytestmark = pytest.mark.slow
 EARLY, LATE = "aa" * 16, "ab" * 16

@@ -146,8 +146,7 @@ def tiny_bundle(path: Path) -> Path:
     """Write a bundle for this host whose library nobody will load."""
     host = host_profile()
     outputs = tuple(
-        Tensor(name=name, shape=array.shape, dtype=array.dtype.name)  # type: ignore[arg-type]
-        for name, array in OUTPUTS.items()
+        Tensor(name=name, shape=array.shape, dtype=array.dtype.name) for name, array in OUTPUTS.items()
     )
     manifest = Manifest(
         tool_version="0.1.0",

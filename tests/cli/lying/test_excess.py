@@ -45,9 +45,9 @@ def test_much_output_takes_little_memory(ask: Ask, liar: Liar, verb: str, script
 def test_folders_of_many_entries(ask: Ask, liar: Liar) -> None:
     runs, old = liar.root / "run", time.time() - 1e6
     for number in range(250):  # of owners that were killed
-        left = runs / str(number)
-        left.mkdir(parents=True)
-        os.utime(left, (old, old))
+        folder = runs / str(number)
+        folder.mkdir(parents=True)
+        os.utime(folder, (old, old))
     for left in (150, 50, 0):
         assert ask("run").code == 0
         assert len([*runs.iterdir()]) == left, "some at a time"

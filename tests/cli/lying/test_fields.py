@@ -14,11 +14,11 @@ from tests.cli.lying.liar import BENCH, OUTPUTS, RUN, Liar
 pytestmark = pytest.mark.slow
 
 
-NO_TEXT = (MISSING, 5, [], {"a": 1}, True, ESCAPE, "x" * 5000)
-NO_NUMBER = (MISSING, "abc", "5", NAN, INF, -INF, 10**300, True, [], {}, ESCAPE)
+NO_TEXT: tuple[object, ...] = (MISSING, 5, [], {"a": 1}, True, ESCAPE, "x" * 5000)
+NO_NUMBER: tuple[object, ...] = (MISSING, "abc", "5", NAN, INF, -INF, 10**300, True, [], {}, ESCAPE)
 NO_COUNT = (*NO_NUMBER, 1.5, -1)
 NO_TIME = (*NO_NUMBER, -1.0, 0, 1e300, 5e-324, 1e-300, 1e-5)  # of 10⁹ operations
-NO_LIST = (MISSING, {}, "abc", 1, None, [5], [None], [[]])
+NO_LIST: tuple[object, ...] = (MISSING, {}, "abc", 1, None, [5], [None], [[]])
 
 FIELDS: dict[str, dict[str, tuple[object, ...]]] = {
     "info": {

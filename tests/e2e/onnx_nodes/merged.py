@@ -50,7 +50,7 @@ def _copied(
 
 
 @mutator
-class _Renaming(PyExprMutator):  # type: ignore[misc]
+class _Renaming(PyExprMutator):
     def __init__(self) -> None:
         super().__init__()
         self.values: dict[relax.Var, relax.Expr] = {}

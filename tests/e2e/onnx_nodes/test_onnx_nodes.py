@@ -58,7 +58,7 @@ def test_what_is_counted_as_passed_is_what_build_accepts(tmp_path: Path) -> None
     }
     cases = [case for case in node_cases() if case.name in names]
     verdicts = {verdict.case: verdict.verdict for verdict in judged(cases)}
-    built = {}
+    built: dict[str, object] = {}
     for case in cases:
         path = tmp_path / "network.onnx"
         onnx.save(case.model, path)

@@ -27,7 +27,7 @@ def tree(folder: Path) -> Path:
 
 
 def test_the_same_files_give_the_same_bytes_at_any_time(tmp_path: Path) -> None:
-    written = []
+    written: list[bytes] = []
     for name in ("one", "two"):
         folder = tree(tmp_path / name)
         os.utime(folder / "a", (len(written) * 1e6, len(written) * 1e6))
@@ -49,7 +49,7 @@ def test_the_digest_tells_every_change_and_no_order(files: dict[str, bytes], dat
     assert digest(one) == digest(reversed(one))
     name = data.draw(st.sampled_from(sorted(files)))
     for changed in (
-        [Item(i.name, i.content + b"!" if i.name == name else i.content) for i in one],  # type: ignore[operator]
+        [Item(i.name, i.content + b"!" if i.name == name else i.content) for i in one],
         [Item(i.name, i.content, i.name == name) for i in one],
         [Item(i.name + "!" if i.name == name else i.name, i.content) for i in one],
         [i for i in one if i.name != name],

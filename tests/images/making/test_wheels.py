@@ -47,5 +47,5 @@ def test_a_wheel_that_is_not_the_locked_one_is_refused(
         wheels.ensure_wheels(BASE, print)
     assert not [path for path in (tmp_path / wheels.FOLDER).iterdir() if path.is_dir()]
     monkeypatch.setattr(wheels, "lock_of", lambda _: lock)
-    (wheel,) = wheels.ensure_wheels(BASE, print).iterdir()  # type: ignore[union-attr]
+    (wheel,) = wheels.ensure_wheels(BASE, print).iterdir()
     assert wheel.name.startswith("idna-")

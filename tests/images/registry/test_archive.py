@@ -23,9 +23,9 @@ def archive_of(folder: Path, architecture: str = "arm64") -> Path:
 def test_the_archive_names_its_layer_by_content_and_its_architecture(tmp_path: Path) -> None:
     image = archive_of(tmp_path / "a")
     with tarfile.open(image) as archive:
-        entry = json.load(archive.extractfile("manifest.json"))[0]  # type: ignore[arg-type]
-        text = archive.extractfile(entry["Config"]).read()  # type: ignore[union-attr]
-        layer = archive.extractfile(entry["Layers"][0]).read()  # type: ignore[union-attr]
+        entry = json.load(archive.extractfile("manifest.json"))[0]
+        text = archive.extractfile(entry["Config"]).read()
+        layer = archive.extractfile(entry["Layers"][0]).read()
     configuration = json.loads(text)
     assert entry["RepoTags"] == ["test:1"]
     assert entry["Config"] == hashlib.sha256(text).hexdigest() + ".json"

@@ -7,7 +7,7 @@ import platform
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def made(engine: Engine, tmp_path: Path) -> partial[AbstractContextManager[str]]:
+def made(engine: Engine, tmp_path: Path) -> Callable[..., AbstractContextManager[str]]:
     return partial(small_image, engine, tmp_path, IMAGE.tag)
 
 
@@ -75,7 +75,7 @@ def test_an_image_that_is_not_there() -> None:
 
 
 def test_a_current_image_is_taken(
-    made: partial[AbstractContextManager[str]], current: dict[str, str], engine: Engine
+    made: Callable[..., AbstractContextManager[str]], current: dict[str, str], engine: Engine
 ) -> None:
     with made(current):
         choice = choose("auto", NAME)
@@ -86,7 +86,7 @@ def test_a_current_image_is_taken(
 
 
 def test_an_image_that_is_out_of_date(
-    made: partial[AbstractContextManager[str]], current: dict[str, str]
+    made: Callable[..., AbstractContextManager[str]], current: dict[str, str]
 ) -> None:
     with made({**current, SOURCES_LABEL: "older"}):
         choice = choose("auto", NAME)
@@ -98,7 +98,7 @@ def test_an_image_that_is_out_of_date(
 
 
 def test_an_image_that_stands_on_an_older_one(
-    made: partial[AbstractContextManager[str]], current: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    made: Callable[..., AbstractContextManager[str]], current: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listing, "foundation_name", lambda _: IMAGE.tag)  # one that is there
     with made({**current, FOUNDATION_LABEL: "sha256:older"}):
@@ -107,7 +107,7 @@ def test_an_image_that_stands_on_an_older_one(
 
 
 def test_an_image_for_another_machine(
-    made: partial[AbstractContextManager[str]], current: dict[str, str]
+    made: Callable[..., AbstractContextManager[str]], current: dict[str, str]
 ) -> None:
     with made(current, architecture="s390x"):
         with pytest.raises(MissingError, match=f"is for s390x, and this machine is {platform.machine()}"):
@@ -119,7 +119,7 @@ def test_an_image_for_another_machine(
 @pytest.mark.parametrize("address", ["tcp://192.0.2.1:2375", "ssh://somebody@board"])
 def test_a_daemon_elsewhere_is_not_even_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", address)
-    monkeypatch.setattr(module.socket, "socket", None)  # nothing can be connected to
+    monkeypatch.setattr(socket, "socket", None)  # nothing can be connected to
     with pytest.raises(
         UsageError, match="a bind mount of this machine's folders cannot work there"
     ) as raised:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ class Stream(io.BytesIO):
         self.then: Callable[[], object] | None = then
 
     def write(self, data: object) -> int:
-        written = super().write(data)  # type: ignore[arg-type]
+        written = super().write(data)
         if self.then:
             then, self.then = self.then, None
             threading.Thread(target=then, daemon=True).start()
@@ -66,7 +67,7 @@ class Run:
         self.out, self.err = Stream(), Stream()
 
     def __call__(self, script: str, **more: object) -> int:
-        options: dict = {"mounts": [Mount(self.folder, writable=True)], **more}
+        options: dict[str, Any] = {"mounts": [Mount(self.folder, writable=True)], **more}
         step = Step(self.image, ["/bin/sh", "-c", script], self.folder, **options)
         return run_step(self.engine, step, self.out, self.err)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given
@@ -40,7 +40,7 @@ def touched(source: str) -> list[tuple[str, int]]:
     program = textwrap.dedent("\n".join(lines))
     scope: dict[str, object] = {"a_ptr": Address("a", 0), "b_ptr": Address("b", 0)}
 
-    def turns(count: int, more: Sequence[str]):
+    def turns(count: int, more: Sequence[str]) -> Iterator[int]:
         for turn in range(count):
             yield turn
             for step in more:
@@ -66,7 +66,8 @@ FACTOR = st.integers(-3, 50)
 @st.composite
 def kernels(draw: st.DrawFn) -> str:
     """Return a kernel of up to three loops, with a condition in one of them now and then."""
-    lines, depth, counters = [], 1, []
+    lines, counters = list[str](), list[str]()
+    depth = 1
     for number in range(draw(st.integers(1, 3))):
         if draw(st.booleans()) and counters:
             lines.append("  " * depth + f"if ({counters[-1]} < 2) {{")

@@ -18,6 +18,7 @@ from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.configuration.settings import configuration
 from toolchain.lowering.kernels import compilers
+from toolchain.lowering.kernels.compile import compile_kernel
 from toolchain.models.load import Model, load_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cache")]
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the symbols of functions that are compiled from now on; those in workers do not count."""
     found: list[str] = []
-    original = compilers.compile_kernel
+    original = compile_kernel
 
     def counted(recipe: bytes, target: str, symbol: str) -> bytes:
         found.append(symbol)
@@ -47,7 +48,7 @@ def built(
         monkeypatch.setenv("TOOLCHAIN_JOBS", str(jobs))
         configuration.cache_clear()
         said: list[str] = []
-        how = BuildOptions(**options)  # type: ignore[arg-type]
+        how = BuildOptions(**options)
         result = build(model, find_target(board), None, tmp_path / "out", how, said.append)
         return result, said
 

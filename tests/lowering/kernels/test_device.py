@@ -21,6 +21,7 @@ from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.lowering.schedules.vectors import EXPLICIT
 from toolchain.targets.target import target_for
+from toolchain.tasks.candidate import DeviceCode
 
 TARGET = target("x86_64")
 
@@ -76,6 +77,7 @@ def test_a_part_is_bytes_for_the_store() -> None:
 def test_candidates_of_one_library_embed_their_kernels_together() -> None:
     codes = [code_of(Scheduled(plus_one(count)), TARGET) for count in (64, 128)]
     parts = [data for place, code in enumerate(codes) for data in code.objects(f"main_{place}")]
+    assert isinstance(codes[0], DeviceCode)
     objects = codes[0].linkable(parts)
     assert len(objects) == 3 and all(each[:4] == b"\x7fELF" for each in objects)
     assert b"main_0_kernel" in objects[2] and b"main_1_kernel" in objects[2]

@@ -33,7 +33,7 @@ def symbols(data: bytes) -> dict[str, tuple[str, str]]:
 
 @pytest.mark.parametrize("board", ["rk3399", "pynq", "x86_64"])
 def test_names_are_offered_and_objects_are_asked_for_in_secret(board: str, tmp_path: Path) -> None:
-    found = symbols(object_of(entry_library(SYMBOLS, target(board), tmp_path)))  # type: ignore[arg-type]
+    found = symbols(object_of(entry_library(SYMBOLS, target(board), tmp_path)))
     assert set(found) == {*SYMBOLS, "kernel_1", "kernel_2"}
     for name in SYMBOLS:
         where, visible = found[name]
@@ -46,20 +46,20 @@ def test_names_are_offered_and_objects_are_asked_for_in_secret(board: str, tmp_p
 def test_the_same_names_give_the_same_bytes_whatever_the_folder(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     made = [
-        object_of(entry_library(SYMBOLS, target("rk3399"), folder))  # type: ignore[arg-type]
+        object_of(entry_library(SYMBOLS, target("rk3399"), folder))
         for folder in (tmp_path, tmp_path / "other")
     ]
     assert made[0] == made[1]
 
 
 def test_a_network_without_functions_has_no_entries(tmp_path: Path) -> None:
-    assert symbols(object_of(entry_library({}, target("x86_64"), tmp_path))) == {}  # type: ignore[arg-type]
+    assert symbols(object_of(entry_library({}, target("x86_64"), tmp_path))) == {}
 
 
 @pytest.mark.parametrize("board", ["rk3399", "pynq"])
 def test_they_are_code_for_the_core_that_the_rest_is_for(board: str, tmp_path: Path) -> None:
     made = target(board)
-    text = entry_library(SYMBOLS, made, tmp_path).inspect_source("ll")  # type: ignore[arg-type]
+    text = entry_library(SYMBOLS, made, tmp_path).inspect_source("ll")
     core = f'"target-cpu"="{made.attrs["mcpu"]}"'  # type: ignore[attr-defined]
     (group,) = set(re.findall(r'^define .*@"?__tvm_ffi_.* (#\d+) \{$', text, re.MULTILINE))
     (attributes,) = re.findall(rf"^attributes {group} = (.*)$", text, re.MULTILINE)

@@ -15,9 +15,11 @@ from toolchain.tasks.candidate import DeviceCode
 pytestmark = pytest.mark.slow  # imports TVM
 
 
-@T.prim_func(s_tir=True)
+@T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
 def two_kernels(
-    x: T.Buffer((128, 4), "float32"), y: T.Buffer((128, 4), "float32"), z: T.Buffer((30,), "float16")
+    x: T.Buffer((128, 4), "float32"),  # type: ignore[valid-type]
+    y: T.Buffer((128, 4), "float32"),  # type: ignore[valid-type]
+    z: T.Buffer((30,), "float16"),  # type: ignore[valid-type]
 ) -> None:
     T.func_attr({"tirx.noalias": True, "tirx.is_scheduled": True})
     for b in T.thread_binding(4, thread="blockIdx.x"):
@@ -43,8 +45,8 @@ def test_each_kernel_has_its_launch_and_its_part_of_the_source() -> None:
 
 
 def test_code_of_a_cpu_has_none() -> None:
-    @T.prim_func(s_tir=True)
-    def loop(x: T.Buffer((16,), "float32"), y: T.Buffer((16,), "float32")) -> None:
+    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
+    def loop(x: T.Buffer((16,), "float32"), y: T.Buffer((16,), "float32")) -> None:  # type: ignore[valid-type]
         T.func_attr({"tirx.noalias": True, "tirx.is_scheduled": True})
         for i in T.serial(16):
             y[i] = x[i]

@@ -10,6 +10,7 @@ from tvm import te, tirx
 
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.policy import default_choice
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.network.recipe import Computed, Moved
 from toolchain.backends.packed.recognise.contraction import recognise
@@ -57,6 +58,8 @@ def test_names_of_variables_do_not_count() -> None:
 
 def test_all_that_decides_about_the_code_counts() -> None:
     recipe = computed()
+    choice = convolution().choice
+    assert isinstance(choice, WinogradChoice)
     others: list[Recipe] = [
         computed("x", 3.0),
         replace(recipe, layouts=(None, None)),
@@ -65,7 +68,7 @@ def test_all_that_decides_about_the_code_counts() -> None:
         Moved((1, 16, 6, 6), "float32", None, Layout(8, (1, 1, 1, 1)), MACHINE),
         Moved((1, 16, 6, 6), "float16", None, Layout(8, (1, 1, 1, 1)), MACHINE),
         convolution(),
-        replace(convolution(), choice=replace(convolution().choice, blocks=1)),
+        replace(convolution(), choice=replace(choice, blocks=1)),
     ]
     found = [pickled(each) for each in (recipe, *others)]
     assert len({*found}) == len(found)

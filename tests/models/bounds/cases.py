@@ -292,7 +292,7 @@ CASES = (
 )
 """One or more for each row of the table that computes something."""
 
-HOSTILE = {
+HOSTILE: dict[str, list[float]] = {
     "i": [2**31, -(2**31) - 1, 2**32 + 1, 2**63 - 1, -(2**63), -(2**32), 10**7, -(10**7), 64, -64],
     "f": [np.nan, np.inf, -np.inf, 1e30, -1e30, 3e9, -3e9, 2.0**31, -(2.0**31), 1e7, -0.5, 8.5],
 }
@@ -302,7 +302,7 @@ HOSTILE = {
 def drawn(array: Array, random: np.random.Generator, ends: tuple[int, int] | None = None) -> Array:
     """Return an array in which half of the values are hostile, those just outside of `ends` among them."""
     kind = array.dtype
-    values = [*HOSTILE["f" if kind.kind == "f" else "i"]]
+    values: list[Any] = [*HOSTILE["f" if kind.kind == "f" else "i"]]
     if kind.kind in "iu":
         low, high = ends or (-8, 7)
         limits = np.iinfo(kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,7 +183,7 @@ def test_what_must_be_constant_is_refused_where_it_is_computed(
     operator: str,
     inputs: list[tuple[str, tuple[int, ...], int]],
     outputs: list[str],
-    own: dict,
+    own: dict[str, Any],
     tmp_path: Path,
 ) -> None:
     graph = graph_of(

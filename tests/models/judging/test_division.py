@@ -19,7 +19,11 @@ from toolchain.models.judging.reference import reference_outputs
     [("Div", {}, ["least", 3, -3]), ("Mod", {}, [0, 1, -1]), ("Mod", {"fmod": 1}, [0, 1, 1])],
 )
 def test_it_wraps(
-    dtype: type[np.signedinteger], operator: str, attributes: dict[str, int], due: list[int], tmp_path: Path
+    dtype: type[np.signedinteger],
+    operator: str,
+    attributes: dict[str, int],
+    due: list[object],
+    tmp_path: Path,
 ) -> None:
     code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     nodes = [  # the file tells no type of what is divided

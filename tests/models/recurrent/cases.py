@@ -114,7 +114,7 @@ def together(cases: Sequence[Case]) -> onnx.ModelProto:
 
 def table() -> list[Case]:
     """Return every cell with every option of the standard."""
-    found = []
+    found: list[Case] = []
     for cell in GATES:
         for direction in ("forward", "reverse", "bidirectional"):
             count = FUNCTIONS[cell] * (2 if direction == "bidirectional" else 1)

@@ -20,7 +20,7 @@ def loaded(graph: onnx.ModelProto, folder: Path, **options: object) -> Model:
     """Return the model as it is loaded from a file."""
     path = folder / "network.onnx"
     onnx.save(graph, path)
-    return load_model(str(path), ModelOptions(**options))  # type: ignore[arg-type]
+    return load_model(str(path), ModelOptions(**options))
 
 
 def refused(graph: onnx.ModelProto, folder: Path, **options: object) -> UsageError:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psutil
@@ -55,7 +56,7 @@ class Postgres:
         self.sql(f"CREATE SCHEMA s{self.schemas}")
         return f"{self.url()}?options=-csearch_path%3Ds{self.schemas}"
 
-    def sql(self, statement: str, url: str = "") -> list[tuple]:
+    def sql(self, statement: str, url: str = "") -> list[tuple[Any, ...]]:
         """Do something as the user who may do everything; return what it finds."""
         import psycopg
 
@@ -65,7 +66,7 @@ class Postgres:
 
     def start(self) -> None:
         options = ["fsync=off", "jit=off", "shared_buffers=16MB", "max_connections=20", "log_statement=all"]
-        argv = [_programs() / "postgres", "-D", self.folder / "data", "-p", str(self.port)]
+        argv: list[str | Path] = [_programs() / "postgres", "-D", self.folder / "data", "-p", str(self.port)]
         argv += [
             "-h",
             "127.0.0.1",
@@ -75,7 +76,7 @@ class Postgres:
         ]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stderr=log, stdout=log, **_as_nobody()
+                argv, stdin=subprocess.DEVNULL, stderr=log, stdout=log, text=False, **_as_nobody()
             )
         until(self._answers, what="an answer of PostgreSQL")
 
@@ -146,6 +147,6 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **({"LD_LIBRARY_PATH": libraries} if libraries else {})}
 
 
-def _as_nobody() -> dict:
+def _as_nobody() -> dict[str, Any]:
     who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
     return {**who, "env": _environment(), "cwd": "/tmp"}

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -212,9 +212,13 @@ def test_who_may_only_read_reads(postgres_server: Postgres, postgres_url: str) -
     ],
 )
 def test_addresses_where_nobody_answers(
-    postgres_server: Postgres, change, says: str, hint: str, monkeypatch: pytest.MonkeyPatch
+    postgres_server: Postgres,
+    change: Callable[[str], str],
+    says: str,
+    hint: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    url, told = postgres_server.url(), []
+    url, told = postgres_server.url(), list[str]()
     nobody = "127.0.0.2" in says
     if nobody:
         monkeypatch.setattr(module, "_AWAY_S", 1.0)
@@ -311,7 +315,7 @@ def test_a_command_that_begins_while_the_server_is_away_waits_and_says_so(own: P
 
 
 def test_doctor_does_not_wait(own: Postgres) -> None:
-    url, told = own.url(), []
+    url, told = own.url(), list[str]()
     own.stop()
     with pytest.raises(ToolchainError, match="cannot be reached"):
         connect(url, told.append, away_s=0)
@@ -360,7 +364,9 @@ def test_tables_from_before_get_the_indexes(postgres_server: Postgres, postgres_
     assert {name for (name,) in found} - {"records_pkey", "functions_pkey"} == set(INDEXES)
 
 
-def test_the_socket_and_the_password_file(postgres_server: Postgres, tmp_path: Path, monkeypatch) -> None:
+def test_the_socket_and_the_password_file(
+    postgres_server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for address in (
         f"postgresql:///postgres?host={postgres_server.folder}&user={USER}&port={postgres_server.port}",
         f"postgresql://{USER}@{quote(str(postgres_server.folder), safe='')}:{postgres_server.port}/postgres",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from tests.records.samples import KEY, KINDS, put
 from toolchain.errors import UsageError
-from toolchain.records.exchange import read_records, write_records
+from toolchain.records.exchange import read_line, read_records, write_records
 from toolchain.records.lookup import lookup
 from toolchain.records.shipped import file as module
 from toolchain.records.shipped.file import SHIPPED, ShippedFile, shipped_file
@@ -17,7 +18,7 @@ OTHER = replace(KEY, workload="1" * 16)
 
 
 @pytest.fixture
-def store(tmp_path: Path):
+def store(tmp_path: Path) -> Iterator[RecordStore]:
     with RecordStore(tmp_path / "own.sqlite") as store:
         yield store
 
@@ -36,7 +37,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_the_records_of_a_task_are_all_that_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    real = module.read_line
+    real = read_line
     monkeypatch.setattr(module, "read_line", lambda *line: read.append(line[1]) or real(*line))
     file = ShippedFile(path)
     assert read == [] and file.store("2" * 16) is None

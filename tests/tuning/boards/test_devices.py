@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.rpc.peers import running_tracker
 from tests.runtime import opencl_network
-from tests.runtime.conftest import Edge, running_tracker
+from tests.runtime.conftest import Edge
 from tests.runtime.stub_drivers import stub
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import find_board

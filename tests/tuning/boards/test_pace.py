@@ -58,7 +58,7 @@ OTHERS = [{"board_class": "pynq"}, {"cpu": "cortex-a53"}, {"threads": 1}, {"devi
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_other_boards_and_devices_say_nothing(other: dict[str, object]) -> None:
-    key = replace(KEY, **other)  # type: ignore[arg-type]
+    key = replace(KEY, **other)
     assert key != KEY and earlier_pace(of_run("other", 9, 80.0, 40, key), KEY) is None
 
 

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 from toolchain.boards.inventory.lookup import local_board
-from toolchain.tuning.boards import pool as board_pool
 from toolchain.tuning.boards.pool import BoardPool, PooledBoard
 
 
@@ -75,7 +74,7 @@ def test_one_that_is_hot_is_left_out_for_a_while(pool: Pool, monkeypatch: pytest
     assert pool.let_cool(hot, "it has 80 °C")
     assert pool.names(2) == {"b"}
     later = time.monotonic() + 31
-    monkeypatch.setattr(board_pool.time, "monotonic", lambda: later)
+    monkeypatch.setattr(time, "monotonic", lambda: later)
     with pool.take() as first, pool.take() as second:
         assert {first.board.name, second.board.name} == {"a", "b"}
     assert pool.notices == ["board a cools down for 30 s: it has 80 °C", "board a is there again"]

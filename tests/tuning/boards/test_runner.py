@@ -68,7 +68,7 @@ class OneBoard(BoardRunner):
         )
         self.worker = FakeWorker()
         pooled = self.pool.all[0]
-        pooled.worker = self.worker
+        pooled.worker = self.worker  # type: ignore[assignment]
 
         @contextmanager
         def take() -> Iterator[object]:
@@ -78,7 +78,7 @@ class OneBoard(BoardRunner):
         def tracker() -> Iterator[None]:
             yield None
 
-        self.pool = SimpleNamespace(
+        self.pool = SimpleNamespace(  # type: ignore[assignment]
             all=[pooled], take=take, tracker=tracker, lost=lambda _pooled: False, close=lambda: None
         )
         self.expect(TASK, [None])

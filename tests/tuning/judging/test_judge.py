@@ -210,7 +210,7 @@ def test_the_time_that_is_suggested_is_enough(clock: Clock) -> None:
 
 @pytest.mark.parametrize("slow", [{"inference_s": 1e3}, {"build_s": 1e3}])
 def test_one_inference_or_one_network_may_be_too_much(clock: Clock, slow: dict[str, float]) -> None:
-    bench = Told({"b": 4.0}, clock=clock, **slow)  # type: ignore[arg-type]
+    bench = Told({"b": 4.0}, clock=clock, **slow)
     with pytest.raises(TimeUpError, match="too little to build the network and to time an inference"):
         judge(CANDIDATES, bench, Allowance(100.0, firm=True), said, said)
     assert bench.calls == 0

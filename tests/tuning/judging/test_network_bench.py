@@ -14,7 +14,8 @@ from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
-from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.store import RecordStore
 from toolchain.tasks.backend import Network
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.judging.network_bench import BoardNetworkBench, Variant

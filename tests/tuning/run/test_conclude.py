@@ -32,7 +32,7 @@ FREE = Allowance(0.0)
 def network(events: list[Event], boards: tuple[str, ...] = ("local",)) -> NetworkJudge:
     none = SimpleNamespace()
     places = [replace(LOCAL, name=name) for name in boards]
-    return NetworkJudge(none, none, none, none, places, none, events.append)  # type: ignore[arg-type]
+    return NetworkJudge(none, none, none, none, places, none, events.append)
 
 
 def test_boards_judge_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def test_without_any_time_what_was_measured_is_what_builds_take(store: RecordSto
     events: list[Event] = []
     with toy_run(store, Told({FASTER: 0.1})) as run:
         search(run, len(POINTS))
-        run.context.bench.runner.check = None  # type: ignore[method-assign]
+        run.context.bench.runner.check = None  # type: ignore[method-assign, assignment]
         ((tuned,), judged) = conclude([run], network(events), "", Allowance(0.0, firm=True))
         assert judged is None and tuned.won == run.space.rule(FASTER)
     best = store.best(KEY, ("toy",))

@@ -65,7 +65,7 @@ def scheduler(trials: int, tasks: int = 1) -> RoundRobin:
 
 def search(runs: list[Stub], trials: int) -> None:
     with pipeline() as made:
-        made.run(runs, scheduler(trials, len(runs)))  # type: ignore[arg-type]
+        made.run(runs, scheduler(trials, len(runs)))
 
 
 def test_every_trial_is_measured_recorded_and_learned_from() -> None:
@@ -174,7 +174,7 @@ def test_an_interrupt_lets_what_has_begun_come_to_its_end() -> None:
     run, made = Interrupted(), []
     with pytest.raises(KeyboardInterrupt), pipeline() as search:
         made.append(search)
-        search.run([run], scheduler(400))  # type: ignore[list-item]
+        search.run([run], scheduler(400))
     (notice,) = run.told
     assert isinstance(notice, Notice) and "Ctrl-C again ends at once" in notice.text
     assert run.measured and run.trials == len(run.measured), "nothing else is recorded"
@@ -197,7 +197,7 @@ def test_another_interrupt_ends_that_as_well() -> None:
     with pytest.raises(KeyboardInterrupt), pipeline() as search:
         made.append(search)
         try:
-            search.run([run], scheduler(8))  # type: ignore[list-item]
+            search.run([run], scheduler(8))
         finally:
             assert not stuck.is_set()
             stuck.set()
@@ -223,6 +223,6 @@ def test_when_the_time_is_up_the_rest_of_a_batch_is_not_measured() -> None:
 
     run, allowed = Slow(), Time()
     with pipeline() as made:
-        made.run([run], scheduler(400), allowed)  # type: ignore[arg-type, list-item]
+        made.run([run], scheduler(400), allowed)
     assert run.began >= 1 and run.trials == 2 * run.began, "what was measured is kept"
     assert len(run.learned) == run.trials and len(run.proposed) <= 24, "nothing more was begun"

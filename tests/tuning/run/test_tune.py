@@ -21,7 +21,8 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.records.record import Provenance, Record
-from toolchain.records.store import FILE_NAME, RecordStore
+from toolchain.records.sqlite.file import FILE_NAME
+from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
 from toolchain.tasks.bench import Built
 from toolchain.tasks.candidate import Candidate
@@ -48,7 +49,7 @@ class Here:
     events: list[Event] = field(default_factory=list)
 
     def tune(self, **options: object) -> TuneResult:
-        how = TuneOptions(**{**QUICK, "trials": 4, "heaviest": 2, **options})  # type: ignore[arg-type]
+        how = TuneOptions(**{**QUICK, "trials": 4, "heaviest": 2, **options})
         board = find_board("local")
         backend = backend_for(board.profile, self.code)
         return tune(self.model, backend, [board], self.store, how, self.events.append)

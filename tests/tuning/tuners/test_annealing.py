@@ -14,7 +14,7 @@ def high(points: Sequence[Cell]) -> list[float]:
 
 
 def test_the_top_is_met_in_few_guesses() -> None:
-    space, guessed = Grid(40, 1600), []
+    space, guessed = Grid(40, 1600), list[Cell]()
 
     def guess(points: Sequence[Cell]) -> list[float]:
         guessed.extend(points)

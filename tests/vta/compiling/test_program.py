@@ -156,7 +156,7 @@ def test_designs_of_several_rows_are_refused() -> None:
 )
 def test_layers_that_do_not_hold_together_are_named(change: dict[str, str], reason: str) -> None:
     region = alone(layer(shape(8, 16, 16, 3)))
-    wrong = replace(region, layers=[replace(region.layers[0], **change)])  # type: ignore[arg-type]
+    wrong = replace(region, layers=[replace(region.layers[0], **change)])
     with pytest.raises(ToolchainError, match=reason):
         assemble(wrong, PYNQ)
 

@@ -67,7 +67,7 @@ def test_a_shape_that_is_none_is_named(text: str, reason: str) -> None:
 )
 def test_values_that_have_no_room_are_named(change: dict[str, object], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
-        replace(layer(SHAPE), **change)  # type: ignore[arg-type]
+        replace(layer(SHAPE), **change)
 
 
 @settings(max_examples=25, deadline=None)

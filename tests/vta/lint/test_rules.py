@@ -29,7 +29,7 @@ def insert(index: int, *instructions: object) -> Change:
 
 
 def remove(index: int) -> Change:
-    return lambda program: program.instructions.pop(index) and None
+    return lambda program: program.instructions.__delitem__(index)
 
 
 def micro_op(number: int, dst: int, src: int) -> Change:

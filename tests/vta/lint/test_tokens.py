@@ -36,7 +36,8 @@ def every_state(program: Sequence[Instruction]) -> tuple[set[tuple[int, ...]], d
     """Try all orders; return the states where nothing can run on, and the most tokens of each queue."""
     stages = {stage: [i for i in program if i.stage is stage] for stage in Stage}
     most = dict.fromkeys(QUEUES, 0)
-    ends, seen, left = set(), set(), [(0, 0, 0)]
+    ends, seen = set[tuple[int, ...]](), set[tuple[int, ...]]()
+    left: list[tuple[int, ...]] = [(0, 0, 0)]
 
     def waiting(state: tuple[int, ...], queue: str) -> int:
         giver, push, taker, pop = QUEUES[queue]
@@ -58,7 +59,7 @@ def every_state(program: Sequence[Instruction]) -> tuple[set[tuple[int, ...]], d
             if all(counts[q] or taker is not stage or not getattr(head, pop)
                    for q, (_, _, taker, pop) in QUEUES.items()):  # fmt: skip
                 stuck = False
-                left.append(tuple(n + (s == stage) for s, n in enumerate(state)))  # type: ignore[arg-type]
+                left.append(tuple(n + (s == stage) for s, n in enumerate(state)))
         if stuck:
             ends.add(state)
     return ends, most

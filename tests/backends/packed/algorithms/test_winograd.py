@@ -16,7 +16,7 @@ from tvm.relax.frontend.onnx import from_onnx
 
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.choice import Choice, Order
+from toolchain.backends.packed.algorithms.choice import Order
 from toolchain.backends.packed.algorithms.winograd import loops as winograd
 from toolchain.backends.packed.algorithms.winograd import weight as winograd_weight
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
@@ -47,7 +47,9 @@ class Layer:
     then: str = ""
     kernel: tuple[int, int] = (3, 3)
 
-    def run(self, choice: Choice, machine: Machine, out_halo: tuple[int, ...] = (0, 0, 0, 0)) -> float:
+    def run(
+        self, choice: WinogradChoice, machine: Machine, out_halo: tuple[int, ...] = (0, 0, 0, 0)
+    ) -> float:
         """Return the largest error against double precision, by the largest output."""
         random = np.random.default_rng(self.ci * 1000 + self.co)
         top, left, bottom, right = self.pads
@@ -128,12 +130,12 @@ BOUND = {4: 2e-6, 5: 5e-6, 6: 1e-5, 8: 3e-5}
 SIZES = [(m, taps) for taps in range(2, 8) for m in sizes(taps)]
 
 
-def square(m: int, blocks: int, columns: int, rows: int = 1, order: Order = "rows") -> Choice:
+def square(m: int, blocks: int, columns: int, rows: int = 1, order: Order = "rows") -> WinogradChoice:
     """Return the choice of F(m x m, k x k)."""
     return WinogradChoice(blocks, columns, rows, (m, m), order)
 
 
-def bound(layer: Layer, choice: Choice) -> float:
+def bound(layer: Layer, choice: WinogradChoice) -> float:
     """Return what the largest error may be."""
     return BOUND[max(points(layer.kernel, choice.tile))]
 
@@ -203,7 +205,7 @@ QUICK = 2  # of them are enough while one works
     ("layer", "choice", "machine"),
     [*CASES[:QUICK], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[QUICK:])],
 )
-def test_the_sums_are_right(layer: Layer, choice: Choice, machine: Machine) -> None:
+def test_the_sums_are_right(layer: Layer, choice: WinogradChoice, machine: Machine) -> None:
     assert layer.run(choice, machine, (0, 1, 2, 0)) < bound(layer, choice)
 
 
@@ -237,7 +239,10 @@ KERNELS = [
 )
 @pytest.mark.slow
 def test_any_shape(
-    layer: Layer, kernel: tuple[tuple[int, int], tuple[int, int]], choice: Choice, halo: tuple[int, ...]
+    layer: Layer,
+    kernel: tuple[tuple[int, int], tuple[int, int]],
+    choice: WinogradChoice,
+    halo: tuple[int, ...],
 ) -> None:
     layer, choice = replace(layer, kernel=kernel[0]), replace(choice, tile=kernel[1])
     if -(-layer.co // AVX2.lanes) % choice.blocks:

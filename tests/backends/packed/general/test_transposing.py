@@ -54,7 +54,7 @@ def test_there_and_back(machine: Machine) -> None:
         layout = Layout(machine.lanes, case.halo)
         for kind, way in (("pack", (None, layout)), ("unpack", (layout, None))):
             name = f"{kind}{i}"
-            func = copy_function(case.shape, machine.dtype, *way, machine)
+            func = copy_function(case.shape, machine.dtype, way[0], way[1], machine)
             functions[name] = func.with_attr("global_symbol", name)
     library = tvm.compile(tvm.IRModule(functions), target_for(load_profile("x86_64")).target)
     random = np.random.default_rng(0)

@@ -16,7 +16,7 @@ CUTS = st.tuples(st.integers(1, 300), st.integers(1, 40))
 def test_parts_cover_an_axis_once(cut: object, drawn: tuple[int, int]) -> None:
     extent, size = drawn
     end = 0
-    for start, many, each in cut(extent, size):  # type: ignore[operator]
+    for start, many, each in cut(extent, size):
         assert start == end and many > 0 and 0 < each <= size
         end += many * each
     assert end == extent

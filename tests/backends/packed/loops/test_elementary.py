@@ -40,7 +40,7 @@ def _least(x: tirx.Expr) -> tirx.Expr:
 
 COUNT = 1 << 12  # numbers at a time
 # name -> what TVM calls, what it is in float64, the largest error allowed in last places
-FUNCTIONS: dict[str, tuple[Callable[..., tirx.Call], Callable[[np.ndarray], np.ndarray], float]] = {
+FUNCTIONS: dict[str, tuple[Callable[..., tirx.Expr], Callable[[np.ndarray], np.ndarray], float]] = {
     "exp": (tirx.exp, np.exp, 1.1),
     "exp to one": (
         lambda x: exp_to_one(_least(x.astype("float32"))).astype(str(x.ty)),

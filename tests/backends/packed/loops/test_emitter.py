@@ -43,7 +43,7 @@ def emitted(
     needed: Sequence[int] | None = None,
     **options: object,
 ) -> tirx.PrimFunc:
-    found, conv = layer(**options)  # type: ignore[arg-type]
+    found, conv = layer(**options)
     own = (Layout(LANES, tuple(halo)), None, None, Layout(LANES, (0, 0, 0, 0)))
 
     def body(nest: Nest) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 import tvm_ffi
 from tvm import te, tirx, topi
+from tvm.ir.expr import TensorLoad
 from tvm.tirx.script.builder import ir
 
+from tests.backends.packed.numbers import number
 from toolchain.backends.packed.layout import Layout, Layouts, dense_layout
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.memory import Memory
@@ -46,9 +48,17 @@ def test_a_parameter_is_as_large_as_its_layout_and_read_at_its_place() -> None:
         assert none is None and plain is not None and shape_of(plain) == (1, 12, 6, 6)
         index = [tirx.IntImm("int32", place) for place in (0, 9, 2, 3)]
         load = memory.load(x, index, memory.analyzer)
-        assert load is not None and [int(place) for place in load.indices] == [0, 1, 3, 4, 1]
+        assert isinstance(load, TensorLoad)
+        assert [number(place) for place in load.indices] == [
+            0,
+            1,
+            3,
+            4,
+            1,
+        ]
         same = memory.load(out, index, memory.analyzer)
-        assert same is not None and [int(place) for place in same.indices] == [0, 9, 2, 3]
+        assert isinstance(same, TensorLoad)
+        assert [number(place) for place in same.indices] == [0, 9, 2, 3]
         ir.evaluate(0)
 
     func = tried(found, (PACKED, None), check)

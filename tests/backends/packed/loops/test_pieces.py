@@ -21,6 +21,7 @@ from toolchain.backends.packed.loops.pieces import WorkItems
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import AARCH64
 from toolchain.backends.packed.recognise.contraction import recognise
+from toolchain.backends.packed.recognise.matmul import Matmul
 from toolchain.backends.packed.recognise.read import read
 
 WIDTHS = (2, 4, 8, 16)
@@ -46,7 +47,9 @@ def product(machine: Machine) -> tirx.PrimFunc:
     k = te.reduce_axis((0, 43), name="k")
     y = te.compute((24, 30), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="y")
     found = read(te.create_prim_func([a, b, y]))
-    contraction = replace(recognise(found), weight=None)  # its panels are packed by each piece
+    contraction = recognise(found)
+    assert isinstance(contraction, Matmul)
+    contraction = replace(contraction, weight=None)  # its panels are packed by each piece
     choice = DenseChoice(2, 4, 2)
     return algorithm_of(choice).function(found, contraction, choice, [None] * 3, machine)
 

@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
+from tests.backends.packed.numbers import number
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch, prefetch_share
@@ -33,21 +34,21 @@ def asked(elements: int, steps: int, first: int) -> tuple[list[Expr], tirx.Var]:
     tvm_ffi.structural_walk(func.body, [(tvm.ir.Call, found.append)])
     calls = [call for call in found if "llvm" in str(call.op)]
     places = [load.indices for call in calls for load in loads(call)]
-    assert all(int(row) == 2 for row, _ in places)
+    assert all(number(row) == 2 for row, _ in places)
     loops: list[tirx.For] = []
     tvm_ffi.structural_walk(func.body, [(tirx.For, loops.append)])
     return [place for _, place in places], loops[0].loop_var
 
 
-def number(place: Expr, var: tirx.Var, step: int) -> int:
+def nth(place: Expr, var: tirx.Var, step: int) -> int:
     bound = [(var, tirx.IntImm("int32", step))]
-    return int(Analyzer().simplify(substitute(place, bound, lambda buffer, _: buffer[0, 0])))
+    return number(Analyzer().simplify(substitute(place, bound, lambda buffer, _: buffer[0, 0])))
 
 
 @given(elements=st.integers(1, 300), steps=st.integers(1, 12), first=st.integers(0, 40))
 def test_all_turns_together_ask_for_every_element(elements: int, steps: int, first: int) -> None:
     places, var = asked(elements, steps, first)
-    lines = [number(place, var, step) for step in range(steps) for place in places]
+    lines = [nth(place, var, step) for step in range(steps) for place in places]
     got = {line + offset for line in lines for offset in range(LINE)}
     assert set(range(first, first + elements)) <= got
     share = -(-elements // steps)

@@ -9,6 +9,7 @@ import tvm_ffi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import te, tirx
+from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 
 from toolchain.backends.packed import machines
@@ -85,4 +86,5 @@ def test_no_vector_of_a_pad_has_a_condition(pad: int, wide: int) -> None:
 
 
 def _indices(value: tvm.ir.Expr) -> list[tvm.ir.Expr]:
+    assert isinstance(value, TensorLoad)
     return list(value.indices)

@@ -15,6 +15,7 @@ from tvm.sym import Analyzer
 from tests.backends.packed.computed import wrong
 from tests.backends.packed.contractions import A9, A72, AVX2, WIDE, Product, seeded
 from tests.backends.packed.drawn import Conv, Excite, Gemm, Head, MatMul, Network, Pointwise, Window
+from tests.backends.packed.numbers import number
 from toolchain.backends.packed.algorithms.dense import loops as dense
 from toolchain.backends.packed.algorithms.dense import space as dense_tile
 from toolchain.backends.packed.algorithms.dense import weight as dense_weight
@@ -73,14 +74,15 @@ def test_no_tile_is_computed_twice(rows: int) -> None:
     outer = made.body
     assert isinstance(outer, tirx.For)
     steps = outer.body.seq[0] if isinstance(outer.body, tirx.SeqStmt) else outer.body
+    assert isinstance(steps, tirx.For)
     analyzer = Analyzer()
     tiles = [
-        int(
+        number(
             analyzer.simplify(
-                substitute(steps.extent, [(outer.loop_var, tirx.IntImm("int32", number))], tirx.BufferLoad)
+                substitute(steps.extent, [(outer.loop_var, tirx.IntImm("int32", turn))], tirx.BufferLoad)
             )
         )
-        for number in range(int(outer.extent))
+        for turn in range(int(outer.extent))
     ]
     assert sum(tiles) == rows // choice.rows * 8  # groups of columns
 
@@ -102,7 +104,8 @@ def test_candidates_are_legal_and_fit_the_registers(machine: Machine, rows: int,
     found = candidates(contraction, machine)
     assert found[0] == dense_tile.default(contraction, machine)
     assert all(legal(choice, contraction, machine) for choice in found)
-    assert all(choice.vectors * choice.rows < machine.registers for choice in found)
+    for choice in found:
+        assert isinstance(choice, DenseChoice) and choice.vectors * choice.rows < machine.registers
     for other in (
         DirectChoice(),
         DenseChoice(30),
