@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.toy.backend import OFFER
-from toolchain import profiles
 from toolchain.backends import table
+from toolchain.devices.kind import DeviceKind
+from toolchain.devices.table import OWN
 
 
 def add_toy(patch: pytest.MonkeyPatch) -> None:
     """Let the toy be one of the backends."""
     patch.setattr(table, "BACKENDS", [*table.BACKENDS, OFFER])
-    patch.setattr(profiles, "DEVICE_KINDS", (*profiles.DEVICE_KINDS, "toy"))
+    patch.setitem(OWN, "toy", DeviceKind(name="toy"))
 
 
 if __name__ == "__main__":
