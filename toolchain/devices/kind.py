@@ -30,7 +30,8 @@ class DeviceKind:
     own
         Keys of its own that an entry must have too: what each says.
     target_options
-        Returns the options of TVM's target for an entry of board.toml; None: TVM has no target for it.
+        Returns the options of TVM's target, whose kind has the same name, for an entry of board.toml;
+        None: TVM has no such target.
     half
         What its drivers call arithmetic in float16, for messages.
     described

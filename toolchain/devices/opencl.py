@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 def _target_options(device: Device) -> dict[str, object]:
     options: dict[str, object] = {
-        "kind": "opencl",
         "max_threads_per_block": device.max_work_group,
         "max_num_threads": device.max_work_group,
         "max_shared_memory_per_block": device.local_bytes,

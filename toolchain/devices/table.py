@@ -60,6 +60,11 @@ def kernel_kinds() -> tuple[str, ...]:
     return tuple(row.name for row in OWN.values() if row.language)
 
 
+def with_kernels() -> str:
+    """Return what to type for code that has kernels, as a hint."""
+    return "add " + " or ".join(f"--device {kind}" for kind in kernel_kinds())
+
+
 def peak_flops(device: str) -> float | None:
     """Return the most FLOP/s that a device can do; None for a CPU, whose cores are known by themselves.
 

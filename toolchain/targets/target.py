@@ -138,7 +138,7 @@ def device_target(
     cores = target_for(profile, cluster, threads)
     return replace(
         cores,
-        target=tvm.target.Target(row.target_options(device), host=cores.target),
+        target=tvm.target.Target({"kind": kind, **row.target_options(device)}, host=cores.target),
         dtype=dtype,
         device=device_key(kind, device.name) if device.name else kind,
         limits=device,

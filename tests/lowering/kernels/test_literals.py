@@ -19,7 +19,7 @@ from tests.runtime.opencl_network import target
 from toolchain import tvm_compat
 from toolchain.backends.packed.loops import arithmetic
 from toolchain.lowering.kernels.device import kernels_of
-from toolchain.lowering.kernels.literals import with_constants_named, with_constants_written
+from toolchain.lowering.kernels.literals import CUDA_FORMS, with_constants_named, with_constants_written
 
 BITS = {"float16": "uint16", "float32": "uint32", "float64": "uint64"}
 KINDS = tuple(BITS)
@@ -58,7 +58,7 @@ def source_of(numbers: np.ndarray, made_for: tvm.target.Target) -> str:
         (only,) = kernels_of(device, made_for)
         return only.source
     built = tvm.get_global_func("target.build.cuda")(with_constants_named(device), made_for)
-    return with_constants_written(str(built.inspect_source("")), "cuda")
+    return with_constants_written(str(built.inspect_source("")), CUDA_FORMS)
 
 
 def read(source: str, kind: str) -> np.ndarray:

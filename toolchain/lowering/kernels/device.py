@@ -9,9 +9,8 @@ texts as they are.
 from __future__ import annotations
 
 import json
-import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
@@ -20,17 +19,11 @@ import tvm_ffi
 from tvm import tirx
 from tvm.runtime import _ffi_api
 
-from toolchain.lowering.kernels.addresses import with_running_addresses
-from toolchain.lowering.kernels.bytes import with_bytes
+from toolchain.lowering.kernels.dialect import Dialect
+from toolchain.lowering.kernels.dialects import dialect_of
 from toolchain.lowering.kernels.literals import with_constants_named, with_constants_written
-from toolchain.lowering.kernels.opencl_c import corrected
-from toolchain.lowering.kernels.truth import with_ones
 from toolchain.lowering.objects.in_memory import object_of
 
-_MARK = "// Function: "  # before each kernel of a module (tvm/src/backend/opencl/codegen/codegen_opencl.cc)
-_DEFINITION = re.compile(r"^__kernel void (\w+)\([^;{]*\) \{", re.MULTILINE)
-# TVM asks a function of this name what to make of each kernel's text (same file).
-_HOOK = "tvm_callback_opencl_postproc"
 _EXTENTS = "tirx.kernel_launch_params"
 _HOOKED = threading.Lock()
 
@@ -46,7 +39,7 @@ class Kernel:
     extents
         What its last arguments are to the launch: `blockIdx.x` …, groups; `threadIdx.x` …, items of a group.
     source
-        OpenCL C, with all that it needs.
+        In the dialect of the device, with all that it needs.
     """
 
     name: str
@@ -57,17 +50,18 @@ class Kernel:
 
 def kernels_of(module: tvm.IRModule, target: tvm.target.Target) -> tuple[Kernel, ...]:
     """Return the kernels of lowered device functions."""
-    dialect = target.kind.name
-    built = tvm.get_global_func(f"target.build.{dialect}")(
-        with_constants_named(with_ones(with_bytes(module))), target
-    )
-    sources = _sections(with_constants_written(str(built.inspect_source("cl")), dialect))
+    dialect = dialect_of(target)
+    named = with_constants_named(dialect.rewritten(module))
+    with _embedding(dialect, lambda code: code):
+        built = tvm.get_global_func(f"target.build.{target.kind.name}")(named, target)
+    source = with_constants_written(str(built.inspect_source(dialect.format)), dialect.forms)
+    sources = dialect.sections(source)
     return tuple(
         Kernel(
             name,
             tuple(_type(parameter) for parameter in func.params),
             tuple(str(extent) for extent in func.attrs[_EXTENTS]),
-            with_running_addresses(sources[name]),
+            dialect.finished(sources[name]),
         )
         for name, func in sorted((str(func.attrs["global_symbol"]), func) for func in _functions(module))
     )
@@ -81,7 +75,12 @@ def device_module(kernels: Sequence[Kernel], target: tvm.target.Target) -> tvm.r
     """
     device = tvm.target.Target({key: value for key, value in target.export().items() if key != "host"})
     empty = tvm.IRModule({kernel.name: _empty(kernel, device) for kernel in kernels})
-    with _written({kernel.name: kernel.source for kernel in kernels}):
+    dialect, sources = dialect_of(device), {kernel.name: kernel.source for kernel in kernels}
+
+    def source_of(code: str) -> str:
+        return "\n".join(sources[name] for name in dialect.definition.findall(code))
+
+    with _embedding(dialect, source_of):
         return tvm.get_global_func(f"target.build.{device.kind.name}")(empty, device)
 
 
@@ -118,15 +117,6 @@ def _type(parameter: tirx.Var) -> str:
     return "handle" if isinstance(parameter.ty, tvm.ir.PointerType) else str(parameter.ty.dtype)
 
 
-def _sections(source: str) -> dict[str, str]:
-    """Return the source of each kernel of a module."""
-    sections = {}
-    for section in source.split(_MARK)[1:]:
-        name, _end, text = section.partition("\n")
-        sections[name] = corrected(text)
-    return sections
-
-
 def _empty(kernel: Kernel, target: tvm.target.Target) -> tirx.PrimFunc:
     params = [tirx.Var(f"p{place}", dtype) for place, dtype in enumerate(kernel.types)]
     func = tirx.PrimFunc(params, tirx.Evaluate(0))
@@ -143,16 +133,19 @@ def _empty(kernel: Kernel, target: tvm.target.Target) -> tirx.PrimFunc:
 
 
 @contextmanager
-def _written(sources: Mapping[str, str]) -> Iterator[None]:
-    """Let TVM write these sources, by the names of kernels, within the block."""
+def _embedding(dialect: Dialect, text_of: Callable[[str], str]) -> Iterator[None]:
+    """Let TVM embed, within the block, what a function makes of the source that TVM writes."""
 
-    def source_of(code: str, _target: tvm.target.Target) -> str:
-        (name,) = _DEFINITION.findall(code)
-        return sources[name]
+    def embedded(code: str, _target: tvm.target.Target) -> str:
+        return text_of(code)
 
     with _HOOKED:
-        tvm_ffi.register_global_func(_HOOK, source_of, override=True)
+        before = tvm.get_global_func(dialect.hook, allow_missing=True)
+        tvm_ffi.register_global_func(dialect.hook, embedded, override=True)
         try:
             yield
         finally:
-            tvm_ffi.registry.remove_global_func(_HOOK)
+            if before is None:
+                tvm_ffi.registry.remove_global_func(dialect.hook)
+            else:
+                tvm_ffi.register_global_func(dialect.hook, before, override=True)

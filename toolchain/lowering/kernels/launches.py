@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from math import prod
 
 import tvm
@@ -10,12 +9,12 @@ import tvm_ffi
 from tvm import tirx
 
 from toolchain.devices.kernel import Extents, Kernel
+from toolchain.devices.table import with_kernels
 from toolchain.errors import UsageError
 from toolchain.lowering.functions.definition import MAIN
 from toolchain.lowering.kernels import device
 from toolchain.lowering.kernels.compile import lower
-
-_DECLARATION = re.compile(r"(?m)^__kernel void \w+\([^(){};]*\);\n")
+from toolchain.lowering.kernels.dialects import dialect_of
 
 
 def launches_of(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str = MAIN) -> list[Kernel]:
@@ -24,7 +23,7 @@ def launches_of(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str = MA
     Parameters
     ----------
     target
-        OpenCL's, with a host.
+        Of a device, with a host.
     symbol
         What their names begin with.
 
@@ -37,14 +36,16 @@ def launches_of(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str = MA
     """
     functions = lower(func, target, symbol)[0].device
     if functions is None:
-        raise UsageError("this code is a CPU's: it has no kernels", "add --device opencl")
+        raise UsageError("this code is a CPU's: it has no kernels", with_kernels())
+    dialect = dialect_of(target)
     lowered_kernels = {str(each.attrs["global_symbol"]): each for each in functions.functions.values()}
     return [
         Kernel(
             kernel.name,
-            _DECLARATION.sub("", kernel.source),
+            dialect.declaration.sub("", kernel.source),
             *_launch(lowered_kernels[kernel.name]),
             _arguments(lowered_kernels[kernel.name]),
+            dialect.language,
         )
         for kernel in device.kernels_of(functions, target)
     ]

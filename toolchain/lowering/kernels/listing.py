@@ -13,8 +13,6 @@ from toolchain.lowering.kernels.device import listing
 
 LLVM = {"llvm": "ll", "assembly": "s"}
 """Form -> what TVM calls it."""
-DEVICE = {"opencl": "opencl"}
-"""Form -> kind of the device whose source it is."""
 
 
 def list_code(func: tirx.PrimFunc, target: tvm.target.Target, form: str) -> str:
@@ -24,22 +22,23 @@ def list_code(func: tirx.PrimFunc, target: tvm.target.Target, form: str) -> str:
     ----------
     form
         `tir`: TensorIR. `llvm`, `assembly`: LLVM's own code; of the host's part where a device computes.
-        `opencl`: what that device's driver is given.
+        A kind of device: the source of its kernels.
 
     Raises
     ------
     UsageError
         The function is not for such a device.
     """
-    if form in DEVICE and DEVICE[form] != target.kind.name:
-        raise UsageError(
-            f"--form {form}: this code is for another device, a CPU",
-            f"use --form tir|llvm|assembly, or --device {DEVICE[form]}",
-        )
-    if form not in LLVM and form not in DEVICE:
+    if form == "tir":
         return str(func.script())
+    if form not in LLVM and form != target.kind.name:
+        other = "a CPU" if target.host is None else target.kind.name
+        raise UsageError(
+            f"--form {form}: this code is for another device, {other}",
+            f"use --form tir|llvm|assembly, or --device {form}",
+        )
     with scratch_folder() as folder:
         code = compiled(func, target, MAIN, folder)
-    if form in DEVICE:
+    if form not in LLVM:
         return listing(code.kernels)
     return str(code.host.inspect_source(LLVM[form]))

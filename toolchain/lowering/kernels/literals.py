@@ -24,22 +24,22 @@ _UNSIGNED = {"float16": "uint16", "float32": "uint32", "float64": "uint64"}
 _DIGITS = {"float16": 9, "float32": 9, "float64": 17}
 _CALL = re.compile(r"\bconstant_(float\d+)_([0-9a-f]+)\(\)")
 
-# Dialect -> type -> how a finite number of it is written, an infinite one, and one that is none.
-_FORMS: Mapping[str, Mapping[str, tuple[str, str, str]]] = {
-    "opencl": {
-        "float16": ("(half){}f", "(half)INFINITY", "(half)NAN"),
-        "float32": ("{}f", "INFINITY", "NAN"),
-        "float64": ("{}", "(double)INFINITY", "(double)NAN"),
-    },
-    "cuda": {
-        "float16": ("__float2half_rn({}f)", "__ushort_as_half(0x7c00)", "__ushort_as_half(0x7e00)"),
-        "float32": ("{}f", "__int_as_float(0x7f800000)", "__int_as_float(0x7fc00000)"),
-        "float64": (
-            "{}",
-            "__longlong_as_double(0x7ff0000000000000LL)",
-            "__longlong_as_double(0x7ff8000000000000LL)",
-        ),
-    },
+Forms = Mapping[str, tuple[str, str, str]]
+"""Type -> how a finite number of it is written in a dialect, an infinite one, and one that is none."""
+
+OPENCL_FORMS: Forms = {
+    "float16": ("(half){}f", "(half)INFINITY", "(half)NAN"),
+    "float32": ("{}f", "INFINITY", "NAN"),
+    "float64": ("{}", "(double)INFINITY", "(double)NAN"),
+}
+CUDA_FORMS: Forms = {
+    "float16": ("__float2half_rn({}f)", "__ushort_as_half(0x7c00)", "__ushort_as_half(0x7e00)"),
+    "float32": ("{}f", "__int_as_float(0x7f800000)", "__int_as_float(0x7fc00000)"),
+    "float64": (
+        "{}",
+        "__longlong_as_double(0x7ff0000000000000LL)",
+        "__longlong_as_double(0x7ff8000000000000LL)",
+    ),
 }
 
 
@@ -55,15 +55,8 @@ def with_constants_named(module: tvm.IRModule) -> tvm.IRModule:
     return tvm.IRModule(functions, attrs=module.attrs)
 
 
-def with_constants_written(source: str, dialect: str) -> str:
-    """Return the source of kernels with the constants that `with_constants_named` named.
-
-    Parameters
-    ----------
-    dialect
-        The kind of the target: `opencl` or `cuda`.
-    """
-    forms = _FORMS[dialect]
+def with_constants_written(source: str, forms: Forms) -> str:
+    """Return the source of kernels with the constants that `with_constants_named` named."""
 
     def literal(call: re.Match[str]) -> str:
         kind, bits = call.groups()

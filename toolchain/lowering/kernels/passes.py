@@ -19,11 +19,10 @@ import tvm
 from tvm import s_tir, tirx
 
 from toolchain import tvm_compat
-from toolchain.lowering.kernels.functions import register_functions
+from toolchain.lowering.kernels.dialects import dialect_of
 from toolchain.lowering.schedules.vectors import EXPLICIT
 from toolchain.targets.target import host_of
 
-register_functions()
 _KERNELS = tvm.transform.Sequential([tirx.transform.StmtSimplify(), tirx.transform.LowerIntrin()])
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 
@@ -51,6 +50,8 @@ class Lowered:
 def lowered(module: tvm.IRModule, target: tvm.target.Target) -> Lowered:
     """Return a module of one function as TVM's own list of passes does, if it is generated without checks."""
     (func,) = module.functions.values()
+    if target.host is not None:
+        dialect_of(target)  # prepares TVM
     if func.attrs is None or EXPLICIT not in func.attrs:
         try:
             return Lowered(*tvm_compat.lower_functions(module, target))
