@@ -93,14 +93,40 @@ def nan_output(base: Any) -> dict[str, Any]:
     return {"verify": {**base.verify, "passed": False, "outputs": [output]}}
 
 
-@pytest.mark.parametrize("change", [no_tasks, all_failed, bare_bench, nan_output])
-def test_runs_that_found_less_have_a_page_too(change: Any) -> None:
-    Page(demo_page(report(**change(report()))))
+@pytest.mark.parametrize(
+    ("change", "figures", "said"),
+    [
+        (no_tasks, 2, ["0 trials", "no task was tuned"]),
+        (all_failed, 3, ["64 trials"]),
+        (bare_bench, 1, ["86.51 ms\N{EN DASH}"]),
+        (nan_output, 3, ["✗ failed", "the board's value at [0, 1] is nan"]),
+    ],
+)
+def test_runs_that_found_less_have_a_page_of_what_there_is(
+    change: Any, figures: int, said: list[str]
+) -> None:
+    html = demo_page(report(**change(report())))
+    assert_stands_alone(html, figures)
+    text = Page(html).text
+    assert all(words in text for words in said)
+    assert "None" not in text and "nan ms" not in text
 
 
-@pytest.mark.parametrize("times", [[5.0], [5.0, 5.0], [0.001] * 12, [1.0, 2.0, 90000.0]])
-def test_few_or_equal_latencies_are_drawn(times: list[float]) -> None:
-    ElementTree.fromstring(latencies(times))  # noqa: S314 (we wrote it)
+@pytest.mark.parametrize(
+    ("times", "p50", "p95"),
+    [
+        ([5.0], "5.000 ms", "5.000 ms"),
+        ([5.0, 5.0], "5.000 ms", "5.000 ms"),
+        ([0.001] * 12, "0.001000 ms", "0.001000 ms"),
+        ([1.0, 2.0, 90000.0], "2.000 ms", "81000 ms"),
+    ],
+)
+def test_few_or_equal_latencies_are_drawn(times: list[float], p50: str, p95: str) -> None:
+    drawn = ElementTree.fromstring(latencies(times))  # noqa: S314 (we wrote it)
+    texts = [each.text for each in drawn.iter() if each.tag.endswith("text")]
+    assert {f"p50 {p50}", f"p95 {p95}", "latency [ms]", "runs"} <= set(texts)
+    marks = [each for each in drawn.iter() if each.tag.endswith("use")]
+    assert len(marks) >= len(times)
 
 
 def test_many_runs_tasks_and_operators_stay_readable_and_small() -> None:

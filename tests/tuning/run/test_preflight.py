@@ -35,6 +35,7 @@ class Told:
     later: Result | None = None
     lanes: int = 1
     names: tuple[str, ...] = ("a", "b")
+    waited: int = 0
 
     def expect(self, task: Task, cases: Sequence[Case]) -> None:
         self.cases = {task.workload: [case.expected() for case in cases]}
@@ -49,6 +50,7 @@ class Told:
     def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
         """Say what came of it once a board was waited for."""
         assert task.workload in self.cases and len(built) == 1
+        self.waited += 1
         return [self.later or self.results[0]]
 
     def check(self, task: Task, built: Sequence[Built]) -> list[Result]:
@@ -91,12 +93,16 @@ def test_one_board_that_is_away_among_others_stops_nothing(probe: Probe, tmp_pat
     results = [Result((1.0,), board="a"), Result(failure="upload", message="no server", board="b")]
     bench = Told(results)
     preflight(probe, Bench(bench, bench), tmp_path)
+    assert not bench.waited, "there is one to begin with"
 
 
 def test_where_all_boards_are_away_the_first_to_come_back_is_waited_for(probe: Probe, tmp_path: Path) -> None:
     away = Result(failure="upload", message="no server", board="a")
     bench = Told([away, replace(away, board="b")], later=Result((1.0,), board="b"))
     preflight(probe, Bench(bench, bench), tmp_path)
+    assert bench.waited == 1
+    never = Told(bench.results, later=away)
+    assert fails(probe, never, tmp_path).endswith("upload: no server") and never.waited == 1
 
 
 @dataclass(frozen=True)
@@ -128,8 +134,20 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 @pytest.mark.slow
-def test_the_way_to_a_board_is_open(probe: Probe, bench: Bench, tmp_path: Path) -> None:
+def test_the_way_to_a_board_is_open(
+    probe: Probe, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Result] = []
+    real = bench.runner.probe
+
+    def seen(task: Task, built: Built) -> list[Result]:
+        found.extend(real(task, built))
+        return found
+
+    monkeypatch.setattr(bench.runner, "probe", seen)
     preflight(probe, bench, tmp_path)
+    (result,) = found
+    assert (result.board, result.failure) == ("local", None) and result.mean_ms > 0
 
 
 @pytest.mark.slow
