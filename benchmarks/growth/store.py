@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
+from toolchain.devices.failure import Failure
 from toolchain.records.function import Function, function_id
 from toolchain.records.key import RecordKey
-from toolchain.records.record import Failure, Provenance, Record
+from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
 
 TRIALS = 250

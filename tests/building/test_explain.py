@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.mali.article import kernel
-from toolchain.building import explain as explain_module
 from toolchain.building.explain import explain, modelled_ms
 from toolchain.devices.kernel import Kernel
 from toolchain.errors import UsageError
+from toolchain.mali import row
 from toolchain.mali.compiled import read_compiled
 from toolchain.mali.estimate import estimate
 from toolchain.mali.model import Modelled
@@ -65,7 +65,7 @@ def candidate(code: object) -> Candidate:
 def model(monkeypatch: pytest.MonkeyPatch) -> type[Model]:
     class Own(Model): ...
 
-    monkeypatch.setattr(explain_module, "MaliModel", Own)
+    monkeypatch.setattr(row, "MaliModel", Own)
     return Own
 
 

@@ -9,7 +9,6 @@ import pytest
 from toolchain.backends.packed.backend import Packed
 from toolchain.devices.kernel import Kernel
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.lowering import modelled
 from toolchain.lowering.modelled import ModelRunner, device_runners
 from toolchain.mali.compiled import Block, Compiled
 from toolchain.mali.estimate import Estimate
@@ -57,7 +56,7 @@ def built(runner: ModelRunner, *codes: object) -> list[Built]:
 
 
 def test_times_of_kernels_are_added_and_failures_cost_the_others_nothing() -> None:
-    runner = ModelRunner(Model())
+    runner = ModelRunner(Model(), "mali-model")
     made = built(runner, Code(("1.5", "2")), Code(("1", "bad")), Code(()), object(), Code(("0.25",)))
     found = runner.run(TASK, made)
     assert [result.run_ms for result in found] == [(3.5,), (), (), (), (0.25,)]
@@ -86,7 +85,7 @@ def test_times_of_kernels_are_added_and_failures_cost_the_others_nothing() -> No
 def test_it_is_offered_for_the_gpu_that_it_is_a_model_of(
     board: str, kind: str, name: str, there: bool
 ) -> None:
-    assert list(device_runners(load_profile(board), kind, name)) == [modelled.MALI_MODEL] * there
+    assert list(device_runners(load_profile(board), kind, name)) == ["mali-model"] * there
 
 
 def test_float16_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The ways of making code there are: the one place that names them."""
+"""The ways of making code there are: the one place that names them, and asks plugins for theirs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from toolchain.backends.packed import kinds as packed
 from toolchain.backends.tensorir import kinds as tensorir
 from toolchain.backends.vta import kinds as vta
+from toolchain.devices.by_kind import KindTable
+from toolchain.devices.table import kind_names
 from toolchain.errors import UsageError
 from toolchain.profiles import Profile
 from toolchain.records.store import anything
@@ -50,7 +52,8 @@ class Offer:
     on_boards: bool = True
 
 
-def _packed(profile: Profile, options: CodeOptions) -> Backend:
+def packed_code(profile: Profile, options: CodeOptions) -> Backend:
+    """Return the generator's code: for CPUs, and kinds of devices that have a dialect and a machine."""
     from toolchain.backends.packed.backend import Packed
 
     return Packed(profile, options)
@@ -62,25 +65,39 @@ def _vta(profile: Profile, options: CodeOptions) -> Backend:
     return Vta(profile, options)
 
 
-def _tensorir(profile: Profile, options: CodeOptions) -> Backend:
+def scheduled_code(profile: Profile, options: CodeOptions) -> Backend:
+    """Return scheduled code: for CPUs, and kinds of devices that have a dialect and schedules."""
     from toolchain.backends.tensorir.backend import TensorIR  # imports MetaSchedule
 
     return TensorIR(profile, options)
 
 
-_PACKED = (
+PACKED_BUILDS = (
     Build(packed.KINDS, packed.usable(winograd=True)),
     Build(packed.KINDS, packed.usable(winograd=False), "--winograd off"),
 )
 
 BACKENDS = [
-    Offer(("cpu", "opencl"), ("packed",), _packed, _PACKED),
-    Offer(("cpu",), ("NCHW", "NHWC"), _tensorir, (Build(tensorir.KINDS, anything, "--layout NCHW|NHWC"),)),
+    Offer(("cpu", "opencl"), ("packed",), packed_code, PACKED_BUILDS),
+    Offer(
+        ("cpu",), ("NCHW", "NHWC"), scheduled_code, (Build(tensorir.KINDS, anything, "--layout NCHW|NHWC"),)
+    ),
     # Its records are taken as those of the row before. In NCHW no vector would lie along the channels.
-    Offer(("opencl",), ("NHWC",), _tensorir, ()),
+    Offer(("opencl",), ("NHWC",), scheduled_code, ()),
     Offer(("vta",), ("packed",), _vta, (Build(vta.KINDS, anything, "--device vta"),), on_boards=False),
 ]
-"""`--layout auto` takes the first that a device has."""
+"""Of this package; `--layout auto` takes the first that a device has."""
+
+PLUGINS: KindTable[Sequence[Offer]] = KindTable("backends", {})
+
+
+def offers() -> list[Offer]:
+    """Return all ways of making code; loads every plugin."""
+    return [*BACKENDS, *(offer for kind in kind_names() for offer in PLUGINS.find(kind) or ())]
+
+
+def _offers_for(kind: str) -> list[Offer]:
+    return [offer for offer in (*BACKENDS, *(PLUGINS.find(kind) or ())) if kind in offer.devices]
 
 
 @dataclass(frozen=True)
@@ -122,7 +139,7 @@ def vta_regions(model: Model, options: CodeOptions) -> Sequence[Region]:
 
 def measured_on_boards(device_kind: str) -> bool:
     """Return whether boards measure a device's candidates where no runner is named."""
-    return all(offer.on_boards for offer in BACKENDS if device_kind in offer.devices)
+    return all(offer.on_boards for offer in _offers_for(device_kind))
 
 
 def backend_for(profile: Profile, options: CodeOptions) -> Backend:
@@ -134,17 +151,17 @@ def backend_for(profile: Profile, options: CodeOptions) -> Backend:
         Boards of the class have no such device, or nothing makes such code for it.
     """
     profile.device(options.device_kind)
-    offers = [offer for offer in BACKENDS if options.device_kind in offer.devices]
-    for offer in offers:
+    found = _offers_for(options.device_kind)
+    for offer in found:
         if options.layout in ("auto", *offer.layouts):
             return offer.make(profile, options)
-    if not offers:
+    if not found:
         kinds = sorted({kind for offer in BACKENDS for kind in offer.devices})
         raise UsageError(
             f"--device {options.device}: nothing here makes code for it",
             f"there is code for: {', '.join(kinds)}",
         )
-    known = ", ".join(["auto", *(layout for offer in offers for layout in offer.layouts)])
+    known = ", ".join(["auto", *(layout for offer in found for layout in offer.layouts)])
     raise UsageError(
         f"--layout {options.layout}: there is no such code for --device {options.device}",
         f"use --layout {known}",

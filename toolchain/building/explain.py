@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolchain.devices.device import device_key
 from toolchain.devices.kernel import Kernel
+from toolchain.devices.model import Judgement
+from toolchain.devices.table import kernel_kinds, with_kernels
 from toolchain.errors import UsageError
-from toolchain.mali.gpu import T860_MP4
-from toolchain.mali.model import MaliModel, Modelled
+from toolchain.lowering.modelled import MODELS, models_of
 from toolchain.tasks.candidate import Candidate, DeviceCode
 
 
@@ -19,7 +19,7 @@ class Explained:
     """A kernel, and what the model says of it where it was asked."""
 
     kernel: Kernel
-    modelled: Modelled | None = None
+    modelled: Judgement | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -44,7 +44,7 @@ def explain(candidate: Candidate, device: str, *, model: bool) -> list[Explained
     device
         What it is made for, such as `opencl:mali-t860`.
     model
-        Ask the model of the Mali-T860, too.
+        Ask the model of that device, too.
 
     Raises
     ------
@@ -56,9 +56,10 @@ def explain(candidate: Candidate, device: str, *, model: bool) -> list[Explained
         The compiler fails.
     """
     if not isinstance(candidate.code, DeviceCode):
-        raise UsageError("--explain: this code is a CPU's, it has no kernels", "add --device opencl")
-    known = device_key("opencl", T860_MP4.name)
-    if model and device != known:
+        raise UsageError("--explain: this code is a CPU's, it has no kernels", with_kernels())
+    found = models_of(device)
+    if model and not found:
+        known = " or ".join(each.device for kind in kernel_kinds() for each in MODELS.find(kind) or ())
         raise UsageError(
             f"--model: it is a model of {known}, and this code is for {device}",
             f"a board class that has one, or --device {known}",
@@ -66,11 +67,12 @@ def explain(candidate: Candidate, device: str, *, model: bool) -> list[Explained
     kernels = candidate.code.launches()
     if not model:
         return [Explained(kernel) for kernel in kernels]
-    with MaliModel() as asked:
-        return [Explained(each.kernel, each) for each in asked.ask(kernels)]
+    with found[0].open() as asked:
+        return [Explained(*each) for each in zip(kernels, asked.ask(kernels), strict=True)]
 
 
 def modelled_ms(explained: Sequence[Explained]) -> float | None:
     """Return the sum of the model's times; None where it has none of one."""
-    times = [each.modelled and each.modelled.estimate for each in explained]
-    return sum(time.ms for time in times if time) if all(times) else None
+    times = [None if each.modelled is None else each.modelled.ms for each in explained]
+    known = [time for time in times if time is not None]
+    return sum(known) if len(known) == len(times) else None

@@ -12,23 +12,19 @@ from toolchain.cli.output import note, table
 if TYPE_CHECKING:
     from toolchain.building.explain import Explained
     from toolchain.devices.kernel import Extents
-
-_OF_MODEL = (
-    "times are a model's: Mesa's compiler for the Mali-T860, and how many words its pipes take; "
-    "nothing of it was measured"
-)
+    from toolchain.devices.model import KernelModel
 
 
-def show_explained(chosen: str, explained: Sequence[Explained], by_model: bool) -> None:
+def show_explained(chosen: str, explained: Sequence[Explained], model: KernelModel | None) -> None:
     """Print what a task's kernels ask of a device; with the model's columns where it was asked."""
     from toolchain.building.explain import modelled_ms
 
     columns = ["KERNEL", "GROUP", "GROUPS", "VECTOR", "PRIVATE B", "BARRIERS"]
-    if by_model:
-        columns += ["REGISTERS", "SPILLS:FILLS", "ARITHMETIC", "LOAD/STORE", "TEXTURE", "MODEL MS"]
+    if model:
+        columns += model.columns
     click.echo(chosen)
     table(columns, [_row(each) for each in explained])
-    if not by_model:
+    if model is None:
         return
     total = modelled_ms(explained)
     if total is not None:
@@ -36,9 +32,9 @@ def show_explained(chosen: str, explained: Sequence[Explained], by_model: bool) 
     for each in explained:
         if each.modelled and each.modelled.problem:
             note(f"warning: {each.modelled.problem}")
-    if any(each.kernel.computes_half for each in explained):
-        note("warning: of float16 the model's times are too long: Mesa uses half of the GPU's lanes for it")
-    note(_OF_MODEL)
+    if model.half_note and any(each.kernel.computes_half for each in explained):
+        note(f"warning: {model.half_note}")
+    note(model.note)
 
 
 def _row(each: Explained) -> tuple[object, ...]:
@@ -51,15 +47,7 @@ def _row(each: Explained) -> tuple[object, ...]:
         kernel.private_bytes,
         kernel.barriers,
     )
-    if modelled is None:
-        return own
-    compiled, time = modelled.compiled, modelled.estimate
-    of_compiler = (compiled.registers, f"{compiled.spills}:{compiled.fills}") if compiled else ("-", "-")
-    words = (
-        [f"{each:.0f}" for each in (time.arithmetic, time.load_store, time.texture)] if time else ["-"] * 3
-    )
-    ms = f"{time.ms:.3f}" if time else "-"
-    return (*own, *of_compiler, *words, ms)
+    return own if modelled is None else (*own, *modelled.cells())
 
 
 def _extents(extents: Extents) -> str:

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from toolchain.cli import complete
+from toolchain.devices.table import OWN
 from toolchain.errors import UsageError
 
 LONGEST_S = 14 * 86400.0
@@ -32,9 +33,10 @@ device_option = click.option(
     metavar="D[:NAME]",
     default="cpu",
     show_default=True,
-    help="What computes on the board: cpu, opencl or vta; `toolchain board show --devices` lists what it "
-    "has. NAME: of opencl the driver's, for records of another device than the board class names; of vta "
-    "what runs its programs, pynq (the hardware) or sim.",
+    help=f"What computes on the board: {', '.join([*OWN][:-1])} or {[*OWN][-1]}; `toolchain board show "
+    "--devices` lists what it has. NAME: "
+    + "; ".join(f"of {row.name} {row.named}" for row in OWN.values() if row.named)
+    + ".",
 )
 engine_option = click.option(
     "--engine",

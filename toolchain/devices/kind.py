@@ -6,15 +6,43 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
-from toolchain.devices.facts import DeviceFacts
+from toolchain.devices.failure import Failure
 
 if TYPE_CHECKING:
     from toolchain.devices.device import Device
+    from toolchain.devices.facts import DeviceFacts
     from toolchain.devices.language import Language
 
 Seam = Literal["backends", "dialect", "machine", "model", "schedules", "status"]
 """What rooms above ask for by the kind of a device; each has a `KindTable` where such code lives."""
 SEAMS: tuple[Seam, ...] = get_args(Seam)
+
+
+def _any_facts() -> type[DeviceFacts]:
+    from toolchain.devices.facts import DeviceFacts  # pydantic: help does without
+
+    return DeviceFacts
+
+
+@dataclass(frozen=True)
+class TestBed:
+    """What stands for devices of a kind on emulated boards: a driver by which their CPU computes.
+
+    Attributes
+    ----------
+    help
+        Of the option of `board emulate start`, which is the kind's name.
+    board_class
+        A class with such a device.
+    elsewhere
+        Says where else there is such a driver, as a hint.
+    """
+
+    __test__ = False  # pytest
+
+    help: str
+    board_class: str
+    elsewhere: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +53,8 @@ class DeviceKind:
     ----------
     name
         As typed (`--device`), in board.toml, manifests and records, and in edge-rt.
+    named
+        What NAME is in `--device KIND:NAME`, as help; empty: none is given.
     needs
         Fields of `Device` that an entry of this kind must have.
     own
@@ -43,7 +73,7 @@ class DeviceKind:
     peaks
         Beginning of a device's name -> most FLOP/s of such devices, the longest beginnings first.
     facts
-        The form of what its driver says of a device.
+        Returns the form of what its driver says of a device.
     failures
         What an error of edge-rt says, a part of its text -> kind of failure of a candidate in records.
     nodes
@@ -51,12 +81,13 @@ class DeviceKind:
     language
         What its kernels are written in; None: it runs no kernels from source.
     test_bed
-        Says what emulated boards compute with in its place, as help of an option; empty: they cannot.
+        What emulated boards compute with in its place; None: they have no driver of this kind.
     code
         Of a plugin: seam -> `module:attribute` of the code that the toolchain has in tables of its rooms.
     """
 
     name: str
+    named: str = ""
     needs: frozenset[str] = frozenset()
     own: Mapping[str, str] = field(default_factory=dict)
     target_options: Callable[[Device], dict[str, object]] | None = None
@@ -65,11 +96,11 @@ class DeviceKind:
     simulation: str = ""
     compile_s: float = 0.0
     peaks: Mapping[str, float] = field(default_factory=dict)
-    facts: type[DeviceFacts] = DeviceFacts
-    failures: Mapping[str, str] = field(default_factory=dict)
+    facts: Callable[[], type[DeviceFacts]] = _any_facts
+    failures: Mapping[str, Failure] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
     language: Language | None = None
-    test_bed: str = ""
+    test_bed: TestBed | None = None
     code: Mapping[Seam, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolchain.devices.facts import OpenclFacts
-from toolchain.devices.kind import DeviceKind
+from toolchain.devices.kind import DeviceKind, TestBed
 from toolchain.devices.language import OPENCL_C
 
 if TYPE_CHECKING:
     from toolchain.devices.device import Device
+    from toolchain.devices.facts import DeviceFacts
 
 
 def _target_options(device: Device) -> dict[str, object]:
@@ -24,8 +24,15 @@ def _target_options(device: Device) -> dict[str, object]:
     return options
 
 
+def _facts() -> type[DeviceFacts]:
+    from toolchain.devices.facts import OpenclFacts  # pydantic: help does without
+
+    return OpenclFacts
+
+
 OPENCL = DeviceKind(
     name="opencl",
+    named="the driver's, for records of another device than the board class names",
     needs=frozenset(
         {"compute_units", "max_work_group", "local_bytes", "private_bytes", "vector_bytes", "half"}
     ),
@@ -36,7 +43,7 @@ OPENCL = DeviceKind(
     compile_s=300.0,
     # Midgard ends at 12 cores of 20 operations a cycle, phones' GPUs at some 5e12.
     peaks={"mali-t": 3e11, "mali": 1e13, "qualcomm": 1e13},
-    facts=OpenclFacts,
+    facts=_facts,
     failures={
         # native/src/opencl/launch.cc
         "the work group is too large": "work group",
@@ -47,7 +54,11 @@ OPENCL = DeviceKind(
     },
     nodes=("/dev/mali0", "/dev/dri/renderD*"),
     language=OPENCL_C,
-    test_bed=(
-        "A container with a driver of OpenCL by which its CPU computes (PoCL): a test bed, slow, no GPU."
+    test_bed=TestBed(
+        help=(
+            "A container with a driver of OpenCL by which its CPU computes (PoCL): a test bed, slow, no GPU."
+        ),
+        board_class="rk3399",
+        elsewhere="`local` has OpenCL by `make deps`",
     ),
 )

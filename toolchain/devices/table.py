@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from toolchain.devices.kind import DeviceKind
 from toolchain.devices.opencl import OPENCL
 from toolchain.devices.vta import VTA
 from toolchain.errors import MissingError
 from toolchain.foreign import first_line
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "edge_toolchain.backends"
 """Group of entry points by which installed packages add kinds: the kind's name = `module:ROW`."""
@@ -85,6 +88,8 @@ def installed_plugins() -> tuple[tuple[str, str], ...]:
 
 @cache
 def _plugins() -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points  # help does without
+
     return tuple(entry_points(group=GROUP))
 
 

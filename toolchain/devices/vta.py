@@ -6,6 +6,7 @@ from toolchain.devices.kind import DeviceKind
 
 VTA = DeviceKind(
     name="vta",
+    named="what runs its programs, pynq (the hardware) or sim",
     needs=frozenset({"config"}),
     simulation="sim",
     peaks={"": 1e13},  # an FPGA's logic has no more

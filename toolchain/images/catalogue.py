@@ -30,6 +30,8 @@ class Image(BaseModel):
         Debian's name of the architecture whose root file system the image is: an emulated board.
     packages
         Debian packages of a `system` beside those that every board has.
+    device
+        Kind of device that its packages are a driver of.
     optional
         It is made, or fetched, where it is named: it takes long, and few need it.
     """
@@ -42,6 +44,7 @@ class Image(BaseModel):
     stands_on: str = ""
     system: str = ""
     packages: tuple[str, ...] = ()
+    device: str = ""
     optional: bool = False
 
     @property
@@ -58,6 +61,8 @@ class Image(BaseModel):
     def _is_one_kind(self) -> Self:
         if bool(self.folder) == bool(self.system):
             raise ValueError("either folder or system is wanted")
+        if self.device and not self.packages:
+            raise ValueError("a driver of the device comes with packages: which?")
         if self.packages and not self.system:
             raise ValueError("packages are a system's; a Dockerfile has its own")
         known = [row.debian for row in LINUX.values()]

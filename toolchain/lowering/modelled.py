@@ -1,14 +1,16 @@
-"""Candidates for the Mali-T860 by a model of it: no board, no time that a clock has shown."""
+"""Candidates by a model of a device: no board, no time that a clock has shown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
+from toolchain.devices.by_kind import KindTable
 from toolchain.devices.device import CPU, device_key
+from toolchain.devices.model import Asked, KernelModel
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.mali.gpu import T860_MP4
-from toolchain.mali.model import MaliModel
+from toolchain.mali.row import MALI_T860
 from toolchain.profiles import Profile
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import OffBoards
@@ -18,10 +20,8 @@ from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 
-MALI_MODEL = "mali-model"
-"""Name of the runner, and of what stands for a board in its records."""
-
-_TRIAL_S = 0.7  # 51 candidates of SqueezeNet took 38 s, beside other work
+MODELS: KindTable[tuple[KernelModel, ...]] = KindTable("model", {"opencl": (MALI_T860,)})
+"""Models of devices that run kernels, by kind."""
 
 
 class ModelRunner:
@@ -34,8 +34,8 @@ class ModelRunner:
     lanes = 1
     in_use_s: Mapping[str, float] = {}
 
-    def __init__(self, model: MaliModel) -> None:
-        self._model = model
+    def __init__(self, model: Asked, name: str) -> None:
+        self._model, self._name = model, name
 
     def build(self, candidates: Sequence[Candidate]) -> list[Built]:
         """Return the candidates as they are."""
@@ -66,25 +66,30 @@ class ModelRunner:
                 raise UsageError("this code is a CPU's: it has no kernels")
             kernels = candidate.code.launches()
         except ToolchainError as error:
-            return Result(failure="build", message=str(error), board=MALI_MODEL, modelled=True)
+            return Result(failure="build", message=str(error), board=self._name, modelled=True)
         total = 0.0
         for modelled in self._model.ask(kernels):
-            if modelled.estimate is None:
-                return Result(failure="build", message=modelled.problem, board=MALI_MODEL, modelled=True)
-            total += modelled.estimate.ms
-        return Result((total,), board=MALI_MODEL, modelled=True)
+            if modelled.ms is None:
+                return Result(failure="build", message=modelled.problem, board=self._name, modelled=True)
+            total += modelled.ms
+        return Result((total,), board=self._name, modelled=True)
+
+
+def models_of(device: str) -> tuple[KernelModel, ...]:
+    """Return the models of a device, such as `opencl:mali-t860`."""
+    kind = device.partition(":")[0]
+    return tuple(model for model in MODELS.find(kind) or () if model.device == device)
 
 
 @contextmanager
-def _bench(target: BoardTarget) -> Iterator[Bench]:
-    if target.dtype != "float32":
+def _bench(model: KernelModel, target: BoardTarget) -> Iterator[Bench]:
+    if target.dtype in model.unjudged:
         raise UsageError(
-            f"--runner {MALI_MODEL}: the model cannot judge {target.dtype}: "
-            "Mesa uses half of the GPU's lanes for it",
+            f"--runner {model.name}: the model cannot judge {target.dtype}: {model.unjudged[target.dtype]}",
             "tune with --dtype float32, or on a board",
         )
-    with MaliModel() as model:
-        runner = ModelRunner(model)
+    with model.open() as asked:
+        runner = ModelRunner(asked, model.name)
         yield Bench(runner, runner)
 
 
@@ -96,8 +101,10 @@ def device_runners(profile: Profile, kind: str, name: str = "") -> Mapping[str, 
     name
         Of the device, where it is another than the class's.
     """
-    if kind == CPU:
+    found = "" if kind == CPU else name or profile.device(kind).name
+    if not found:
         return {}
-    found = name or profile.device(kind).name
-    known = found and device_key(kind, found) == device_key("opencl", T860_MP4.name)
-    return {MALI_MODEL: OffBoards(_bench, _TRIAL_S)} if known else {}
+    return {
+        model.name: OffBoards(partial(_bench, model), model.trial_s)
+        for model in models_of(device_key(kind, found))
+    }

@@ -33,6 +33,22 @@ class Modelled:
     estimate: Estimate | None
     problem: str = ""
 
+    @property
+    def ms(self) -> float | None:
+        """Milliseconds of the launch; None: there is no estimate."""
+        return self.estimate.ms if self.estimate else None
+
+    def cells(self) -> tuple[str, ...]:
+        """Return it for a table: registers, spills, words by pipe, milliseconds."""
+        compiled, time = self.compiled, self.estimate
+        registers = ["-", "-"]
+        if compiled is not None:
+            registers = [str(compiled.registers), f"{compiled.spills}:{compiled.fills}"]
+        if time is None:
+            return (*registers, *["-"] * 4)
+        words = (f"{each:.0f}" for each in (time.arithmetic, time.load_store, time.texture))
+        return (*registers, *words, f"{time.ms:.3f}")
+
     def to_json(self) -> dict[str, Any]:
         """Return it for JSON."""
         compiled, time = self.compiled, self.estimate

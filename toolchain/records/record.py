@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import Literal
 
+from toolchain.devices.failure import Failure
 from toolchain.records.key import RecordKey
 
-Failure = Literal["build", "link", "upload", "timeout", "runtime", "wrong result", "work group", "registers"]
-"""`build`: no compiler takes it, this host's or a driver's. `work group`, `registers`: a group has more work
-items than the device takes, or than it has registers for."""
 # These say something about the machines, not about the candidate: it may be tried again.
 PASSING_FAILURES = frozenset({"link", "upload"})
 

@@ -135,8 +135,8 @@ class Network(Protocol):
         Parameters
         ----------
         form
-            `tir`: what was chosen, the layouts and the generated code; `opencl`: what a device's driver is
-            given; `llvm`, `assembly`: what the CPU runs, alone or as the device's host.
+            `tir`: what was chosen, the layouts and the generated code; a kind of device: the source of its
+            kernels; `llvm`, `assembly`: what the CPU runs, alone or as the device's host.
 
         Raises
         ------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from toolchain.records.record import Failure
+from toolchain.devices.failure import Failure
 from toolchain.tasks.candidate import Candidate
 from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Protocol
 
-from toolchain.records.record import Failure
+from toolchain.devices.failure import Failure
 from toolchain.tasks.space import Point
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from toolchain.images.debian.system import ensure_image
 def board(state: Path) -> Iterator[Board]:
     assert state
     configuration.cache_clear()
-    made = emulated.start("rk3399", name="gpu-box", opencl=True)
+    made = emulated.start("rk3399", name="gpu-box", device="opencl")
     assert isinstance(made.transport, SshTransport)
     yield made
     made.transport.close()
@@ -56,4 +56,4 @@ def test_a_network_computes_by_opencl_on_an_emulated_arm_board(board: Board, tmp
 def test_systems_with_a_driver_are_made_for_arm_alone() -> None:
     no_engine = cast(Any, None)  # it is refused before an engine is asked
     with pytest.raises(UsageError, match=r"no system with OpenCL for amd64 boards \(there is one for arm64"):
-        ensure_image(no_engine, "amd64", print, opencl=True)
+        ensure_image(no_engine, "amd64", print, device="opencl")

@@ -39,5 +39,5 @@ def test_what_is_missing_is_told_with_its_package(tmp_path: Path, monkeypatch: p
 )
 def test_where_there_is_no_opencl_it_is_refused(class_name: str, kind: str, says: str) -> None:
     with pytest.raises(UsageError, match=says) as raised:
-        emulated.start(class_name, kind, opencl=True)
+        emulated.start(class_name, kind, device="opencl")
     assert raised.value.hint

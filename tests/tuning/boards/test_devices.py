@@ -18,6 +18,7 @@ from tests.runtime.conftest import Edge
 from tests.runtime.stub_drivers import stub
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import find_board
+from toolchain.devices.opencl import OPENCL
 from toolchain.errors import UsageError
 from toolchain.processes.worker import Worker
 from toolchain.rpc import lab
@@ -189,13 +190,13 @@ def test_a_sound_function_is_timed_in_the_memory_of_the_device(local: Board, tmp
     ],
 )
 def test_messages_have_a_kind(said: str, kind: str) -> None:
-    assert failure_of(RuntimeError(said), "runtime") == (kind, said)
+    assert failure_of(RuntimeError(said), "runtime", OPENCL) == (kind, said)
 
 
 def test_a_log_is_quoted_from_its_first_error() -> None:
     log = "warning: unused\n/some/folder/x.cl:3: error: no such name\n  int y = z;\n"
     error = RuntimeError(f"clBuildProgram says X (-11): kernel k does not compile, its log:\n{log}")
-    assert failure_of(error, "runtime") == (
+    assert failure_of(error, "runtime", OPENCL) == (
         "build",
         "kernel k does not compile: x.cl:3: error: no such name | int y = z;",
     )

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from toolchain.boards.inventory.lookup import find_board
+from toolchain.devices.failure import Failure
 from toolchain.errors import ToolchainError
 from toolchain.lowering.probe import probe_for
-from toolchain.records.record import Failure
 from toolchain.targets.target import target_for
 from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate

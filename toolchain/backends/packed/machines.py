@@ -16,11 +16,14 @@ A Cortex-A9 does not see beyond its first cache, and has time for it: its produc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from toolchain.backends.packed.loops.pieces import WorkItems
 from toolchain.backends.packed.machine import Machine, Rates, Tiles
+from toolchain.devices.by_kind import KindTable
 from toolchain.devices.device import Device
+from toolchain.errors import UsageError
 from toolchain.targets.target import BoardTarget
 
 SSE = Machine(
@@ -91,7 +94,7 @@ ARMV7 = Machine(
 )
 
 # Work items of a group: up to so many a Mali-T860 gives 16 registers each (docs/decisions/0042).
-_ITEMS = 64
+ITEMS = 64
 # A Mali-T860 of four cores at 800 MHz. Rates: 33.7 GFLOPS of four are what a real compiler for it and its
 # pipes give for a 3x3 convolution in such tiles (a model); transforms and bandwidth are guesses.
 # Depthwise tiles by the model, of 3x3 on 56x56: 4 columns 0.38 ms and no spill, 7 0.90 and 22; at stride 2
@@ -107,7 +110,7 @@ OPENCL = Machine(
     cache=256 << 10,
     rates=Rates(8.4e9, 0.8e9, 2e9),
     tiles=Tiles(blocks=(1,), columns=7, depthwise=(4, 3), transposed=7),
-    pieces=WorkItems(_ITEMS),
+    pieces=WorkItems(ITEMS),
     widths=(2, 4, 8, 16),
     loads="weights",
     group=256,
@@ -120,12 +123,13 @@ _IN_ORDER = {f"cortex-a{number}" for number in (34, 35, 53, 55, 510, 520)}
 def machine_of(target: BoardTarget) -> Machine:
     """Return the machine that a target's code is generated for."""
     if target.limits is not None:
-        row = _device(OPENCL, target.limits)
-        # Eight weights, an input, four parts of sums and three addresses are the 16 registers; with totals in
-        # float32 each column has 48 bytes of sums. 5 columns would leave rests of rows of 112, 56 and 28.
-        if target.dtype == "float16":
-            row = replace(row, tiles=replace(row.tiles, columns=4))
-        return row.of(target.limits.compute_units or 1, target.dtype)
+        made = DEVICES.find(target.limits.kind)
+        if made is None:
+            raise UsageError(
+                f"--device {target.limits.kind}: no machine is known for packed code on it",
+                "use another --layout, or --device cpu",
+            )
+        return made(target.limits, target.dtype).of(target.limits.compute_units or 1, target.dtype)
     if target.triple.startswith("x86_64"):
         row = _X86.get(target.level, SSE)
     elif target.triple.startswith("aarch64"):
@@ -135,7 +139,18 @@ def machine_of(target: BoardTarget) -> Machine:
     return row.of(target.threads, target.dtype)
 
 
-def _device(machine: Machine, limits: Device) -> Machine:
+def _opencl(limits: Device, dtype: str) -> Machine:
+    row = within(OPENCL, limits)
+    # Eight weights, an input, four parts of sums and three addresses are the 16 registers; with totals in
+    # float32 each column has 48 bytes of sums. 5 columns would leave rests of rows of 112, 56 and 28.
+    return replace(row, tiles=replace(row.tiles, columns=4)) if dtype == "float16" else row
+
+
+DEVICES: KindTable[Callable[[Device, str], Machine]] = KindTable("machine", {"opencl": _opencl})
+"""By kind: from what a class says of a device, and a type of numbers, to the machine."""
+
+
+def within(machine: Machine, limits: Device) -> Machine:
     """Return a machine within the limits of a class's device."""
     vector = limits.vector_bytes or machine.vector
     group = limits.max_work_group or machine.group
@@ -143,6 +158,6 @@ def _device(machine: Machine, limits: Device) -> Machine:
         machine,
         vector=vector,
         registers=max(machine.lanes + 2, (limits.private_bytes or 0) // vector),
-        pieces=WorkItems(min(_ITEMS, group)),
+        pieces=WorkItems(min(ITEMS, group)),
         group=group,
     )

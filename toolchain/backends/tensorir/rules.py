@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
 from functools import partial
 
 import tvm
 from tvm.s_tir import meta_schedule as ms
 
 from toolchain.backends.tensorir.limits import PrivateBytes, SumsInVectors
+from toolchain.devices.by_kind import KindTable
 from toolchain.devices.device import Device
+from toolchain.errors import UsageError
 from toolchain.targets.target import BoardTarget
 
 # The same numbers as MetaSchedule's default rules for LLVM targets.
@@ -140,15 +143,24 @@ def gpu_space(device: Device) -> ms.space_generator.PostOrderApply:
     )
 
 
+DEVICES: KindTable[Callable[[Device], ms.space_generator.PostOrderApply]] = KindTable(
+    "schedules", {"opencl": gpu_space}
+)
+"""By kind: from what a class says of a device to the design space."""
+
+
 def tune_context(module: tvm.IRModule, target: BoardTarget, name: str, seed: int) -> ms.TuneContext:
     """Return a search over the target's design space for the one function of `module`."""
     skip_intrinsics()
     device = target.limits
+    schedules = None if device is None else DEVICES.find(device.kind)
+    if device is not None and schedules is None:
+        raise UsageError(f"--device {device.kind}: no schedules are known for it", "leave --layout out")
     population = _POPULATION if device is None else _GPU_POPULATION
     return ms.TuneContext(
         module,
         target=target.target,
-        space_generator=cpu_space() if device is None else gpu_space(device),
+        space_generator=schedules(device) if device and schedules else cpu_space(),
         search_strategy=ms.search_strategy.EvolutionarySearch(
             population_size=population, init_min_unmeasured=population // 4
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
@@ -22,7 +23,7 @@ def _of_its_kind(value: Any, info: ValidationInfo) -> Any:
     row = find_kind(str(info.data.get("kind", "")))
     if row is None or not isinstance(value, dict):
         return value
-    return row.facts.model_validate_json(json.dumps(value))  # exact types, as the whole answer
+    return row.facts().model_validate_json(json.dumps(value))  # exact types, as the whole answer
 
 
 _DeviceFacts = Annotated[SerializeAsAny[DeviceFacts], BeforeValidator(_of_its_kind)]
@@ -86,6 +87,8 @@ class State(Answer):
         Device files of GPUs that the login may not open, and their groups.
     icd, library, display
         Files that name drivers of OpenCL; such drivers; processes that draw on the screen.
+    others
+        What looks for kinds of devices said by keys of their own.
     """
 
     load_1min: float | None = Field(None, ge=0, le=1e6)
@@ -100,6 +103,7 @@ class State(Answer):
     icd: Several[Word] = Field((), max_length=1000)
     library: Several[Word] = Field((), max_length=1000)
     display: Several[Word] = Field((), max_length=10_000)
+    others: Mapping[str, Several[Sentence]] = Field(default_factory=dict)
     info: str | None = None
 
 

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from toolchain.answers import formed
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import DevicesThere, Provenance, State, text_of
-from toolchain.boards.edge_rt.gpu import OPENCL, SCRIPT, gpu_hints
 from toolchain.boards.edge_rt.install import command
+from toolchain.boards.edge_rt.looks import Look, looks_of, nodes_of
 from toolchain.boards.transport import Transport
 from toolchain.devices.device import CPU
 from toolchain.errors import ToolchainError
@@ -26,12 +26,8 @@ _WHAT = "what it says of itself"
 
 # Plain POSIX: a board that has nothing of ours answers too. $1 is the installation's folder, $2 how many
 # seconds a driver has to answer, "" where the class has no device with one.
-_SCRIPT = (
-    r"""
+_SCRIPT = r"""
 say() { printf '%s=%s\n' "$1" "$2"; }
-"""
-    + SCRIPT
-    + r"""
 read -r load _ </proc/loadavg && say load_1min "$load"
 read -r up _ </proc/uptime && say uptime_s "${up%.*}"
 for zone in /sys/class/thermal/thermal_zone*/temp; do
@@ -43,10 +39,10 @@ done
 while read -r key value _; do
     [ "$key" = MemAvailable: ] && say memory_free_kib "$value"
 done </proc/meminfo
-for node in /dev/mali0 /dev/dri/renderD* /dev/nvidia0 /dev/nvhost-gpu /dev/xlnk /dev/uio*; do
+for node in NODES; do
     [ -e "$node" ] && say node "$node"
 done
-[ -n "$2" ] && gpus
+LOOKS
 if cd -- "$1" 2>/dev/null; then
     newest=$(ls -t bin/edge-rt-* 2>/dev/null | head -n 1)
     if [ -n "$newest" ]; then
@@ -58,7 +54,6 @@ if cd -- "$1" 2>/dev/null; then
 fi
 say disk_free_kib "$(df -Pk . | { read -r _; read -r _ _ _ free _; echo "$free"; })"
 """
-)
 _LISTS = ("millidegrees", "governor", "node", "gpu", "closed", "icd", "library", "display")
 
 
@@ -130,12 +125,13 @@ def status(board: Board) -> Status:
     """Ask one board; that it cannot be reached is an answer too."""
     devices: list[str] = [device.kind for device in board.profile.devices]
     patience = f"{_DRIVER_SECONDS:g}" if any(kind != CPU for kind in devices) else ""
+    looks = looks_of(devices)
     try:
-        said = _said(board, patience)
+        said = _said(board, patience, looks)
     except ToolchainError as error:
         return Status(board.name, board.profile.name, error.message, error.hint, devices=devices)
     drivers = [] if said.info is None else _drivers(said.info, board)
-    gpu = OPENCL in devices and board.transport.has_system
+    advising = looks if board.transport.has_system else []
     return Status(
         board.name,
         board.profile.name,
@@ -149,23 +145,27 @@ def status(board: Board) -> Status:
         devices=[*devices, *said.node],
         emulated=board.emulated,
         drivers=drivers,
-        hints=gpu_hints(board.name, said, drivers) if gpu else [],
+        hints=[hint for look in advising for hint in look.hints(board.name, said, drivers)],
     )
 
 
-def _said(board: Board, patience: str) -> State:
+def _said(board: Board, patience: str, looks: Sequence[Look]) -> State:
     transport = board.transport
     if not transport.has_system:
         return _program_said(transport)
+    nodes = " ".join(nodes_of(device.kind for device in board.profile.devices))
+    script = _SCRIPT.replace("NODES", nodes).replace("LOOKS", "\n".join(look.script for look in looks))
     with transport.at_home() as home:
-        completed = home.transport.run(["sh", "-c", _SCRIPT, "sh", home.root, patience], timeout=_SECONDS)
+        completed = home.transport.run(["sh", "-c", script, "sh", home.root, patience], timeout=_SECONDS)
     lines = text_of(completed, board.name, _WHAT).splitlines()
     values: dict[str, list[str]] = {}
     for key, _, value in (line.partition("=") for line in lines):
         if value.strip():
             values.setdefault(key, []).append(value)
     several = {key: tuple(values.pop(key, ())) for key in _LISTS}
-    return formed(State, {**{key: value[0] for key, value in values.items()}, **several}, board.name, _WHAT)
+    others = {key: tuple(values.pop(key, ())) for look in looks for key in look.keys}
+    single = {key: value[0] for key, value in values.items()}
+    return formed(State, {**single, **several, "others": others}, board.name, _WHAT)
 
 
 def _program_said(transport: Transport) -> State:

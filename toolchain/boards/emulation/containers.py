@@ -70,20 +70,18 @@ class ContainerBoard(BaseModel):
         )
 
 
-def prepare(
-    engine: Engine, profile: Profile, progress: Callable[[str], None], *, opencl: bool = False
-) -> str:
+def prepare(engine: Engine, profile: Profile, progress: Callable[[str], None], *, device: str = "") -> str:
     """Make sure that the image for boards of that class is there; return its tag.
 
     Parameters
     ----------
-    opencl
-        One with a driver of OpenCL.
+    device
+        Kind of device that it has a driver of; empty: of none.
 
     Raises
     ------
     UsageError
-        There is no Debian for the class, none with OpenCL, or Docker runs on another machine.
+        There is no Debian for the class, none with such a driver, or Docker runs on another machine.
     MissingError, ToolchainError
         See `ensure_system`.
     """
@@ -97,7 +95,7 @@ def prepare(
             f"board class {profile.name}: there is no system for {profile.arch} container boards",
             f"use a class for {', '.join(LINUX)}",
         )
-    return ensure_image(engine, profile.architecture.debian, progress, opencl=opencl)
+    return ensure_image(engine, profile.architecture.debian, progress, device=device)
 
 
 def start(

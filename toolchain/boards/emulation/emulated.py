@@ -15,16 +15,16 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import containers
 from toolchain.boards.emulation.containers import ContainerBoard
 from toolchain.boards.emulation.qemu import emulator
-from toolchain.boards.emulation.requirements import check_host, check_kind, check_opencl
+from toolchain.boards.emulation.requirements import check_host, check_kind, check_test_bed
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.provisioning import How, provision
 from toolchain.boards.ssh.transport import SshTransport
@@ -53,7 +53,15 @@ class _State(BaseModel):
     board_class: str
     kind: Literal["process", "container"] = "process"
     container: ContainerBoard | None = None
-    opencl: bool = False  # its system has a driver
+    device: str = ""  # its system has a driver of this kind
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_before(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "opencl" in values:  # until there were other kinds
+            values = dict(values)
+            values["device"] = "opencl" if values.pop("opencl") else ""
+        return values
 
 
 def default_name(class_name: str) -> str:
@@ -137,7 +145,7 @@ def start(
     name: str | None = None,
     progress: Callable[[str], None] | None = None,
     *,
-    opencl: bool = False,
+    device: str = "",
 ) -> Board:
     """Make an emulated board of a class; it exists only once `edge-rt` has answered on it.
 
@@ -153,8 +161,8 @@ def start(
         Default `<class>-emulated`.
     progress
         Told what happens while `edge-rt` is compiled, which takes minutes once, and of a board's system.
-    opencl
-        A container with a driver of OpenCL, by which its CPU computes: no GPU is emulated.
+    device
+        A container with a driver of this kind of device, by which its CPU computes: no GPU is emulated.
 
     Raises
     ------
@@ -170,13 +178,13 @@ def start(
     name = _checked_name(name or default_name(class_name))
     told = progress or (lambda _: None)
     check_kind(kind)
-    if opencl:
-        check_opencl(profile, kind)
-    if _resume(name, class_name, opencl=opencl):
+    if device:
+        check_test_bed(profile, kind, device)
+    if _resume(name, class_name, device):
         return load(name)
     _check_free(name, class_name)
-    if kind == "container" or opencl or (kind == "auto" and docker.answers()):
-        return _start_container(profile, name, told, opencl=opencl)
+    if kind == "container" or device or (kind == "auto" and docker.answers()):
+        return _start_container(profile, name, told, device)
     check_host(profile)
     # May compile for minutes: not under the lock.
     ensure_runtime(arch_of(profile), progress=progress)
@@ -187,10 +195,10 @@ def start(
     return load(name)
 
 
-def _start_container(profile: Profile, name: str, told: Callable[[str], None], *, opencl: bool) -> Board:
+def _start_container(profile: Profile, name: str, told: Callable[[str], None], device: str) -> Board:
     with docker.connect() as engine:
         # Both may take a while: not under the lock.
-        image = containers.prepare(engine, profile, told, opencl=opencl)
+        image = containers.prepare(engine, profile, told, device=device)
         ensure_runtime(arch_of(profile), progress=told)
         with _new_board(profile, name) as folder:
             containers.sweep(engine, _known_containers())
@@ -200,23 +208,24 @@ def _start_container(profile: Profile, name: str, told: Callable[[str], None], *
                 with closing(SshTransport(made.address(name, folder), _ROOT)) as transport:
                     provision(_board(name, profile, transport), how=How(progress=told))
                 state = _State(name=name, board_class=profile.name, kind="container", container=made)
-                _write(folder, state.model_copy(update={"opencl": opencl}))
+                _write(folder, state.model_copy(update={"device": device}))
             except BaseException:
                 engine.remove(made.id)
                 raise
     return load(name)
 
 
-def _resume(name: str, class_name: str, *, opencl: bool) -> bool:
+def _resume(name: str, class_name: str, device: str) -> bool:
     """Start a container board of that class again if it does not run."""
     if name not in names():
         return False
     state = _read(name)
     if state.container is None or state.board_class != class_name:
         return False
-    if state.opencl != opencl:
+    if state.device != device:
+        made = f"with --{state.device}" if state.device else f"without --{device}"
         raise UsageError(
-            f"board {name} was made with{'' if state.opencl else 'out'} --opencl",
+            f"board {name} was made {made}",
             f"use another --name, or stop it: `toolchain board emulate stop {name}`",
         )
     with docker.connect() as engine, _writing():

@@ -6,6 +6,7 @@ import platform
 import shutil
 
 from toolchain.boards.emulation.qemu import is_foreign, user_modes
+from toolchain.devices.table import kind_of
 from toolchain.errors import MissingError, UsageError
 from toolchain.profiles import Profile
 
@@ -22,20 +23,23 @@ def check_kind(kind: str) -> None:
         raise UsageError(f"--kind {kind}: unknown", "the kinds are: auto, process, container")
 
 
-def check_opencl(profile: Profile, kind: str) -> None:
-    """Refuse a driver of OpenCL where none could be.
+def check_test_bed(profile: Profile, kind: str, device: str) -> None:
+    """Refuse a driver of a kind of device where none could be.
 
     Raises
     ------
     UsageError
         Boards of the class have no such device, or the board is a process.
     """
+    bed = kind_of(device).test_bed
+    if bed is None:
+        raise UsageError(f"--{device}: emulated boards have no driver of it", "leave the option out")
     if kind == "process":
-        raise UsageError("--opencl: a board that is a process has no drivers", "leave out --kind process")
-    if all(device.kind != "opencl" for device in profile.devices):
+        raise UsageError(f"--{device}: a board that is a process has no drivers", "leave out --kind process")
+    if all(each.kind != device for each in profile.devices):
         raise UsageError(
-            f"--opencl: boards of class {profile.name} have no device for it",
-            "leave the option out; a class with one: rk3399",
+            f"--{device}: boards of class {profile.name} have no device for it",
+            f"leave the option out; a class with one: {bed.board_class}",
         )
 
 

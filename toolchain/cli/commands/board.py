@@ -11,9 +11,10 @@ from toolchain.cli.commands import board_ssh
 from toolchain.cli.commands.provision import provision
 from toolchain.cli.in_lab import ask_lab
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.devices.table import OWN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from toolchain.boards.board import Board
     from toolchain.devices.device import Device
@@ -90,6 +91,14 @@ def emulate() -> None:
     """Boards that are processes or containers of this host."""
 
 
+def _test_bed_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for row in OWN.values():
+        if row.test_bed is not None:
+            option = click.option(f"--{row.name}", "device", flag_value=row.name, help=row.test_bed.help)
+            function = option(function)
+    return function
+
+
 @emulate.command()
 @click.argument("class_name", metavar="CLASS", shell_complete=complete.classes)
 @click.option(
@@ -101,13 +110,9 @@ def emulate() -> None:
     "auto: container if Docker answers.",
 )
 @click.option("--name", metavar="N", help="Its name; default: CLASS-emulated.")
-@click.option(
-    "--opencl",
-    is_flag=True,
-    help="A container with a driver of OpenCL by which its CPU computes (PoCL): a test bed, slow, no GPU.",
-)
+@_test_bed_options
 @output_options
-def start(class_name: str, kind: str, name: str | None, opencl: bool) -> None:
+def start(class_name: str, kind: str, name: str | None, device: str | None) -> None:
     """Start an emulated board of a class and wait until it answers.
 
     A container board that was stopped, by a reboot for instance, goes on as it was.
@@ -115,7 +120,7 @@ def start(class_name: str, kind: str, name: str | None, opencl: bool) -> None:
     from toolchain.boards.emulation import emulated
 
     note(f"starting an emulated {class_name}")
-    board = emulated.start(class_name, kind=kind, name=name, progress=note, opencl=opencl)
+    board = emulated.start(class_name, kind=kind, name=name, progress=note, device=device or "")
     made = emulated.kind(board.name)
     document = {**_row(board), "kind": made, "state": emulated.condition(board.name)}
     emit(document, lambda: click.echo(f"{board.name} is ready ({made})"))

@@ -41,9 +41,9 @@ def selection_options(function: Function) -> Function:
 
 def builds() -> list[Build]:
     """Return the sorts of builds there are, with the records that they take."""
-    from toolchain.backends.table import BACKENDS
+    from toolchain.backends.table import offers
 
-    return [build for offer in BACKENDS for build in offer.builds]
+    return [build for offer in offers() for build in offer.builds]
 
 
 format_option = click.option(

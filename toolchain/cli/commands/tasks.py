@@ -10,12 +10,25 @@ import click
 from toolchain.cli.model_options import model_argument, model_options
 from toolchain.cli.options import board_name, board_option, cluster_option, device_option
 from toolchain.cli.output import emit, output_options, table
+from toolchain.devices.table import find_kind, kernel_kinds
 from toolchain.errors import UsageError
 
 if TYPE_CHECKING:
     from toolchain.models.options import ModelOptions
     from toolchain.tasks.options import CodeOptions
     from toolchain.tasks.task import Task
+
+
+class _Form(click.Choice[str]):
+    """What code is printed as: a device's own source by the kind of device, those of plugins too."""
+
+    def __init__(self) -> None:
+        super().__init__(["tir", *kernel_kinds(), "llvm", "assembly"])
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the form."""
+        row = find_kind(value)
+        return value if row and row.language else super().convert(value, param, ctx)
 
 
 @click.command()
@@ -27,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--code", "as_code", is_flag=True, help="With --show: print the code that a build makes of it.")
 @click.option(
     "--form",
-    type=click.Choice(["tir", "opencl", "llvm", "assembly"]),
+    type=_Form(),
     default="tir",
     show_default=True,
     help="With --code: what to print it as; with --device opencl, llvm and assembly are what the host does.",
@@ -60,6 +73,7 @@ def command(
     from toolchain.building.explain import explain as explained
     from toolchain.cli.explained import show_explained
     from toolchain.cli.store import user_store
+    from toolchain.lowering.modelled import models_of
     from toolchain.models.load import load_model
     from toolchain.tasks.task import tasks_named
 
@@ -90,8 +104,9 @@ def command(
         if explain is not None:
             kernels = explained(space.candidate(point), made_for.device, model=by_model)
             document |= {"rule": space.rule(point), "kernels": [each.to_json() for each in kernels]}
+            asked = models_of(made_for.device)[0] if by_model else None
             chosen = f"{task.name}: {space.rule(point)}, {decision.source or 'by default'}"
-            emit(document, lambda: show_explained(chosen, kernels, by_model))
+            emit(document, lambda: show_explained(chosen, kernels, asked))
             return
         text = network.code(task, point, form)
     emit({**document, "form": form, "code": text}, lambda: click.echo(text))

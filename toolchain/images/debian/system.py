@@ -12,6 +12,7 @@ from typing import IO
 
 from toolchain.architectures.table import of_debian
 from toolchain.configuration.settings import cache_dir
+from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
@@ -39,17 +40,15 @@ def cached_name(image: Image) -> str:
     return f"{image.system}-{system_digest(image)[:16]}.tar"
 
 
-def ensure_image(
-    engine: Engine, debian: str, progress: Callable[[str], None], *, opencl: bool = False
-) -> str:
+def ensure_image(engine: Engine, debian: str, progress: Callable[[str], None], *, device: str = "") -> str:
     """Make sure that the engine has the image of a board of that architecture; return its tag.
 
     Parameters
     ----------
     debian
         Debian's name of the machine's architecture, such as arm64.
-    opencl
-        One with a driver of OpenCL.
+    device
+        Kind of device that it has a driver of; empty: of none.
 
     Raises
     ------
@@ -57,12 +56,13 @@ def ensure_image(
         There is no such image of that architecture.
     """
     made = [image for image in catalogue().values() if image.system]
-    found = [image for image in made if image.system == debian and bool(image.packages) == opencl]
+    found = [image for image in made if image.system == debian and image.device == device]
     if not found:
-        known = ", ".join(image.system for image in made if image.packages)
+        known = ", ".join(image.system for image in made if image.device == device)
+        bed = kind_of(device).test_bed
         raise UsageError(
-            f"--opencl: there is no system with OpenCL for {debian} boards",
-            f"there is one for {known}; `local` has OpenCL by `make deps`",
+            f"--{device}: there is no system with a driver of it for {debian} boards",
+            f"there is one for {known}" + (f"; {bed.elsewhere}" if bed else ""),
         )
     return ensure_system(engine, found[0], progress)
 

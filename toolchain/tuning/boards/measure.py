@@ -11,9 +11,10 @@ import tvm
 
 from toolchain.answers import lie, shown, understood
 from toolchain.boards.edge_rt.answers import Facts
+from toolchain.devices.failure import Failure
+from toolchain.devices.table import kind_of
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
-from toolchain.records.record import Failure
 from toolchain.rpc.client import Grant
 from toolchain.rpc.session import connect
 from toolchain.tasks.parameter import Array, Parameter
@@ -148,7 +149,7 @@ class _Opened:
         except (tvm.error.RPCSessionTimeoutError, ToolchainError):
             raise
         except Exception as error:  # see above
-            kind, message = failure_of(error, stage)
+            kind, message = failure_of(error, stage, kind_of(subject.memory))
             return Result(failure=kind, message=message)
 
     def _timed(self, subject: Subject, tensors: Sequence[tvm.runtime.Tensor]) -> Result:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from toolchain.devices.failure import Failure
 from toolchain.errors import ToolchainError
-from toolchain.records.record import Failure
 from toolchain.tasks.candidate import Code
 
 # A function compiles in 0.1 to 3 s, unrolled ones take LLVM longer on a busy machine; the first of a process

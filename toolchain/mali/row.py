@@ -1,0 +1,29 @@
+"""The model of the Mali-T860 among the models of devices."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from toolchain.devices.device import device_key
+from toolchain.devices.model import Asked, KernelModel
+from toolchain.mali.gpu import T860_MP4
+from toolchain.mali.model import MaliModel
+
+
+def _open() -> AbstractContextManager[Asked]:
+    return MaliModel()
+
+
+MALI_T860 = KernelModel(
+    name="mali-model",
+    device=device_key("opencl", T860_MP4.name),
+    open=_open,
+    trial_s=0.7,  # 51 candidates of SqueezeNet took 38 s, beside other work
+    columns=("REGISTERS", "SPILLS:FILLS", "ARITHMETIC", "LOAD/STORE", "TEXTURE", "MODEL MS"),
+    note=(
+        "times are a model's: Mesa's compiler for the Mali-T860, and how many words its pipes take; "
+        "nothing of it was measured"
+    ),
+    unjudged={"float16": "Mesa uses half of the GPU's lanes for it"},
+    half_note="of float16 the model's times are too long: Mesa uses half of the GPU's lanes for it",
+)
