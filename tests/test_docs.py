@@ -62,3 +62,14 @@ def test_files_that_the_architecture_names_are_there() -> None:
     for name in re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", page):
         folders = (ROOT, ROOT / "toolchain", ROOT / "toolchain/models", ROOT / "toolchain/backends/packed")
         assert any((folder / name).is_file() for folder in folders), name
+
+
+@pytest.mark.parametrize(
+    "text", [text for text in TEXTS if text.parent.name == "howto"], ids=lambda path: path.stem
+)
+def test_files_that_a_how_to_names_are_there_or_written_by_it(text: Path) -> None:
+    page = text.read_text()
+    named = set(re.findall(r"`((?:toolchain|tests|tools|benchmarks|docs)/[\w/.-]*\w)`", page))
+    shown = set(re.findall(r"`([\w/]+\.py)`:\n\n```python", page))
+    missing = {name for name in named - shown if not (ROOT / name).exists()}
+    assert not missing
