@@ -18,7 +18,7 @@ from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.boards.emulation.qemu import user_modes
 from toolchain.bundles.read import read_bundle
 from toolchain.cli.model_options import model_options
-from toolchain.linking.choice import linker_named
+from toolchain.linking.table import linker_named
 from toolchain.lowering.graph.half import halved
 from toolchain.lowering.graph.pipeline import compile_fused, fuse
 from toolchain.lowering.objects.export import export_objects

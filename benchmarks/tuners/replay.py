@@ -13,10 +13,9 @@ from typing import Any
 from toolchain.records.store import Usable, anything
 from toolchain.tasks.backend import MakeTuner
 from toolchain.tasks.candidate import Candidate, Entry
-from toolchain.tasks.experience import Foreign
 from toolchain.tasks.finite import FiniteSpace
 from toolchain.tasks.task import Task
-from toolchain.tasks.tuner import Result, Tuner
+from toolchain.tasks.tuner import Foreign, Result, Tuner
 
 BATCH = 8
 NEAR = 1.05  # of the best time

@@ -24,7 +24,7 @@ from toolchain.boards.local.transport import LocalTransport
 from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.errors import UsageError
-from toolchain.linking.bionic import LIBC, LIBM
+from toolchain.linking.c_library import LIBC, LIBM
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.lowering.graph.pipeline import compile_fused, fuse
 from toolchain.measuring.numerics import Tolerance, compare

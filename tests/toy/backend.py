@@ -36,7 +36,7 @@ from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
-from toolchain.tuning.boards.correctness import wrong
+from toolchain.tuning.boards.cases import wrong
 
 
 @dataclass(frozen=True)

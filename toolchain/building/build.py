@@ -25,8 +25,8 @@ from toolchain.devices.device import CPU
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.files.scratch import scratch_folder
-from toolchain.linking.choice import linker_named
 from toolchain.linking.library import link_library
+from toolchain.linking.table import linker_named
 from toolchain.lowering.objects.export import write_object_tar
 from toolchain.measuring.verify import VerifyResult
 from toolchain.models.judging.reference import Reference, reference_outputs, seeded_reference

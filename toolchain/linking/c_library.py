@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from toolchain.architectures.architecture import Architecture
-from toolchain.linking import bionic, glibc
+from toolchain.linking import glibc
 
 # Library -> symbol -> version, None where the library has none.
 CLibrary = dict[str, dict[str, str | None]]
+
+LIBM, LIBC = "libm.so", "libc.so"  # Android's
+
+# GNU's inventions, and functions that came after the first 64-bit Android, API level 21
+# (bionic, `libm/libm.map.txt`).
+_LACKING = frozenset({"exp10", "exp10f", "roundeven", "roundevenf"})
+_IN_LIBC = frozenset({"ldexp"})  # bionic, `libc/libc.map.txt`
+
+_ANDROID: dict[str, tuple[str, ...]] = {
+    LIBM: tuple(name for name in glibc.SYMBOLS[glibc.LIBM] if name not in _LACKING | _IN_LIBC),
+    LIBC: (*glibc.SYMBOLS[glibc.LIBC], *sorted(_IN_LIBC)),
+}
 
 
 def c_library(arch: Architecture, floor: str | None) -> CLibrary:
@@ -18,7 +30,7 @@ def c_library(arch: Architecture, floor: str | None) -> CLibrary:
         The oldest glibc that must load a library, such as `2.27`; not used for Android.
     """
     if arch.glibc_base is None or floor is None:
-        return {library: dict.fromkeys(names) for library, names in bionic.SYMBOLS.items()}
+        return {library: dict.fromkeys(names) for library, names in _ANDROID.items()}
     found: CLibrary = {}
     for library in glibc.SYMBOLS:
         found[library] = dict(glibc.versions_for(library, arch.glibc_base, floor))

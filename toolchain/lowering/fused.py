@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Self
 
 import tvm
+from tvm import relax
 
+from toolchain.bundles.manifest import RuntimeNeeds
 from toolchain.configuration.settings import settings
 from toolchain.lowering.functions.plain import plain_function
 from toolchain.lowering.functions.tasks import FusedTask, extract_tasks
@@ -21,8 +23,7 @@ from toolchain.lowering.probe import probe_for
 from toolchain.models.load import Model
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Progress
-from toolchain.tasks.probe import Probe
-from toolchain.tasks.reference import Reference
+from toolchain.tasks.reference import Probe, Reference
 from toolchain.tasks.task import Task
 
 LARGE = 50
@@ -120,3 +121,25 @@ def _name(model: Model, target: BoardTarget, options: str) -> str:
     """Return the name under which it is kept that a network was built: then next to nothing is compiled."""
     what = f"{model.sha256} {model.options!r} {options} {target.target}"
     return f"network_{hashlib.sha256(what.encode()).hexdigest()[:32]}"
+
+
+OURS = "edge."
+"""What names of edge-rt's own packed functions begin with; every edge-rt has those of TVM's runtime."""
+
+
+def needs_of(target: BoardTarget, module: tvm.IRModule) -> RuntimeNeeds:
+    """Return what a network needs of the program that runs it.
+
+    A device, if one computes, and the functions of edge-rt that the network calls.
+    """
+    called: set[str] = set()
+
+    def visit(node: relax.Expr) -> None:
+        if isinstance(node, relax.ExternFunc) and str(node.global_symbol).startswith(OURS):
+            called.add(str(node.global_symbol))
+
+    for function in module.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, visit)
+    devices = (target.limits.kind,) if target.limits else ()
+    return RuntimeNeeds(devices=devices, functions=tuple(sorted(called)))

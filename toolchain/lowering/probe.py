@@ -14,7 +14,7 @@ from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.parameter import Array, Parameter
-from toolchain.tasks.probe import Known, Probe
+from toolchain.tasks.reference import Known, Probe
 
 _LENGTH = 1024
 # Steps for each element: it is to take as long as the core takes to compute. The sum of two vectors takes

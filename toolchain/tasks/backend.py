@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from toolchain.bundles.manifest import RuntimeNeeds
 from toolchain.tasks.bench import Bench
-from toolchain.tasks.probe import Probe
-from toolchain.tasks.reference import Reference
+from toolchain.tasks.reference import Probe, Reference
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Tuner

@@ -10,7 +10,9 @@ from typing import Protocol
 import numpy as np
 
 from toolchain.files import atomic
+from toolchain.tasks.candidate import Candidate
 from toolchain.tasks.parameter import Array, Parameter
+from toolchain.tasks.task import Task
 
 
 class Reference(Protocol):
@@ -76,3 +78,22 @@ def _read(path: Path) -> dict[str, Array]:
 def _write(path: Path, arrays: dict[str, Array]) -> None:
     with atomic.replacing(path) as temporary, temporary.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Known(Task):
+    """What such a kernel computes; no part of a network."""
+
+    @property
+    def definition(self) -> str:
+        """What it computes, in a word."""
+        return self.name
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The kernel, built as any candidate is, and what must come of it."""
+
+    task: Known
+    candidate: Candidate
+    reference: Reference

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from toolchain.devices.failure import Failure
+from toolchain.tasks.candidate import Entry
 from toolchain.tasks.space import Point
-
-if TYPE_CHECKING:
-    from toolchain.tasks.experience import Experience
 
 
 @dataclass(frozen=True)
@@ -76,3 +74,34 @@ class Tuner(Protocol):
 
     def close(self) -> None:
         """Let go of what the search holds."""
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A point of another space of the same backend, as the store has it.
+
+    Attributes
+    ----------
+    definition
+        Of the task that it was measured for.
+    """
+
+    entry: Entry
+    definition: str
+    result: Result
+
+
+@dataclass(frozen=True)
+class Experience:
+    """What such points say about one space.
+
+    Attributes
+    ----------
+    lessons
+        Features and result of points, those of one task in one place together: only they can be compared.
+    points
+        Of this space: those most like the best of others, of the most similar task first.
+    """
+
+    lessons: Sequence[Sequence[tuple[Sequence[float], Result]]] = field(default=())
+    points: Sequence[Point] = field(default=())

@@ -177,8 +177,8 @@ def _library(loaded: Sequence[tuple[Case, Any]], device: str, folder: Path) -> t
     from toolchain.backends.table import backend_for
     from toolchain.boards.inventory.lookup import find_target
     from toolchain.building.build import BuildOptions, compile_network
-    from toolchain.linking.choice import linker_named
     from toolchain.linking.gate import check_library
+    from toolchain.linking.table import linker_named
     from toolchain.tasks.options import CodeOptions
 
     target = find_target("x86_64")

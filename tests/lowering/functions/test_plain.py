@@ -16,8 +16,7 @@ from toolchain.lowering.functions.tasks import FusedTask, extract_tasks
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.models.load import Model
 from toolchain.targets.target import target_for
-from toolchain.tuning.boards.cases import drawn
-from toolchain.tuning.boards.correctness import wrong
+from toolchain.tuning.boards.cases import drawn, wrong
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,14 @@ import pytest
 
 from tests.cli.tuning.runs import CONV, DENSE
 from tests.records.samples import KEY, PROVENANCE
+from tests.tuning.toy_run import TASK
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.records.function import Function
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Record
 from toolchain.records.sqlite.file import SqliteFile
 from toolchain.records.store import RecordStore
-from toolchain.tuning.boards.pace import Pace, longest_pace, usual_pace
+from toolchain.tuning.boards.pace import Pace, longest_pace, trial_limit_s, usual_pace
 from toolchain.tuning.boards.pace import earlier_pace as paced_by
 from toolchain.tuning.options import TuneOptions
 
@@ -102,3 +103,14 @@ def test_else_it_is_the_longest_that_trials_are_given() -> None:
     given = longest_pace([CONV, DENSE], board, TuneOptions(timeout_s=9.0))
     assert (given.seconds, given.most) == (9.0, True)
     assert longest_pace([CONV], board, TuneOptions()).seconds > 30
+
+
+def test_what_is_typed_counts() -> None:
+    assert trial_limit_s(TASK, find_board("local"), TuneOptions(timeout_s=9.0), cases=2) == 9.0
+
+
+def test_more_repeats_and_cases_have_more_time() -> None:
+    board, few = find_board("local"), TuneOptions(repeat=1, min_repeat_ms=0)
+    many = TuneOptions(repeat=10, min_repeat_ms=5000)
+    assert trial_limit_s(TASK, board, many) >= trial_limit_s(TASK, board, few) + 50
+    assert trial_limit_s(TASK, board, few, cases=9) >= trial_limit_s(TASK, board, few)

@@ -14,8 +14,8 @@ from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
 from toolchain.tasks.candidate import Entry
-from toolchain.tasks.experience import Experience
 from toolchain.tasks.space import Point
+from toolchain.tasks.tuner import Experience
 from toolchain.tuning.run.experience import Experienced, experience_of, recorded
 from toolchain.tuning.tuners.random import RandomSearch
 from toolchain.tuning.tuners.table import TUNERS

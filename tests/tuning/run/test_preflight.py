@@ -17,8 +17,7 @@ from toolchain.targets.target import target_for
 from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate
 from toolchain.tasks.parameter import Array, Parameter
-from toolchain.tasks.probe import Probe
-from toolchain.tasks.reference import Case
+from toolchain.tasks.reference import Case, Probe
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.runner import board_bench

@@ -14,10 +14,9 @@ from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.devices.device import CPU
-from toolchain.lowering.fused import FusedNetwork
+from toolchain.lowering.fused import FusedNetwork, needs_of
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.lowering.modelled import device_runners
-from toolchain.lowering.needs import needs_of
 from toolchain.lowering.schedules.gpu_defaults import device_schedule
 from toolchain.models.load import Model
 from toolchain.profiles import Profile

@@ -12,10 +12,9 @@ from toolchain.backends.tensorir.evolutionary import Evolutionary, Lessons, cost
 from toolchain.backends.tensorir.space import Schedules, TraceSpace
 from toolchain.devices.device import CPU
 from toolchain.errors import UsageError
-from toolchain.lowering.fused import FusedNetwork
+from toolchain.lowering.fused import FusedNetwork, needs_of
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.lowering.modelled import device_runners
-from toolchain.lowering.needs import needs_of
 from toolchain.models.load import Model
 from toolchain.profiles import Profile
 from toolchain.targets.target import BoardTarget, device_target, target_for

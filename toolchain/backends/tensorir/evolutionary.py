@@ -15,8 +15,7 @@ from toolchain.backends.tensorir.traces import trace_entry, traced
 from toolchain.errors import ToolchainError
 from toolchain.lowering.functions.definition import MAIN
 from toolchain.processes.interrupts import uninterrupted
-from toolchain.tasks.experience import Experience
-from toolchain.tasks.tuner import Result
+from toolchain.tasks.tuner import Experience, Result
 
 _EARLIER = 64  # results of earlier runs that a search begins from
 _GENERATION = 64  # schedules bred at once, as MetaSchedule does: one takes nearly as long

@@ -24,7 +24,7 @@ from toolchain.targets.target import BoardTarget, target_for
 from toolchain.tasks.backend import MakeTuner, Objects, OffBoards, Progress
 from toolchain.tasks.bench import Bench
 from toolchain.tasks.options import CodeOptions
-from toolchain.tasks.probe import Probe
+from toolchain.tasks.reference import Probe
 from toolchain.tasks.space import Point
 from toolchain.tasks.task import Task
 from toolchain.vta.compiling.assemble import assemble

@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolchain.backends.vta.cut import Cut
 from toolchain.backends.vta.task import VtaReference, parameters_of
 from toolchain.tasks.candidate import Candidate, Entry
-from toolchain.tasks.probe import Known, Probe
+from toolchain.tasks.reference import Known, Probe
 from toolchain.vta.compiling.estimate import default_knobs
 from toolchain.vta.design.config import VtaConfig
 from toolchain.vta.layers.layer import ConvShape

@@ -1,4 +1,7 @@
-"""What candidates are run with, and what must come of it: computed on this host while boards measure."""
+"""What candidates are run with, and whether what came of it is right.
+
+The expected outputs are computed on this host while boards measure.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,14 @@ _REFERENCE_S = 120.0
 _ZEROS, _LARGE = 1 / 4, 1 / 64  # shares of such values in draws after the first
 _FACTOR = {"float16": 8.0}  # of large values; float16 ends at 65504, and a sum has thousands of them
 _ANY_FACTOR = 64.0
+# Those of a whole network (building/manifest.py), relative to the largest value: winograd and other orders of
+# sums are off by 1e-4 of it at most, and what forgets a row, a lane or a bias by much more. With float16
+# sums may be rounded to it on the way.
+_TOLERANCE, _TOLERANCE_HALF = 1e-3, 2e-2
+_ROUNDED = ("float32", "float16", "int8", "uint8")  # and no indices
+
+_HALVES = 1e-2
+"""Share of integers that may be a step off: sums of random numbers meet a half sometimes."""
 
 
 class Cases:
@@ -119,3 +130,33 @@ def _values(parameter: Parameter, random: np.random.Generator, edges: bool) -> A
         values = np.where(chance < _ZEROS, 0.0, values)
         values = np.where(chance > 1 - _LARGE, values * _FACTOR.get(parameter.dtype, _ANY_FACTOR), values)
     return values.astype(parameter.dtype)
+
+
+def wrong(outputs: Sequence[Array], expected: Sequence[Array]) -> str:
+    """Return what is wrong with the outputs; empty: nothing.
+
+    Where the expected value is not finite nothing is asked of an output: random numbers may leave a domain.
+    """
+    half = any(each.dtype == np.float16 for each in expected)
+    tolerance = _TOLERANCE_HALF if half else _TOLERANCE
+    for output, wanted in zip(outputs, expected, strict=True):
+        exact = wanted.astype(np.float64)
+        finite = np.isfinite(exact)
+        difference = np.abs(output.astype(np.float64) - exact)[finite]
+        scale = np.abs(exact[finite]).max(initial=0.0)
+        error = difference.max(initial=0.0)
+        if (
+            error <= 1
+            and wanted.dtype.name in _ROUNDED
+            and _steps(exact[finite])
+            and np.mean(difference > tolerance * scale) <= _HALVES
+        ):
+            continue
+        if not error <= tolerance * scale:  # NaN is never less
+            return f"differs from the definition by {error:.3g} where values reach {scale:.3g}"
+    return ""
+
+
+def _steps(values: np.ndarray) -> bool:
+    """Whether values are integers, of a function that rounds to them, and not all the same."""
+    return bool(values.size and np.ptp(values) > 1 and np.array_equal(values, np.rint(values)))

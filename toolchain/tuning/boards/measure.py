@@ -21,7 +21,7 @@ from toolchain.tasks.parameter import Array, Parameter
 from toolchain.tasks.reference import Case
 from toolchain.tasks.tuner import Result
 from toolchain.tasks.upload import FileCode, Often, Opened, Times
-from toolchain.tuning.boards.correctness import wrong
+from toolchain.tuning.boards.cases import wrong
 from toolchain.tuning.boards.failing import failure_of
 from toolchain.tuning.boards.operands import Operands
 

@@ -26,8 +26,8 @@ from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tasks.upload import FileCode
 from toolchain.tuning.boards.devices import check_driver, device_there, told
-from toolchain.tuning.boards.limit import trial_limit_s
 from toolchain.tuning.boards.measure import Request, Subject, measure, ready
+from toolchain.tuning.boards.pace import trial_limit_s
 from toolchain.tuning.boards.pool import BoardLostError, BoardPool, PooledBoard
 from toolchain.tuning.boards.speed import IN_A_ROW, MIN_REPEAT_MS, REPEATS
 from toolchain.tuning.boards.watch import Watch

@@ -13,10 +13,9 @@ from toolchain.records.key import RecordKey
 from toolchain.records.record import PASSING_FAILURES
 from toolchain.records.selection import Selection
 from toolchain.records.store import RecordStore
-from toolchain.tasks.experience import Experience, Foreign
 from toolchain.tasks.key import entry_of
 from toolchain.tasks.space import Point, Space
-from toolchain.tasks.tuner import Result, Tuner
+from toolchain.tasks.tuner import Experience, Foreign, Result, Tuner
 
 _LESSON = 256  # points of one task in one place: its last ones
 _RECORDS = 4096  # in all

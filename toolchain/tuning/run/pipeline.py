@@ -12,12 +12,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from toolchain.errors import ToolchainError
 from toolchain.processes.interrupts import let_signals_end_waits, uninterrupted
 from toolchain.tasks.bench import Built
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.allowance import Allowance
 from toolchain.tuning.events import Notice
-from toolchain.tuning.run.first_round import check_first_round
 from toolchain.tuning.schedulers.scheduler import Scheduler, Turn
 from toolchain.tuning.task_run import Proposal, TaskRun
 
@@ -159,3 +159,22 @@ def pipeline() -> Iterator[Pipeline]:
             yield made
         finally:
             made.end()
+
+
+def check_first_round(runs: Sequence[TaskRun]) -> None:
+    """Refuse to go on after as many batches as there are tasks, if not one candidate ran.
+
+    Raises
+    ------
+    ToolchainError
+        Says why the first failed.
+    """
+    trials = sum(run.trials for run in runs)
+    failed = sum(run.failures.total() for run in runs)
+    if trials and trials == failed:
+        first = next(run for run in runs if run.first_failure)
+        raise ToolchainError(
+            f"all {trials} candidates of the first round failed; the first, of task {first.task.id} "
+            f"({first.task.name}): {first.first_failure}",
+            "`toolchain board show` checks the board; --timeout S gives it more time",
+        )

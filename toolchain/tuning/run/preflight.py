@@ -7,8 +7,7 @@ from pathlib import Path
 
 from toolchain.errors import ToolchainError
 from toolchain.tasks.bench import Bench
-from toolchain.tasks.probe import Probe
-from toolchain.tasks.reference import Case, write_case
+from toolchain.tasks.reference import Case, Probe, write_case
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.cases import compute, drawn
 

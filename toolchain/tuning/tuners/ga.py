@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from heapq import nsmallest
 
-from toolchain.tasks.experience import Experience
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Experience
 from toolchain.tuning.tuners.draw import chance, drawn
 from toolchain.tuning.tuners.fitting import with_decisions
 from toolchain.tuning.tuners.seen import Seen

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from math import inf
 
 from toolchain.records.record import PASSING_FAILURES
-from toolchain.tasks.experience import Experience
 from toolchain.tasks.space import Point
-from toolchain.tasks.tuner import Result
+from toolchain.tasks.tuner import Experience, Result
 
 
 class Seen:

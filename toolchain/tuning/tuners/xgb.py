@@ -27,9 +27,9 @@ from typing import Literal
 import numpy as np
 
 from toolchain.tasks.backend import MakeTuner
-from toolchain.tasks.experience import Experience
 from toolchain.tasks.space import Point, Space
 from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Experience
 from toolchain.tuning.tuners.annealing import anneal
 from toolchain.tuning.tuners.boosted import Committee, Lesson, Objective, favourites, scores
 from toolchain.tuning.tuners.draw import chance, drawn

@@ -1,4 +1,4 @@
-"""Which linker `--linker` means."""
+"""The linkers by name."""
 
 from __future__ import annotations
 
