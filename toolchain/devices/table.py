@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolchain.devices.kind import DeviceKind
@@ -81,9 +83,17 @@ def peak_flops(device: str) -> float | None:
     return kind_of(device).peak(device.partition(":")[2]) or _FASTEST
 
 
-def installed_plugins() -> tuple[tuple[str, str], ...]:
-    """Return kind and module of each plugin, without loading it."""
-    return tuple((point.name, point.module) for point in _plugins())
+def plugin_files() -> list[Path]:
+    """Return the Python files of the installed plugins: of each all that lies beside its row, and below."""
+    files: set[Path] = set()
+    for point in _plugins():
+        found = find_spec(point.module)
+        if found is None or found.origin is None:
+            continue
+        file = Path(found.origin)
+        alone = "." not in point.module and file.name != "__init__.py"
+        files |= {file} if alone else set(file.parent.rglob("*.py"))
+    return sorted(files)
 
 
 @cache

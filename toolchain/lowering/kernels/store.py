@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from toolchain.configuration import settings as config
+from toolchain.devices.table import plugin_files
 from toolchain.runtime.fingerprint import package_version
 
 KIND = "objects"
@@ -25,9 +26,22 @@ _PACKAGES = ("apache-tvm", "apache-tvm-ffi")
 _DIGEST = hashlib.sha256().digest_size
 
 
-@cache
 def fingerprint() -> str:
-    """Return the name of what compiles here: 32 hexadecimal digits of our sources and TVM's version."""
+    """Return the name of what compiles here: 32 hexadecimal digits of sources and of TVM's version.
+
+    The sources are this package's, and those of plugins, whose dialects and machines decide too.
+    """
+    plugins = plugin_files()
+    if not plugins:
+        return _own_fingerprint()
+    digest = hashlib.sha256(_own_fingerprint().encode())
+    for path in plugins:
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:32]
+
+
+@cache
+def _own_fingerprint() -> str:
     digest = hashlib.sha256()
     for package in _PACKAGES:
         digest.update(f"{package} {package_version(package)}\n".encode())

@@ -1,0 +1,39 @@
+"""Plugins as pip would install them: their entry points, beside this checkout."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from toolchain.devices import table
+
+ROOT = Path(__file__).parent.parent
+
+
+def install(folder: Path, patch: pytest.MonkeyPatch, package: str = "edge", **rows: str) -> None:
+    """Let packages be installed in a folder, one for each kind of device, for this process and its children.
+
+    Parameters
+    ----------
+    package
+        What their names begin with.
+    rows
+        Kind -> `module:ROW`, as in an entry point.
+    """
+    for kind, row in rows.items():
+        metadata = folder / f"{package}_{kind}-1.0.dist-info"
+        metadata.mkdir(parents=True)
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}-{kind}\nVersion: 1.0\n")
+        (metadata / "entry_points.txt").write_text(f"[{table.GROUP}]\n{kind} = {row}\n")
+    patch.syspath_prepend(folder)
+    paths = [str(folder), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    patch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    forget()
+
+
+def forget() -> None:
+    """Let installed plugins be looked for again."""
+    table._plugins.cache_clear()
+    table._of_plugin.cache_clear()
