@@ -68,9 +68,9 @@ def test_a_database_that_goes_away_ends_the_run_and_keeps_what_was_measured(
         monkeypatch.setattr(RecordStore, "add", add)
         ran = invoke(*TUNE)
         assert ran.code == 1 and ran.says(
-            "went away and did not come back",
-            "the 6 records that were added are kept",
-            "it goes on from there",
+            "stopped answering and did not come back",
+            "the 6 records added so far are stored",
+            "it continues where it stopped",
         )
         assert PASSWORD not in ran.out + ran.err
         monkeypatch.setattr(RecordStore, "add", added)

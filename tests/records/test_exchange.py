@@ -124,7 +124,7 @@ def test_functions_that_no_record_is_of_stay_behind(store: RecordStore, tmp_path
 def test_a_file_that_lost_its_last_lines(file: Path, lines: int) -> None:
     file.write_text("".join(file.read_text().splitlines(keepends=True)[:lines]))
     message = refused(file)
-    assert "line 1 promises 1 functions and 4 records" in message and "nothing was taken" in message
+    assert "line 1 promises 1 functions and 4 records" in message and "nothing was imported" in message
 
 
 @settings(max_examples=40)
@@ -169,7 +169,7 @@ def test_bytes_that_a_disk_changed_are_refused_or_read(file: Path, changes: list
 
 def test_a_file_of_a_newer_version(file: Path) -> None:
     changed(file, 1, lambda header: header.update(version=7))
-    assert "line 1: records of version 7; this toolchain reads version 1" in refused(file)
+    assert "line 1: the format has version 7, but this toolchain reads version 1" in refused(file)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
@@ -178,25 +178,25 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 
 DAMAGES = [
-    (2, lambda line: line["function"].update(definition="changed"), "the definition is not that of"),
+    (2, lambda line: line["function"].update(definition="changed"), "the definition does not match"),
     (2, lambda line: line["function"].pop("name"), "name is missing"),
     (2, lambda line: line["function"].update(name=5), "text"),
     (2, lambda line: line.update(record={}), "neither a record nor a function"),
-    (3, lambda line: line["record"].update(speed=5), "speed is no field"),
+    (3, lambda line: line["record"].update(speed=5), "speed is an unknown field"),
     (3, lambda line: line["record"].update(threads="4"), "key.threads"),
     (3, lambda line: line["record"].update(threads=0), "threads is 0"),
     (3, lambda line: line["record"].update(trial=10**30), "trial is too large"),
-    (3, lambda line: line["record"].update(run_ms=[-1.0]), "cannot be right"),
-    (3, lambda line: line["record"].update(run_ms=[1e-300]), "run_ms: 0 is 1e-300: 1e-300 ms cannot"),
-    (3, lambda line: line["record"].update(run_ms=[]), "has times, or a failure"),
-    (3, lambda line: line["record"].update(run_ms=7), "run_ms is a list"),
-    (3, lambda line: line["record"].update(run_ms=[float("nan")]), "NaN is no number"),
+    (3, lambda line: line["record"].update(run_ms=[-1.0]), "is not a plausible time"),
+    (3, lambda line: line["record"].update(run_ms=[1e-300]), "run_ms: 0 is 1e-300: 1e-300 ms is not"),
+    (3, lambda line: line["record"].update(run_ms=[]), "have either times or a failure"),
+    (3, lambda line: line["record"].update(run_ms=7), "run_ms must be a list"),
+    (3, lambda line: line["record"].update(run_ms=[float("nan")]), "NaN is not a JSON number"),
     (3, lambda line: line["record"].update(failure="hunger", run_ms=[]), "failure"),
     (3, lambda line: line["record"].update(created="yesterday"), "yesterday"),
-    (3, lambda line: line["record"].update(payload="a\0b"), "payload holds a NUL"),
+    (3, lambda line: line["record"].update(payload="a\0b"), "payload contains a NUL"),
     (3, lambda line: line["record"].update(payload="\ud800"), "surrogates not allowed"),
     (3, lambda line: line["record"].update(confirmed=1), "confirmed"),
-    (5, lambda line: line["record"].update(function="0" * 64), "there is no function 000"),
+    (5, lambda line: line["record"].update(function="0" * 64), "no line before it has function 000"),
 ]
 
 
@@ -215,7 +215,7 @@ def test_the_place_in_a_damaged_line_is_said_once(file: Path) -> None:
     lines[3] = lines[3][:at] + "?" + lines[3][at + 1 :]
     file.write_text("".join(lines))
     message = refused(file)
-    assert f"line 4 is damaged: at character {at + 1} it is no JSON: Expecting property name" in message
+    assert f"line 4 is damaged: invalid JSON at character {at + 1}: Expecting property name" in message
     assert "line 1" not in message and "column" not in message
 
 

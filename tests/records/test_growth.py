@@ -159,6 +159,6 @@ def test_of_a_large_store_it_is_told_why_that_takes_a_while(
     monkeypatch.setattr(schema, "_LARGE", 100)
     said: list[str] = []
     SqliteFile(tmp_path / "records.sqlite", tell=said.append).close()
-    assert len(said) == 1 and "gets indexes, once" in said[0] and "may take a minute" in said[0]
+    assert len(said) == 1 and "creating indexes in" in said[0] and "may take a minute" in said[0]
     SqliteFile(tmp_path / "records.sqlite", tell=said.append).close()
     assert len(said) == 1

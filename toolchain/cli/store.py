@@ -1,4 +1,4 @@
-"""The configured records, for commands: what is waited for and what was skipped there is said."""
+"""The configured store of records for commands, with notes about waits and skipped rows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def user_store() -> Iterator[RecordStore]:
-    """Open the configured store; tell what is waited for, and warn in the end of rows that are unreadable."""
+def user_store_with_warnings() -> Iterator[RecordStore]:
+    """Open the configured store; tell the user about waits, and at the end warn of unreadable rows."""
     from toolchain.records import store as records
     from toolchain.records.repair import skipped
 

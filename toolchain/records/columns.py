@@ -13,7 +13,7 @@ PROVENANCE = (
 )
 NAMES = (*KEY, *OWN, *PROVENANCE)
 IDENTITY = (*KEY, "function", "kind", "digest", "run_ms", "confirmed", "run", "board")
-"""Records that agree in these are one measurement; all are NOT NULL."""
+"""Two records with equal values in these columns are the same measurement. All are NOT NULL."""
 
 _LONGEST_MS = 3.2e10  # a year
 _NUMBERS = {
@@ -24,11 +24,11 @@ Value = str | int | float | None
 
 ALL = ", ".join(NAMES)
 OF_KEY = " AND ".join(f"{name}=?" for name in KEY)
-# Earlier versions kept whatever a board said; such times are left alone.
+# Earlier versions stored whatever time a board reported; impossible times are ignored.
 POSSIBLE = f"(best_ms IS NULL OR (best_ms >= {LEAST_MS} AND best_ms < {_LONGEST_MS}))"
 _SAME = " AND ".join(f"refuted.{name} = records.{name}" for name in (*KEY, "digest"))
-# A candidate that ran, and was found later to compute something else. Numbers alone do not say what is later:
-# imported records are older than theirs.
+# A candidate that ran and was later found to compute a wrong result. `created` decides what is later, not the
+# row id: an imported record is older than its row.
 _LATER = (
     "(refuted.created > records.created OR (refuted.created = records.created AND refuted.id > records.id))"
 )
@@ -41,12 +41,12 @@ RANK = (
     "modelled, confirmed DESC, (CASE WHEN confirmed = 1 THEN created END) DESC,"
     " (CASE WHEN confirmed = 1 THEN -id ELSE best_ms END), id"
 )
-"""The order in which a build takes the records of one key: what was measured before what a model said, the
-last confirmed one (imported ones are older than their numbers), then the fastest."""
+"""The order in which a build prefers the records of one key: measured before modelled, then the confirmed
+record created last (imported records are older than their row ids), then the fastest."""
 FAILED = "(CASE WHEN best_ms IS NULL THEN 1 ELSE 0 END)"
-"""1 for a failure; failures of a group come last in the index of ranks."""
+"""1 for a failure, so that failures come last within a group in the index `by_rank`."""
 GROUP = (*KEY, "kind", "excluded")
-"""Records that agree in these are taken by the same builds, but for what their payloads say."""
+"""Records with equal values in these columns suit the same builds, unless a payload says otherwise."""
 OF_GROUP = " AND ".join(f"{name}=?" for name in GROUP)
 
 SELECT = f"SELECT id, {ALL} FROM records"  # noqa: S608  # our own constants
@@ -56,11 +56,12 @@ INSERT_NEW = (
     f"INSERT INTO records ({ALL}, best_ms) SELECT {_CASTS} WHERE NOT EXISTS "  # noqa: S608
     f"(SELECT 1 FROM records WHERE {' AND '.join(f'{name}=?' for name in IDENTITY)})"
 )
-"""Takes the values of `INSERT`, then those of `IDENTITY`: a measurement that is there is not added again."""
+"""Inserts a measurement unless it is stored already; takes the values of `INSERT`, then those of `IDENTITY`.
+"""
 
 
 def possible_ms(ms: float) -> bool:
-    """Whether a call can have taken so long."""
+    """Whether this is a plausible duration of one call."""
     return LEAST_MS <= ms < _LONGEST_MS
 
 

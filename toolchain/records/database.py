@@ -14,11 +14,11 @@ Tell = Callable[[str], None]
 
 
 def tell_nobody(_text: str) -> None:
-    """Keep it to oneself."""
+    """Ignore the sentence."""
 
 
 class ConnectionRenewedError(ToolchainError):
-    """The connection broke and there is a new one: what was asked may have been done, or not."""
+    """The connection broke and was made again: the last statement may or may not have taken effect."""
 
 
 class DatabaseGoneError(ToolchainError):
@@ -26,44 +26,44 @@ class DatabaseGoneError(ToolchainError):
 
 
 class UnknownFunctionError(ToolchainError):
-    """A record is of a function that is not there."""
+    """A record refers to a function that is not stored."""
 
 
 class Database(Protocol):
-    """A connection to the tables. One thread at a time uses it.
+    """A connection to the tables, to be used by one thread at a time.
 
-    Statements are SQL that every database takes, with `?` for values. Every method raises a
-    ToolchainError in words of its own for whatever the database refuses.
+    Statements are SQL that every database understands, with `?` for values. When the database refuses, every
+    method raises a ToolchainError that says why.
     """
 
     name: str
-    """For people; no password is in it."""
+    """Name for messages, without the password."""
 
     def rows(self, query: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
-        """Return what a query finds."""
+        """Return the rows of a query."""
 
     def run(self, statement: str, values: Sequence[Value] = ()) -> int:
-        """Change something; return how many rows were. It is durable when this returns.
+        """Execute a statement and return how many rows it changed. The change is durable on return.
 
         Raises
         ------
         ConnectionRenewedError
-            Whether it was done is not known.
+            It is unknown whether the statement took effect.
         UnknownFunctionError
-            A record's function is not there.
+            A record's function is not stored.
         """
 
     def run_for_each(self, statement: str, rows: Iterable[Sequence[Value]]) -> int:
-        """Change something for each of many rows of values; return how many rows were, of all."""
+        """Execute a statement once for each row of values; return how many rows were changed in total."""
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Do what is done within as a whole, or not at all; nobody else writes meanwhile."""
+        """Run the block as one transaction with exclusive write access."""
 
     def compact(self) -> None:
-        """Give back the space of what was deleted."""
+        """Release the space of deleted rows."""
 
     def unreadable(self, why: str) -> UsageError:
-        """Return what to say of a row that is not what we write."""
+        """Return the error for a row that this toolchain cannot have written."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""

@@ -12,7 +12,7 @@ from toolchain.records.taken import Build, taken
 
 @dataclass(frozen=True)
 class Distilled:
-    """What `distill` did, or would do: how many records were kept, and removed."""
+    """How many records `distill` kept and removed, or would keep and remove."""
 
     kept: int
     removed: int
@@ -22,27 +22,27 @@ class Distilled:
 def distill(
     store: RecordStore, builds: Sequence[Build], keep: int, *, failures: bool, dry_run: bool = False
 ) -> Distilled:
-    """Remove all but the best records of each key and sort of build, and what they are of.
+    """Remove all but the best records for each key and sort of build, and functions without records.
 
-    Builds take what they took before. What was removed may be measured again by the next run.
+    Builds still choose the same records. The next tuning run may measure removed candidates again.
 
     Parameters
     ----------
     builds
-        The sorts of builds there are, with the kinds of records that they take.
+        The sorts of builds, with the kinds of records that each uses.
     keep
-        How many different candidates of each.
+        How many different candidates to keep for each key and sort of build.
     failures
-        Keep the records of candidates that failed: they are not tried again.
+        Keep the records of failed candidates, so that they are not tried again.
     dry_run
         Change nothing.
 
     Raises
     ------
     ToolchainError
-        The database refuses, and nothing was removed; or it was, and the file stayed as large.
+        The database refused and nothing was removed; or records were removed but the file could not shrink.
     """
-    for _record in store.newest():  # each is read, so that those are known that cannot be
+    for _record in store.newest():  # reading every record finds the unreadable ones
         pass
     best = {each.number for each in taken(store, builds, keep)}
     timed, everything = store.numbers(failures=False), store.numbers(failures=True)

@@ -1,4 +1,4 @@
-"""Records as a text file: one JSON document a line; docs/reference/records.md says what stands in it."""
+"""Records as a text file with one JSON document per line; docs/reference/records.md describes the format."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from toolchain.records.record import Record
 FORMAT = "edge-toolchain records"
 VERSION = 1
 _LONGEST_LINE = 64 * 2**20  # bytes; a definition of TensorIR has some 10 KB
-_LARGEST = 2**53  # of a whole number: every program that reads JSON can keep it
+_LARGEST = 2**53  # the largest integer that every JSON reader represents exactly
 _FLAGS = ("confirmed", "modelled")
 
 
 def write_records(path: Path, functions: Iterable[Function], records: Iterable[Record]) -> tuple[int, int]:
-    """Write records and the functions they are of, whole or not at all; return how many of both.
+    """Write records and their functions atomically; return the numbers of functions and of records.
 
     Parameters
     ----------
     functions
-        Those that no record is of are left out.
+        Functions without a record are left out.
     """
     chosen = list(records)
     wanted = {record.function for record in chosen}
@@ -48,13 +48,13 @@ def write_records(path: Path, functions: Iterable[Function], records: Iterable[R
 
 
 def read_records(path: Path) -> tuple[list[Function], list[Record]]:
-    """Return what `write_records` wrote.
+    """Return the functions and records in a file that `write_records` wrote.
 
     Raises
     ------
     UsageError
-        The file cannot be read, is none of records, of another version, cut, or a line of it is damaged;
-        the message says which.
+        The file cannot be read, has another format or version, is truncated, or has a damaged line. The
+        message says which.
     """
     functions: dict[str, Function] = {}
     records: list[Record] = []
@@ -67,25 +67,25 @@ def read_records(path: Path) -> tuple[list[Function], list[Record]]:
         elif found.function in functions:
             records.append(found)
         else:
-            lost = ValueError(f"there is no function {found.function} on a line before")
+            lost = ValueError(f"no line before it has function {found.function}")
             raise _damaged(path, number, line, lost)
     promised, there = (header["functions"], header["records"]), (len(functions), len(records))
     if promised != there:
         raise UsageError(
-            f"{path}: line 1 promises {promised[0]} functions and {promised[1]} records, there are "
-            f"{there[0]} and {there[1]}: the file was cut, or lines were lost; nothing was taken from it",
+            f"{path}: line 1 promises {promised[0]} functions and {promised[1]} records, but the file has "
+            f"{there[0]} and {there[1]}: it was truncated, or lines were lost; nothing was imported",
             f"export it again, or correct line 1 of {path} if lines were left out on purpose",
         )
     return list(functions.values()), records
 
 
 def read_line(path: Path, number: int, line: bytes) -> Function | Record:
-    """Return what stands on a line of a file.
+    """Return the function or record on a line of a file.
 
     Raises
     ------
     UsageError
-        It is damaged.
+        The line is damaged.
     """
     try:
         document = _parsed(line)
@@ -121,8 +121,8 @@ def _header(path: Path, line: bytes) -> dict[str, Any]:
     version = header.get("version")
     if version != VERSION:
         raise UsageError(
-            f"{path}, line 1: records of version {answers.shown(version)}; this toolchain reads version "
-            f"{VERSION}; nothing was taken from it",
+            f"{path}, line 1: the format has version {answers.shown(version)}, but this toolchain reads "
+            f"version {VERSION}; nothing was imported",
             "use the toolchain that wrote it, or a newer one",
         )
     counts = header.get("functions"), header.get("records")
@@ -136,40 +136,40 @@ def _damaged(path: Path, number: int, line: bytes, error: ValueError) -> UsageEr
     if not line.endswith(b"\n"):
         what = "the file ends in the middle of it" if len(line) < _LONGEST_LINE else "it is too long"
     return UsageError(
-        f"{path}, line {number} is damaged: {what}; nothing was taken from the file", "export it again"
+        f"{path}, line {number} is damaged: {what}; nothing was imported from the file", "export it again"
     )
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
     if not line.endswith(b"\n"):
-        raise ValueError("it has no end")
+        raise ValueError("it does not end with a newline")
     try:
         document = json.loads(line, parse_constant=_refuse)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    except json.JSONDecodeError as error:  # it counts lines from this one
-        raise ValueError(f"at character {error.pos + 1} it is no JSON: {error.msg}") from error
+    except json.JSONDecodeError as error:  # its line numbers start at this line
+        raise ValueError(f"invalid JSON at character {error.pos + 1}: {error.msg}") from error
     if not isinstance(document, dict):
-        raise ValueError("it is no object of JSON")
+        raise ValueError("it is not a JSON object")
     return document
 
 
 def _refuse(number: str) -> None:
-    raise ValueError(f"{number} is no number of JSON")
+    raise ValueError(f"{number} is not a JSON number")
 
 
 def _function(fields: Any) -> Function:
     _check_fields(fields, Function._fields)
     if not all(isinstance(text, str) for text in fields.values()):
-        raise ValueError("what stands in a function is text")
+        raise ValueError("every field of a function must be text")
     function = Function(**fields)
     if function_id(function.definition) != function.id:
-        raise ValueError(f"the definition is not that of function {function.id}")
+        raise ValueError(f"the definition does not match the function's id {function.id}")
     return function
 
 
 def _fields(record: Record) -> dict[str, Any]:
-    names = dict(zip(NAMES, rows.values(record), strict=False))  # the last one follows from the others
+    names = dict(zip(NAMES, rows.values(record), strict=False))  # best_ms is left out
     flags = {name: bool(names[name]) for name in _FLAGS}
     return {**names, **flags, "run_ms": record.run_ms}
 
@@ -177,28 +177,28 @@ def _fields(record: Record) -> dict[str, Any]:
 def _record(fields: Any) -> Record:
     _check_fields(fields, NAMES)
     if not isinstance(fields["run_ms"], list):
-        raise ValueError("run_ms is a list of numbers")
+        raise ValueError("run_ms must be a list of numbers")
     record = rows.from_fields(fields, strict=True)
     try:
         rows.TIMES.validate_python(record.run_ms)
     except ValidationError as error:
         raise ValueError(f"run_ms: {answers.problem(error)}") from error
     if record.key.threads < 1:
-        raise ValueError(f"threads is {record.key.threads}")
+        raise ValueError(f"threads is {record.key.threads}, must be at least 1")
     datetime.fromisoformat(record.created)
     return record
 
 
 def _check_fields(fields: Any, names: Iterable[str]) -> None:
     if not isinstance(fields, dict):
-        raise ValueError("it holds no fields")
+        raise ValueError("it must be a JSON object with fields")
     if fields.keys() != set(names):
         odd = sorted(fields.keys() ^ set(names))
-        raise ValueError(f"{odd[0]} is {'missing' if odd[0] in names else 'no field of it'}")
+        raise ValueError(f"{odd[0]} is {'missing' if odd[0] in names else 'an unknown field'}")
     for name, value in fields.items():
         if isinstance(value, int) and abs(value) > _LARGEST:
             raise ValueError(f"{name} is too large")
-        if isinstance(value, str) and "\0" in value:  # no database keeps that
-            raise ValueError(f"{name} holds a NUL")
+        if isinstance(value, str) and "\0" in value:  # no database can store NUL in a text
+            raise ValueError(f"{name} contains a NUL character")
         if isinstance(value, str):
-            value.encode()  # half of a surrogate pair is no text
+            value.encode()  # fails for a lone surrogate

@@ -1,4 +1,4 @@
-"""What a record was measured for."""
+"""The functions that records were measured for."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 
 class Function(NamedTuple):
-    """A function as the store keeps it, in the order of the table.
+    """A stored function: the columns of table `functions`, in their order.
 
     Parameters
     ----------
     id
-        `function_id` of its definition: the SHA-256.
+        `function_id` of the definition.
     workload
-        Hash of what it computes; several functions may have the same.
+        Hash of what the function computes; several functions may share it.
     definition
-        What is computed, as a text of a backend's own.
+        What is computed, as text in the backend's own format.
     """
 
     id: str
@@ -26,5 +26,5 @@ class Function(NamedTuple):
 
 
 def function_id(definition: str) -> str:
-    """Return the id of the function with this definition."""
+    """Return the id of the function with this definition: its SHA-256."""
     return sha256(definition.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What a record is a record of."""
+"""The key of a record: the task, the code's target and the board class."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _LADDERS = [[level.name for level in row.levels] for row in LINUX.values()]
 
 @dataclass(frozen=True)
 class RecordKey:
-    """Where a measurement holds.
+    """The conditions under which a measurement is valid.
 
     Parameters
     ----------
     workload
-        Hash of what is computed, before any choice of algorithm or schedule; the same in every process.
+        Hash of what is computed, independent of algorithm and schedule; stable across processes.
     triple, cpu
-        LLVM's names of both.
+        LLVM's names of the target triple and the CPU.
     level
-        Feature level of the code: `x86-64-v3`, `neon`, with `+feature` for each one used beyond.
+        Feature level of the code, such as `x86-64-v3` or `neon`, with `+feature` for each further feature.
     threads
-        How many threads ran it.
+        Number of threads that ran it.
     board_class
         `<class>` or `<class>+emulated`.
     device
-        What computed, where it was not a CPU: `opencl:<name>`, `cuda:sm_87`, `vta:<configuration>`.
-        A device never answers for another.
+        The accelerator that computed: `opencl:<name>`, `cuda:sm_87`, `vta:<configuration>`; empty: the CPU.
+        A record of one device is never used for another.
     """
 
     workload: str
@@ -41,17 +41,17 @@ class RecordKey:
 
     @property
     def emulated(self) -> bool:
-        """Whether an emulator measured: its ranking says nothing about silicon."""
+        """Whether the board was emulated: rankings of an emulator do not hold for real hardware."""
         return self.board_class.endswith(EMULATED)
 
 
 def level_rank(level: str, of: str) -> tuple[int, int] | None:
-    """Say how near below `of` a feature level is; None where its code needs more or is foreign.
+    """Rank how close feature level `level` is to `of`; None if its code needs more or another architecture.
 
     Returns
     -------
     tuple
-        Larger is nearer; equal levels have the largest rank.
+        Larger is closer; equal levels have the largest rank.
     """
     base, *features = level.split("+")
     wanted_base, *wanted_features = of.split("+")

@@ -1,4 +1,4 @@
-"""Which record a build applies to a task."""
+"""Chooses the record that a build applies to a task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ How = Literal["exact", "other-cpu-or-threads", "lower-level"]
 
 @dataclass(frozen=True)
 class Hit:
-    """A record that applies, how near it is, and the definition of the function it was measured for."""
+    """An applicable record, how well its key matches, and the definition of the measured function."""
 
     record: Record
     how: How
@@ -33,21 +33,21 @@ def lookup(
     shipped: Path | None = SHIPPED,
     usable: Usable = anything,
 ) -> Hit | None:
-    """Return the nearest record of the user's store, then of the one the project ships.
+    """Return the closest record of the user's store, else of the shipped records.
 
-    Exact, else same level and class with another cpu or number of threads, else a lower level of
-    the same triple. Emulated boards and real ones never answer for each other, nor do devices. What a model
-    said of a time is an answer where nothing was measured, by anybody.
+    The order is: an exact match; the same level and class with another cpu or number of threads; a lower
+    level of the same triple. A record of an emulated board is never used for a real one or the reverse, nor
+    that of one device for another. Modelled times are used only when no measured record exists.
 
     Parameters
     ----------
     kinds
-        Of the records that the backend can read.
+        Kinds of records that the backend can read.
     usable
-        Whether the build can take a record of these kinds; where it cannot take the best one of a
-        key, the next best is asked.
+        Whether the build can use a record of these kinds; if it cannot use the best record of a key, the next
+        best is tried.
     shipped
-        The file of records to ask last; None to leave it out. It need not exist.
+        The file of records to search last, None for no file. It need not exist.
     """
     hit = _nearest(store, key, kinds, usable, shipped=False)
     measured = hit is not None and not hit.record.provenance.modelled
@@ -76,7 +76,7 @@ _HOW: dict[int, How] = {2: "exact", 1: "other-cpu-or-threads", 0: "lower-level"}
 
 
 def _rate(record: Record, key: RecordKey) -> tuple[int, tuple[int, int], bool, bool, bool, float] | None:
-    """Rate how near a record is: larger is nearer, None does not apply."""
+    """Rate how well a record matches `key`: larger is better, None means that it does not apply."""
     found = record.key
     rank = level_rank(found.level, key.level)
     if rank is None or found.emulated != key.emulated or record.best_ms is None:

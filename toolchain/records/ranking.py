@@ -1,8 +1,8 @@
-"""The records that builds take, found without reading the others.
+"""Queries that find the preferred records without reading the others.
 
-A group is what agrees in key, kind and `excluded`. The index `by_rank` has the groups one after the other,
-and the records of each in the order of preference. So the first of every group is found by skipping from
-group to group, and those behind it are read where a build cannot take it.
+A group is the records with equal key, kind and `excluded`. The index `by_rank` lists the groups one after the
+other, and the records of each in the order of preference. So the queries find the first record of every group
+by skipping from group to group, and read further records of a group only if a build cannot use its first.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ FIRST = (
     f" WHERE {_SAME_GROUP} AND {FAILED} = 0 AND {MEASURED} ORDER BY {RANK} LIMIT 1)"
     f" ORDER BY {', '.join(f'groups.{name}' for name in GROUP)}"
 )
-"""The number and the columns of the first record of each group that has a time."""
+"""Selects the id and the columns of the best record of each group; groups with only failures are left out."""
 
 PAGE = (
     f"SELECT id, {ALL} FROM records"  # noqa: S608  # our own constants
     f" WHERE {OF_GROUP} AND {FAILED} = 0 AND {MEASURED} ORDER BY {RANK} LIMIT ? OFFSET ?"
 )
-"""The same of one group, in its order; takes the values of `GROUP`, how many records, how many to skip."""
+"""Selects the records of one group in their order; takes the values of `GROUP`, a limit and an offset."""
 
 
 def rank(number: int, record: Record) -> tuple[object, ...]:
-    """Return what sorts records with times as `columns.RANK` does, those of several groups too."""
+    """Return a sort key that orders records with times as `columns.RANK` does, across groups as well."""
     if not record.confirmed:
         return (record.provenance.modelled, True, record.best_ms, number)
     latest_first = (*(-ord(letter) for letter in record.created), 1)

@@ -1,4 +1,4 @@
-"""One measured candidate and how it came about."""
+"""One measured candidate and the circumstances of its measurement."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from statistics import fmean
 from toolchain.devices.failure import Failure
 from toolchain.records.key import RecordKey
 
-# These say something about the machines, not about the candidate: it may be tried again.
+# These are failures of the machines, not of the candidate: it may be tried again.
 PASSING_FAILURES = frozenset({"link", "upload"})
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Under which circumstances a record was measured; no part of its key.
+    """The circumstances of a measurement, which are not part of its key.
 
     Parameters
     ----------
     run
-        Identifies one call of `tune`.
+        Id of one call of `tune`.
     trial
-        Number of the candidate within its run, from 0; None for defaults.
+        Index of the candidate within its run, from 0; None for a default.
     board
         The board's name.
     runtime
@@ -30,12 +30,12 @@ class Provenance:
     tvm, tvm_ffi, tool
         Versions.
     governor, temperature_c
-        Of the board's CPU, where readable.
+        The CPU frequency governor and temperature of the board, if readable.
     excluded
-        What the run was told to leave out, in its backend's words, such as `winograd`; empty where it
-        searched everything. Its choice was compared with nothing of that.
+        What the run was told to leave out, in its backend's words, such as `winograd`; empty if it searched
+        everything. Its winner was not compared with any candidate left out.
     modelled
-        The time is that of a model of the device: no clock has shown it.
+        The time comes from a model of the device instead of a measurement.
     """
 
     run: str
@@ -58,22 +58,22 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """One measured candidate: `run_ms` where it ran, `failure` where it did not.
+    """One measured candidate, with `run_ms` if it ran or `failure` if it did not.
 
     Parameters
     ----------
     function
-        What `RecordStore.add_function` gave for the function that was measured.
+        Id of the measured function, from `RecordStore.add_function`.
     kind, payload
-        What a backend calls the way the candidate was made, and what it needs to make it again.
+        The backend's name for the kind of candidate, and the data from which the backend builds it again.
     digest
         Identifies the candidate among those of its workload.
     run_ms
-        Mean milliseconds of one call, per repeat.
+        Mean time of one call in milliseconds, for each repeat.
     confirmed
-        The choice among finalists that were compared with the default, in the whole network where a board
-        runs it (`run_ms` is that of a call there): it stands before faster records that were not, whose
-        single reading may flatter them.
+        The candidate won the final comparison with the default, in the whole network if a board runs it
+        (`run_ms` is then the time of a call there). It is preferred to faster unconfirmed records, whose
+        single measurement may be too optimistic.
     """
 
     key: RecordKey
@@ -89,5 +89,5 @@ class Record:
 
     @property
     def best_ms(self) -> float | None:
-        """Mean over the repeats in milliseconds, None for a failure."""
+        """Mean time over the repeats in milliseconds, None for a failure."""
         return fmean(self.run_ms) if self.failure is None else None

@@ -1,4 +1,4 @@
-"""Removes what cannot be read from a store, and nothing else."""
+"""Removes unreadable records from a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _NAMED = 3  # rows in a warning
 
 
 def skipped(store: RecordStore) -> str | None:
-    """Return the warning about rows that a command met and skipped; None where there were none."""
+    """Return the warning about unreadable rows that a command skipped; None if there were none."""
     rows = store.unreadable
     if not rows:
         return None
@@ -19,7 +19,7 @@ def skipped(store: RecordStore) -> str | None:
 
 
 def repair(store: RecordStore, *, dry_run: bool = False) -> dict[int, str]:
-    """Remove the records that cannot be read; return the row of each, and what is wrong with it.
+    """Remove unreadable records; return what is wrong with each, by its row.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def repair(store: RecordStore, *, dry_run: bool = False) -> dict[int, str]:
     Raises
     ------
     ToolchainError
-        The database refuses; nothing was removed.
+        The database refused; nothing was removed.
     """
     store.look_at_all()
     if store.unreadable and not dry_run:

@@ -1,4 +1,4 @@
-"""Records as rows of the table `records`, and back."""
+"""Conversion between records and rows of the table `records`."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from toolchain.records.record import Record
 
 def _possible(ms: float) -> float:
     if not possible_ms(ms):
-        raise ValueError(f"{ms} ms cannot be right")
+        raise ValueError(f"{ms} ms is not a plausible time")
     return ms
 
 
 TIMES = TypeAdapter(tuple[Annotated[float, Field(allow_inf_nan=False), AfterValidator(_possible)], ...])
-_RECORD = TypeAdapter(Record)  # SQLite keeps whatever it is given, such as a text for a number
+_RECORD = TypeAdapter(Record)  # SQLite stores any value in any column, such as text for a number
 
 
 def values(record: Record) -> tuple[Value, ...]:
-    """Return what `INSERT` takes.
+    """Return the values of a record for `INSERT`.
 
     Raises
     ------
     CheckError
-        Its times are none: a record of them would stand before all others for ever.
+        Its times are impossible: such a record might be preferred to all others forever.
     """
     if record.failure is None and not (record.run_ms and all(map(possible_ms, record.run_ms))):
         raise CheckError(
-            f"board {record.provenance.board}: {record.run_ms} ms cannot be right; no record was made of it",
+            f"board {record.provenance.board} reported an impossible time: {record.run_ms} ms; "
+            "no record was stored",
             f"look at the board: `toolchain board status {record.provenance.board}`",
         )
     own = [getattr(record, name) for name in OWN]
@@ -45,30 +46,30 @@ def values(record: Record) -> tuple[Value, ...]:
 
 
 def values_if_new(record: Record) -> tuple[Value, ...]:
-    """Return what `INSERT_NEW` takes; errors as of `values`."""
+    """Return the values of a record for `INSERT_NEW`; errors as of `values`."""
     row = values(record)
-    named = dict(zip(NAMES, row, strict=False))  # best_ms is one more
+    named = dict(zip(NAMES, row, strict=False))  # the row has best_ms besides
     return (*row, *(named[name] for name in IDENTITY))
 
 
 class UnreadableError(Exception):
-    """A row of which no record can be made."""
+    """A row that cannot be converted into a record."""
 
 
 def record(row: Sequence[Any]) -> Record:
-    """Return the record whose columns `NAMES` a row holds.
+    """Return the record in a row with the columns `NAMES`.
 
     Raises
     ------
     UnreadableError
-        A column of it is not what `INSERT` writes; says which.
+        A column has a value that `INSERT` never writes; the message names it.
     """
     fields = dict(zip(NAMES, row, strict=True))
     try:
         fields["run_ms"] = TIMES.validate_json(fields["run_ms"], strict=True)
     except ValidationError as error:
         raise UnreadableError(f"run_ms: {answers.problem(error)}") from error
-    for name in ("confirmed", "modelled"):  # SQLite has no truth values
+    for name in ("confirmed", "modelled"):  # SQLite has no booleans
         fields[name] = bool(fields[name])
     try:
         return from_fields(fields)
@@ -79,25 +80,25 @@ def record(row: Sequence[Any]) -> Record:
 
 
 def from_fields(fields: dict[str, Any], *, strict: bool = False) -> Record:
-    """Return the record whose columns are `fields`.
+    """Return the record with these values of the columns.
 
     Parameters
     ----------
     strict
-        No column may be of another type: not even a number of another kind.
+        Every value must have exactly the column's type: an integer is no substitute for a float.
 
     Raises
     ------
     ValueError
-        One of them is not what a record has.
+        A value is not valid for its column.
     """
     if (fields["failure"] is None) != bool(fields["run_ms"]):
-        raise ValueError("a record has times, or a failure")
+        raise ValueError("a record must have either times or a failure")
     document = {
         "key": {name: fields[name] for name in KEY},
         "provenance": {name: fields[name] for name in PROVENANCE},
         **{name: fields[name] for name in OWN},
     }
-    if strict:  # of Python's values that would mean: objects of our classes
+    if strict:  # strict validation of Python values would demand objects of our classes
         return _RECORD.validate_json(json.dumps(document), strict=True)
     return _RECORD.validate_python(document)

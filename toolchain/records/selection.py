@@ -1,4 +1,4 @@
-"""Which records are meant: some of them by task, board class, kind, board and age."""
+"""Filters for records: by task, board class, kind, board and age."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from toolchain.records.record import Record
 
 @dataclass(frozen=True)
 class Selection:
-    """Some of the records; what is empty leaves nothing out.
+    """A filter for records; an empty criterion selects everything.
 
     Attributes
     ----------
     tasks
-        Beginnings of the workloads' hashes, as `toolchain tasks` prints them.
+        Prefixes of the workloads' hashes, as `toolchain tasks` prints them.
     boards
         Names of the boards that measured.
     since
-        Only records that were created then or later: ISO 8601 in UTC, as `Record.created` is written.
+        Earliest time of creation: ISO 8601 in UTC, in the format of `Record.created`.
     """
 
     tasks: tuple[str, ...] = ()
@@ -39,10 +39,10 @@ class Selection:
         )
 
     def where(self) -> tuple[str, tuple[Value, ...]]:
-        """Return the same as conditions of SQL, each with an AND before it, and their values."""
+        """Return the filter as SQL conditions, each preceded by AND, and their values."""
         conditions, values = [], []
         if self.tasks:
-            # Whole hashes are what the index has; the functions are few beside the records.
+            # The index needs whole hashes; there are few functions compared with records.
             begins = " OR ".join("substr(workload, 1, ?) = ?" for _ in self.tasks)
             conditions.append(f"workload IN (SELECT workload FROM functions WHERE {begins})")  # noqa: S608
             values += [value for task in self.tasks for value in (len(task), task)]
@@ -60,11 +60,11 @@ EVERYTHING = Selection()
 
 
 def unmeasured(records: Iterable[Record], known: Iterable[Record]) -> list[Record]:
-    """Return those records that are no measurement among the known ones, whichever run they are of."""
+    """Return the records whose measurement is not among the known ones, whatever their run."""
     there = {_measurement(record) for record in known}
     return [record for record in records if _measurement(record) not in there]
 
 
 def _measurement(record: Record) -> tuple[object, ...]:
-    # Seconds of other programs are milliseconds to some digits.
+    # Times that other programs wrote in seconds agree in milliseconds to some digits only.
     return (record.key, record.digest, record.failure, *(f"{ms:.9g}" for ms in record.run_ms))

@@ -1,4 +1,4 @@
-"""The store with every measured candidate: a file of the user's, or a team's database.
+"""The store of all measured candidates: a file of the user's, or a team's database.
 
 Several processes may read and write at once. A record is on the disk when `add` returns.
 """
@@ -31,8 +31,8 @@ from toolchain.records.selection import EVERYTHING, Selection
 from toolchain.records.sqlite.file import FILE_NAME, SqliteFile
 
 _DIGESTS = "SELECT DISTINCT digest, failure FROM records"
-_CHOICE_FIRST = f"AND {columns.MEASURED} ORDER BY {columns.RANK}"
-_KIND = 1 + columns.NAMES.index("kind")  # the row's number is first
+_BEST_FIRST = f"AND {columns.MEASURED} ORDER BY {columns.RANK}"
+_KIND = 1 + columns.NAMES.index("kind")  # column 0 is the row's id
 _CREATED = 1 + columns.NAMES.index("created")
 _OF_GROUP = [columns.NAMES.index(name) for name in columns.GROUP]
 _PAGE = 10_000  # rows in memory
@@ -40,20 +40,20 @@ _ADD_FUNCTION = (
     "INSERT INTO functions (id, workload, name, definition) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 
-# Records of the first page, and of the largest; each is twice as long as the one before.
+# Records in the first page and in the largest; each page is twice as long as the one before.
 _PAGES = (64, 4096)
-_GROUP_PAGES = (4, 128)  # builds seldom look further than at the first
+_GROUP_PAGES = (4, 128)  # builds seldom need more than the first record
 
 Usable = Callable[[Record], bool]
 
 
 class Group(NamedTuple):
-    """Records that agree in `columns.GROUP`, whose values are `of`.
+    """Records with equal values of `columns.GROUP`; `of` has these values.
 
     Attributes
     ----------
     records
-        With their numbers, in the order of preference; they are read as they are asked for.
+        Pairs of row id and record in the order of preference, read lazily.
     """
 
     of: tuple[Any, ...]
@@ -61,33 +61,33 @@ class Group(NamedTuple):
 
 
 def anything(_record: Record) -> bool:
-    """Find every record usable."""
+    """Accept every record."""
     return True
 
 
 def user_store(tell: Tell = tell_nobody, *, wait: bool = True) -> RecordStore:
-    """Open the records that are configured: the team's database, else the file in the data folder.
+    """Open the configured store: the team's database, else the file in the data folder.
 
     Parameters
     ----------
     tell
-        Called with what is waited for.
+        Called before a wait or a step that takes long.
     wait
-        Whether a database that does not answer is waited for.
+        Whether to wait for a database that does not answer.
 
     Raises
     ------
     UsageError
-        `records_url` is no address of a database, or what is there is not ours.
+        `records_url` is not the address of a database, or the database has foreign tables.
     MissingError
         The database's driver is not installed.
     ToolchainError
-        It does not answer.
+        The database does not answer.
     """
     url = settings().records_url
     if url is None:
         return RecordStore(SqliteFile(data_dir() / FILE_NAME, tell=tell))
-    from toolchain.records.postgres.server import connect  # imports the driver
+    from toolchain.records.postgres.server import connect  # here, since it imports the driver
 
     return RecordStore(connect(url.get_secret_value(), tell, away_s=None if wait else 0))
 
@@ -98,14 +98,14 @@ class RecordStore:
     Parameters
     ----------
     where
-        An SQLite file, which is created where it is missing; or a database.
+        An SQLite file, created if it is missing; or a database.
     read_only
-        For a file that nobody writes; it must exist.
+        Open a file that nobody writes; it must exist.
 
     Raises
     ------
     UsageError
-        The file is damaged, foreign, or of a newer version of this tool.
+        The file is damaged, foreign, or written by a newer version of this tool.
     ToolchainError
         The file system refused.
     """
@@ -113,31 +113,31 @@ class RecordStore:
     def __init__(self, where: Path | Database, *, read_only: bool = False) -> None:
         self._database = SqliteFile(where, read_only=read_only) if isinstance(where, Path) else where
         self._lock = threading.RLock()  # one connection, several threads
-        self._functions: dict[str, Function] = {}  # that were added here
+        self._functions: dict[str, Function] = {}  # those added by this object
         self._added = 0
         self.unreadable: dict[int, str] = {}
-        """Rows that were met and skipped since no record can be made of them, and what is wrong with each."""
+        """Unreadable rows that were skipped: row id -> what is wrong with it."""
 
     @property
     def name(self) -> str:
-        """Where the records are, for people."""
+        """Path or address of the records, for messages."""
         return self._database.name
 
     def add_function(self, workload: str, name: str, definition: str) -> str:
-        """Keep a function that is about to be measured, once.
+        """Store a function that is about to be measured, unless it is stored already; return its id.
 
         Functions with the same workload hash may differ in the names of their blocks, which
-        traces refer to; so each record says which one it is of.
+        traces refer to; so each record names its function.
 
         Parameters
         ----------
         definition
-            What is computed, as a text of the backend's own.
+            What is computed, as text in the backend's own format.
 
         Returns
         -------
         str
-            For `Record.function`.
+            The id, for `Record.function`.
         """
         identity = function_id(definition)
         function = self._functions[identity] = Function(identity, workload, name, definition)
@@ -149,21 +149,21 @@ class RecordStore:
         return identity
 
     def definition(self, identity: str) -> str:
-        """Return the definition that `add_function` was given."""
+        """Return the definition of the function with this id."""
         found = self._all("SELECT definition FROM functions WHERE id=?", (identity,))
         if not found or not isinstance(found[0][0], str):
             raise self._database.unreadable(f"there is no function {identity}")
         return found[0][0]
 
     def add(self, record: Record) -> None:
-        """Write one record; it is durable when this returns. Its function must be there."""
+        """Write one record, whose function must be stored. The record is durable on return."""
         values = rows.values(record)
         with self._lock, self._counted():
             try:
                 self._database.run(columns.INSERT, values)
             except ConnectionRenewedError:
                 self._database.run(columns.INSERT_NEW, rows.values_if_new(record))
-            except UnknownFunctionError:  # somebody cleared away functions without records
+            except UnknownFunctionError:  # another process has removed functions without records
                 if record.function not in self._functions:
                     raise
                 self._database.run(_ADD_FUNCTION, self._functions[record.function])
@@ -171,13 +171,13 @@ class RecordStore:
             self._added += 1
 
     def add_new(self, functions: Iterable[Function], records: Iterable[Record]) -> int:
-        """Write what is not there yet, all of it or none; return how many records that were."""
+        """Write new functions and records in one transaction; return how many of the records were new."""
         with self._lock, self._database.transaction():
             self._database.run_for_each(_ADD_FUNCTION, list(functions))
             return self._database.run_for_each(columns.INSERT_NEW, map(rows.values_if_new, records))
 
     def remove(self, numbers: Sequence[int]) -> None:
-        """Remove records by their numbers, and functions that none is of; all of them or none."""
+        """Remove records by row id, and functions left without records, in one transaction."""
         with self._lock, self._database.transaction():
             self._database.run_for_each("DELETE FROM records WHERE id=?", [(number,) for number in numbers])
             self._database.run(
@@ -186,35 +186,35 @@ class RecordStore:
             )
 
     def compact(self) -> None:
-        """Give back the space of what was removed."""
+        """Release the space of removed records."""
         with self._lock:
             self._database.compact()
 
     def best(self, key: RecordKey, kinds: Sequence[str], usable: Usable = anything) -> Record | None:
-        """Return the choice for exactly this key: the last confirmed record, else the fastest.
+        """Return the best record for exactly this key: the last confirmed one, else the fastest.
 
-        What was measured stands before what a model said.
+        Measured records are preferred to modelled ones.
         """
-        query = f"{columns.SELECT} WHERE {columns.OF_KEY} {_CHOICE_FIRST}"
+        query = f"{columns.SELECT} WHERE {columns.OF_KEY} {_BEST_FIRST}"
         found = self._records(self._all(query, columns.key_values(key)))
         return next((record for _number, record in found if record.kind in kinds and usable(record)), None)
 
     def bests(self, key: RecordKey, kinds: Sequence[str], usable: Usable = anything) -> list[Record]:
-        """Return the choice for every key with the workload, triple and device of this one.
+        """Return the best record of every key that has the workload, triple and device of this one.
 
         Parameters
         ----------
         kinds
-            Of the records that are asked for.
+            Kinds of records to consider.
         usable
-            Whether a record of them can be used; the next best of its key is asked where one cannot.
+            Whether a record can be used; if not, the next best of its key is tried.
         """
-        query = f"{columns.SELECT} WHERE workload=? AND triple=? AND device=? {_CHOICE_FIRST}"
+        query = f"{columns.SELECT} WHERE workload=? AND triple=? AND device=? {_BEST_FIRST}"
         choices: dict[tuple[Any, ...], Record] = {}
         for row in self._all(query, (key.workload, key.triple, key.device)):
             row_key = row[1 : 1 + len(columns.KEY)]
             if row_key in choices or row[_KIND] not in kinds:
-                continue  # most rows of a task that was tuned: nothing is made of them
+                continue  # most rows of a tuned task end here, without being converted
             for _number, record in self._records([row]):
                 if usable(record):
                     choices[row_key] = record
@@ -229,7 +229,7 @@ class RecordStore:
         return [record for _number, record in self._records(self._all(f"{query} ORDER BY id", values))]
 
     def newest(self, selection: Selection = EVERYTHING) -> Iterator[Record]:
-        """Yield the records of a selection, failures included, newest first; pages are read as needed."""
+        """Yield the selected records, failures included, newest first; pages are read as needed."""
         where, values = selection.where()
         page, longest = _PAGES
         last: tuple[columns.Value, ...] = ()
@@ -247,31 +247,31 @@ class RecordStore:
             page = min(longest, 2 * page)
 
     def count(self, selection: Selection = EVERYTHING) -> int:
-        """Return how many records `newest` yields, those included that cannot be read."""
+        """Return how many records are selected, unreadable ones included."""
         where, values = selection.where()
         query = f"SELECT count(*) FROM records WHERE {columns.POSSIBLE}{where}"  # noqa: S608  # our own
         return int(self._all(query, values)[0][0])
 
     def runs(self) -> list[tuple[str, str]]:
-        """Return the runs that measured, each with when its last record was created; the last run first."""
+        """Return the ids of all tuning runs with the creation time of their last record, latest run first."""
         query = "SELECT run, max(created) AS last FROM records GROUP BY run ORDER BY last DESC, run"
         return [(run, last) for run, last in self._all(query)]
 
     def of_run(self, run: str, limit: int | None = None) -> list[Record]:
-        """Return every record of a run, or the first ones, failures included, oldest first."""
+        """Return the records of a run, at most `limit`, failures included, oldest first."""
         first = f" LIMIT {limit}" if limit is not None else ""
         query = f"{columns.SELECT} WHERE run=? AND {columns.POSSIBLE} ORDER BY created, id{first}"
         return [record for _number, record in self._records(self._all(query, (run,)))]
 
     def groups(self) -> list[Group]:
-        """Return the groups of records that have times, in the order of their keys; see `ranking`."""
+        """Return the groups that have records with times, in the order of their keys; see `ranking`."""
         return [
             Group(tuple(row[1 + at] for at in _OF_GROUP), chain(self._records([row]), self._behind(row)))
             for row in self._all(ranking.FIRST)
         ]
 
     def _behind(self, first: tuple[Any, ...]) -> Iterator[tuple[int, Record]]:
-        """Yield the records of a group behind its first one; pages are read as needed."""
+        """Yield the records of a group after its first; pages are read as needed."""
         values = tuple(first[1 + at] for at in _OF_GROUP)
         skip, (page, longest) = 1, _GROUP_PAGES
         while True:
@@ -283,12 +283,12 @@ class RecordStore:
             page = min(longest, 2 * page)
 
     def numbers(self, *, failures: bool) -> list[int]:
-        """Return the numbers of all records; without failures, of those that claim a time."""
+        """Return the row ids of all records, or of those without a failure."""
         query = "SELECT id FROM records" if failures else "SELECT id FROM records WHERE failure IS NULL"
         return [row[0] for row in self._all(query)]
 
     def look_at_all(self) -> None:
-        """Make a record of every row, those with impossible times included, to find what is unreadable."""
+        """Try to read every row, those with impossible times included, to fill `unreadable`."""
         last = 0
         while found := self._all(f"{columns.SELECT} WHERE id>? ORDER BY id LIMIT {_PAGE}", (last,)):
             last = found[-1][0]
@@ -304,7 +304,7 @@ class RecordStore:
         return dict(self._all("SELECT id, name FROM functions"))
 
     def measured(self, key: RecordKey) -> set[str]:
-        """Return the digests of candidates that need no second measurement on this key."""
+        """Return the digests of candidates that need not be measured again for this key."""
         query = f"{_DIGESTS} WHERE {columns.OF_KEY} AND {columns.POSSIBLE}"
         found = self._all(query, columns.key_values(key))
         return {digest for digest, failure in found if failure not in PASSING_FAILURES}
@@ -315,7 +315,7 @@ class RecordStore:
         return sorted(row[0] for row in self._all(query, (key.workload, key.board_class)))
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         with self._lock:
             self._database.close()
 
@@ -340,10 +340,10 @@ class RecordStore:
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        """Say what is kept where the database goes away."""
+        """Add to the error of a database that went away how many records were stored."""
         try:
             yield
         except DatabaseGoneError as error:
-            kept = f"the {self._added} records that were added are kept, what was under way is not"
+            kept = f"the {self._added} records added so far are stored, the one in progress is lost"
             message = f"{error.message}; {kept}" if self._added else error.message
             raise ToolchainError(message, error.hint) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolchain.records.columns import FAILED, GROUP, KEY, RANK
 
 VERSION = 2
-"""Of the tables. Another one needs a step in the migrations of every database."""
+"""Schema version of the tables. A new version needs a migration for every database."""
 _TABLES = """
 CREATE TABLE functions (
     id TEXT PRIMARY KEY,
@@ -52,23 +52,23 @@ _INDEXED = {
     "by_run": "(run, created)",
 }
 INDEXES = {name: f"CREATE INDEX IF NOT EXISTS {name} ON records {what}" for name, what in _INDEXED.items()}
-"""Statements by the index that each creates. A new index is no new version of the tables: programs that do
-not know it read and write as before. An index that is changed gets another name.
+"""Statements that create the indexes, by the index's name. A new index needs no new schema version: older
+programs read and write as before. A changed index gets another name.
 
-by_rank: the choice of a group is its first entry. refutations: few. by_created: what a list shows, and how
-many there are, without the records themselves. by_run: the runs there were, and the records of one.
+by_rank: the best record of a group is its first entry. refutations: candidates with wrong results, which are
+few. by_created: lists and counts without reading the records. by_run: all runs, and the records of one.
 """
 DROP_SUPERSEDED = "DROP INDEX IF EXISTS by_key"
-"""The index that `by_rank` begins like."""
+"""Drops the index that `by_rank` replaces: it begins with the same columns."""
 
 
 def tables(*, identity: str, integer: str, real: str) -> list[str]:
-    """Return the statements that create the tables and their indexes, with a database's words for types.
+    """Return the statements that create the tables and their indexes, with a database's type names.
 
     Parameters
     ----------
     identity
-        A number that counts up by itself, as primary key.
+        Type of an auto-incrementing primary key.
     """
     text = _TABLES.format(identity=identity, integer=integer, real=real)
     return [*(statement for statement in map(str.strip, text.split(";")) if statement), *INDEXES.values()]

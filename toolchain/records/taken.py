@@ -1,4 +1,4 @@
-"""Which records builds take."""
+"""The records that builds use."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from toolchain.records.store import RecordStore, Usable, anything
 
 @dataclass(frozen=True)
 class Build:
-    """A sort of build: the kinds of records that it takes, and which of those.
+    """A sort of build: the kinds of records it considers, and which of them it can use.
 
     Attributes
     ----------
     options
-        What is typed for it; empty: nothing.
+        Command-line options of this sort of build; empty for the default build.
     """
 
     kinds: tuple[str, ...]
@@ -30,14 +30,14 @@ class Build:
 
 @dataclass(frozen=True)
 class Taken:
-    """A record that builds take.
+    """A record that builds use.
 
     Attributes
     ----------
     number
-        Of the record in its store.
+        Row id of the record in its store.
     options
-        What is typed for each sort of build that takes it; none: no backend here knows its kind.
+        Command-line options of each sort of build that uses it; empty if no backend here knows its kind.
     """
 
     number: int
@@ -46,14 +46,14 @@ class Taken:
 
 
 def taken(store: RecordStore, builds: Sequence[Build], keep: int = 1) -> list[Taken]:
-    """Return the records that builds take: of each key and sort of build the first ones.
+    """Return the best records for each key and sort of build.
 
     Parameters
     ----------
     builds
-        The sorts of builds there are. Of a kind that none of them takes the first ones are returned as well.
+        The sorts of builds. A kind that none of them uses counts as a sort of build of its own.
     keep
-        How many different candidates of each.
+        How many different candidates to return for each key and sort of build.
     """
     by_key: defaultdict[tuple[Any, ...], list[_Group]] = defaultdict(list)
     for group in store.groups():
@@ -69,7 +69,7 @@ def taken(store: RecordStore, builds: Sequence[Build], keep: int = 1) -> list[Ta
 
 
 def _of_key(groups: Sequence[_Group], sorts: Sequence[Build], known: int, keep: int) -> list[Taken]:
-    """Return what the sorts of builds take of one key; the `known` first ones are those of backends."""
+    """Return the records of one key that builds use; the first `known` sorts of builds are of backends."""
     records: dict[int, Record] = {}
     options: defaultdict[int, list[str]] = defaultdict(list)
     for place, build in enumerate(sorts):
@@ -88,7 +88,7 @@ def _of_key(groups: Sequence[_Group], sorts: Sequence[Build], known: int, keep: 
 
 
 class _Group:
-    """A group's records in the order of preference, for several readers; each is read from the store once."""
+    """Records of a group in the order of preference, cached for several readers."""
 
     def __init__(self, kind: str, records: Iterator[tuple[int, Record]]) -> None:
         self.kind = kind

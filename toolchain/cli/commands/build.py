@@ -103,7 +103,7 @@ def command(
 
     import_tvm()
     from toolchain.building.build import BuildOptions, build
-    from toolchain.cli.store import user_store
+    from toolchain.cli.store import user_store_with_warnings
     from toolchain.measuring.arrays import read_inputs
     from toolchain.models.load import load_model
     from toolchain.records.shipped.file import SHIPPED
@@ -120,7 +120,7 @@ def command(
         shipped=None if no_shipped else SHIPPED,
         check=check,
     )
-    with user_store() as store, step_progress() as progress:
+    with user_store_with_warnings() as store, step_progress() as progress:
         result = build(loaded, target, store, output, how, progress)
     emit(result.to_json(), lambda: show(result))
     return None

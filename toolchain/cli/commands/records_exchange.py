@@ -65,11 +65,11 @@ format_option = click.option(
 def export_records(file: Path, selection: Selection, best: bool, file_format: str) -> None:
     """Write records into FILE, a text of one record a line, for another user or machine."""
     from toolchain.backends.table import metaschedule
-    from toolchain.cli.store import user_store
+    from toolchain.cli.store import user_store_with_warnings
     from toolchain.records.exchange import write_records
     from toolchain.records.taken import taken
 
-    with user_store() as store:
+    with user_store_with_warnings() as store:
         found: list[Record] = [each.record for each in taken(store, builds())] if best else store.all()
         chosen = [record for record in found if record in selection]
         if not chosen:
@@ -97,12 +97,12 @@ def export_records(file: Path, selection: Selection, best: bool, file_format: st
 @output_options
 def import_records(file: Path, file_format: str, board: str | None) -> None:
     """Take in the records of FILE, all of them or none; those that are there already stay once."""
-    from toolchain.cli.store import user_store
+    from toolchain.cli.store import user_store_with_warnings
     from toolchain.records.selection import unmeasured
 
     functions, records = _read(file, file_format, board)
     read = len(records)
-    with user_store() as store:
+    with user_store_with_warnings() as store:
         if file_format != "text":  # it has lost which run they are of
             records = unmeasured(records, store.all())
         new = store.add_new(functions, records)
@@ -151,10 +151,10 @@ def distill_records(keep: int, keep_failures: bool, dry_run: bool) -> None:
 
     Builds take what they took before; the next run of `tune` may measure again what was removed.
     """
-    from toolchain.cli.store import user_store
+    from toolchain.cli.store import user_store_with_warnings
     from toolchain.records.distill import distill
 
-    with user_store() as store:
+    with user_store_with_warnings() as store:
         done = distill(store, builds(), keep, failures=keep_failures, dry_run=dry_run)
         where = store.name
     verb = "would be removed" if dry_run else "were removed"

@@ -72,7 +72,7 @@ def command(
     from toolchain.building.decide import decide_task
     from toolchain.building.explain import explain as explained
     from toolchain.cli.explained import show_explained
-    from toolchain.cli.store import user_store
+    from toolchain.cli.store import user_store_with_warnings
     from toolchain.lowering.modelled import models_of
     from toolchain.models.load import load_model
     from toolchain.tasks.task import tasks_named
@@ -96,7 +96,7 @@ def command(
             listing = network.listing(task)
             emit({**task.to_json(), "tensorir": listing}, lambda: click.echo(listing))
             return
-        with user_store() as store:
+        with user_store_with_warnings() as store:
             decision = decide_task(network, task, store, made_for, target.record_class)
         space = network.space(task)
         point = decision.point if decision.tuned else space.default()

@@ -169,7 +169,7 @@ def command(
         with join(boards, threads=search["threads"] or cores.cores, cluster=cores.cpu) as lab:
             return container.run(lab)
 
-    from toolchain.cli.store import user_store
+    from toolchain.cli.store import user_store_with_warnings
     from toolchain.models.load import load_model
     from toolchain.tuning.options import TuneOptions
     from toolchain.tuning.run.plan import plan
@@ -180,11 +180,11 @@ def command(
     backend, loaded = backend_for(profile, code), load_model(model, options)
     if dry_run:
         target = backend.target(how.cluster, how.threads)
-        with backend.lower(loaded, target) as network, user_store() as store:
+        with backend.lower(loaded, target) as network, user_store_with_warnings() as store:
             planned = plan(network, backend, target, boards, store, how)
         emit(planned.to_json(), lambda: show_plan(planned))
         return None
-    with user_store() as store, tuning_progress() as listener:
+    with user_store_with_warnings() as store, tuning_progress() as listener:
         result = tune(loaded, backend, boards, store, how, listener)
         if report:
             from toolchain.reports.tuning import report_result

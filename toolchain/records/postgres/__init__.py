@@ -1,1 +1,1 @@
-"""Records of a team: a PostgreSQL server."""
+"""Records that a team shares on a PostgreSQL server."""

@@ -1,4 +1,4 @@
-"""What PostgreSQL refuses, in words that say what to do."""
+"""Errors of PostgreSQL as errors with a hint what to do."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from toolchain.records.database import UnknownFunctionError
 if TYPE_CHECKING:
     from psycopg import Connection, Error
 
-_PASSWORD = 4  # letters
+_PASSWORD = 4  # letters; a shorter password occurs in ordinary words too
 # Codes of PostgreSQL's documentation, appendix A.
 _SHUT_DOWN = ("57P01", "57P02", "57P03")
 _OTHER_TABLES = ("42P01", "42703", "42804", "42883")
 _NO_SUCH_FUNCTION = "23503"
 _HINTS = {
     "42501": "its owner can let you: GRANT SELECT, INSERT, UPDATE, DELETE ON records, functions TO you, and "
-    "GRANT SELECT ON edge_toolchain TO you; the tables are made by the first command of who may create them",
-    "25006": "name the server that can be written, not one that follows it",
+    "GRANT SELECT ON edge_toolchain TO you; the first command of a user who may create tables creates them",
+    "25006": "name the primary server, not a read-only replica",
     "53100": "free some space on the server, then run the same command again",
-    "55P03": "wait for the other command that has the tables, then run the same command again",
+    "55P03": "wait for the other command that has locked the tables, then run the same command again",
     "57014": "run the same command again",
 }
 
@@ -30,12 +30,12 @@ _HINTS = {
 def explain(
     error: Error, name: str, unreadable: Callable[[str], UsageError], password: str | None
 ) -> ToolchainError:
-    """Return the error that a user can make something of."""
+    """Return the error of the driver as one that tells the user what to do."""
     code, said = error.sqlstate or "", one_line(error, password)
     if code in _OTHER_TABLES:
         return unreadable(said)
     refused = ToolchainError(
-        f"the database of records {name} refuses: {said}; nothing was left half-written", _HINTS.get(code, "")
+        f"the records database {name} refused: {said}; nothing was left half-written", _HINTS.get(code, "")
     )
     if code == _NO_SUCH_FUNCTION:
         return UnknownFunctionError(refused.message, refused.hint)
@@ -43,15 +43,14 @@ def explain(
 
 
 def is_broken(error: Error, db: Connection[Any]) -> bool:
-    """Whether the connection is of no more use."""
+    """Whether the connection cannot be used any longer."""
     return db.closed or error.sqlstate in _SHUT_DOWN
 
 
 def one_line(error: Exception, password: str | None) -> str:
-    """Return what libpq or the server says; the password is in it nowhere.
+    """Return the message of libpq or the server on one line, with the password removed.
 
-    Neither is told more than it needs to ask for one, so this is for what they may do one day; a password of
-    few letters is in every sentence.
+    Neither quotes passwords today; this is a precaution. A very short password is not searched for.
     """
     said = " ".join(str(error).split()) or type(error).__name__
     return shortened(said.replace(password, "…") if password and len(password) >= _PASSWORD else said)

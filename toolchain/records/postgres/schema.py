@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 _LOCK = 0x45444745  # "EDGE"
 _MARK = "edge_toolchain"
-"""The table that says that the others are ours, and of which version."""
+"""The table that marks a database as ours and holds the schema version."""
 
 
 def prepare(db: Connection[Any], name: str, tell: Tell) -> None:
-    """Check the tables; create them where there are none, and their indexes if they are the user's own.
+    """Check the tables; create missing tables, and missing indexes if the user owns the tables.
 
     Parameters
     ----------
     tell
-        Called with what takes long.
+        Called before a step that takes long.
 
     Raises
     ------
     UsageError
-        There are tables of others, or of another version.
+        The database has foreign tables of these names, or another schema version.
     """
     if not _exists(db, _MARK):
         with db.transaction():
@@ -37,7 +37,9 @@ def prepare(db: Connection[Any], name: str, tell: Tell) -> None:
                 return
     _check_version(db, name)
     if _lacks_indexes(db):
-        tell(f"the database of records {name} gets indexes, once: with many records that may take a minute")
+        tell(
+            f"creating indexes in the records database {name}, once: with many records that may take a minute"
+        )
         with db.transaction():
             _take_turns(db)
             for statement in (*INDEXES.values(), DROP_SUPERSEDED):
@@ -45,12 +47,12 @@ def prepare(db: Connection[Any], name: str, tell: Tell) -> None:
 
 
 def _take_turns(db: Connection[Any]) -> None:
-    """Wait for others who make tables or indexes; of several that start at once, one makes them."""
+    """Wait until no other process creates tables or indexes, and keep others out."""
     db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
 
 
 def _lacks_indexes(db: Connection[Any]) -> bool:
-    """Whether indexes are missing that this user may make: those of tables of his own."""
+    """Whether indexes are missing that this user may create: only the owner of a table may."""
     found = db.execute(
         "SELECT pg_has_role(pg_class.relowner, 'USAGE'), ARRAY(SELECT named.relname::text FROM pg_index"
         " JOIN pg_class AS named ON named.oid = indexrelid WHERE indrelid = pg_class.oid)"
@@ -65,7 +67,7 @@ def _create(db: Connection[Any], name: str) -> None:
         if _exists(db, table):
             raise UsageError(
                 f"the database {name} has a table {table} that is not ours",
-                "name a database of its own in records_url",
+                "name another database in records_url, one for records alone",
             )
     own_number = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
     for statement in tables(identity=own_number, integer="BIGINT", real="DOUBLE PRECISION"):
@@ -83,12 +85,12 @@ def _check_version(db: Connection[Any], name: str) -> None:
     newer = versions and versions[0] > VERSION
     raise UsageError(
         f"the database {name} has schema version {said}, this toolchain reads version {VERSION}",
-        "use the newer toolchain that made it" if newer else "name another database, or put a copy back",
+        "use the newer toolchain that made it" if newer else "name another database, or restore a backup",
     )
 
 
 def _exists(db: Connection[Any], table: str) -> bool:
-    # Not to_regclass: behind our lock it may still say what it said before.
+    # Not to_regclass: under our lock it may still answer from before.
     found = db.execute(
         "SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace"
         " WHERE relname = %s AND nspname = ANY (current_schemas(false))",

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 10
 _ANSWER_S = 300.0  # for all rows of a large store over a slow network
-_LOCK_S = 30  # another one's import has the tables for itself
-_AWAY_S = 60.0  # a server that is started anew ends no run
+_LOCK_S = 30  # another process may hold the tables for a whole import
+_AWAY_S = 60.0  # long enough for a restart of the server during a run
 _AGAIN_S = 0.5
-_SLOW_S = 10.0  # of silence, until that is told
-_WHERE = ("host", "hostaddr", "port", "service")  # of an address, to see who answers there
+_SLOW_S = 10.0  # without an answer, until the user is told
+_WHERE = ("host", "hostaddr", "port", "service")  # the parameters that a ping needs
 Given = TypeVar("Given")
-# Of TCP: a peer that is silent is noticed within half a minute.
+# TCP keepalive: a dead peer is detected within half a minute.
 _SILENCE = {
     "keepalives_idle": "10",
     "keepalives_interval": "5",
@@ -38,23 +38,23 @@ _SILENCE = {
 
 
 def connect(url: str, tell: Tell = tell_nobody, *, away_s: float | None = None) -> PostgresServer:
-    """Connect to the database at a URL; make the tables where it has none.
+    """Connect to the database at a URL; create missing tables.
 
     Parameters
     ----------
     tell
-        Called when the server is waited for.
+        Called when the server must be waited for.
     away_s
-        How long a server is waited for that does not answer; None: as long as one that goes away.
+        How long to wait for a server that does not answer; None: as long as for one that went away.
 
     Raises
     ------
     UsageError
-        The URL is none, or what is there is not ours or of another version.
+        The URL is malformed, or the database has foreign tables or another schema version.
     MissingError
         The driver is not installed.
     ToolchainError
-        The server does not answer, or refuses.
+        The server does not answer or refuses the connection.
     """
     address = parse_address(url)
     try:
@@ -69,7 +69,7 @@ def connect(url: str, tell: Tell = tell_nobody, *, away_s: float | None = None) 
 
 
 class PostgresServer:
-    """See `database.Database`. A connection that breaks is made again."""
+    """A `Database` on a PostgreSQL server. It connects again when the connection breaks."""
 
     def __init__(self, address: Address, tell: Tell, away_s: float) -> None:
         self.name = address.name
@@ -83,43 +83,43 @@ class PostgresServer:
             raise
 
     def rows(self, query: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
-        """Return what a query finds."""
+        """Return the rows of a query."""
         try:
             return self._fetched(query, values)
         except ConnectionRenewedError:
             return self._fetched(query, values)
 
     def run(self, statement: str, values: Sequence[Value] = ()) -> int:
-        """Change something; return how many rows were."""
+        """Execute a statement and return how many rows it changed."""
         with self._explained():
             return int(self._db.execute(_adapted(statement), values).rowcount)
 
     def run_for_each(self, statement: str, rows: Iterable[Sequence[Value]]) -> int:
-        """Change something for each of many rows of values; return how many rows were."""
+        """Execute a statement once for each row of values; return how many rows were changed."""
         with self._explained(), self._db.cursor() as cursor:
             cursor.executemany(_adapted(statement), rows)
             return max(int(cursor.rowcount), 0)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Do what is done within as a whole, or not at all; nobody else writes meanwhile."""
+        """Run the block as one transaction with exclusive write access."""
         with self._explained(), self._db.transaction():
             self._db.execute("LOCK TABLE records IN SHARE ROW EXCLUSIVE MODE")
             yield
 
     def compact(self) -> None:
-        """Let the server use the space of what was deleted."""
+        """Let the server reuse the space of deleted rows."""
         self.run("VACUUM records")
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._db.close()
 
     def unreadable(self, why: str) -> UsageError:
-        """Return what to say of tables that hold something else than we write."""
+        """Return the error for tables with content that this toolchain cannot have written."""
         return UsageError(
             f"the records in the database {self.name} cannot be read: {why}",
-            "put a copy of it back, or name another database in records_url",
+            "restore a backup of it, or name another database in records_url",
         )
 
     def _fetched(self, query: str, values: Sequence[Value]) -> list[tuple[Any, ...]]:
@@ -127,12 +127,12 @@ class PostgresServer:
             return list(self._db.execute(_adapted(query), values).fetchall())
 
     def _connect_within(self, seconds: float) -> Connection[Any]:
-        """Connect; a server that does not answer, or that is about to start, is waited for.
+        """Connect; wait for a server that does not answer yet.
 
         Raises
         ------
         ToolchainError
-            It does not answer in this time, or it refuses.
+            It does not answer in time, or it refuses.
         """
         deadline = time.monotonic() + seconds
         waiting = answered = False
@@ -140,7 +140,7 @@ class PostgresServer:
             try:
                 db = self._connect()
             except ToolchainError as error:
-                # What answers refuses for good; but it may have begun to answer just now.
+                # A server that answers has refused for good, unless it has started just now: try once more.
                 if isinstance(error, UsageError) or answered or time.monotonic() >= deadline:
                     raise
                 answered = self._answers()
@@ -152,11 +152,11 @@ class PostgresServer:
                 time.sleep(_AGAIN_S)
             else:
                 if waiting:
-                    self._tell(f"the database of records {self.name} answers again")
+                    self._tell(f"the records database {self.name} answers again")
                 return db
 
     def _answers(self) -> bool:
-        """Whether a server is there and takes connections, be it without this user."""
+        """Whether a server accepts connections, even if it refuses this user."""
         from psycopg.conninfo import make_conninfo
         from psycopg.pq import PGconn, Ping
 
@@ -169,13 +169,13 @@ class PostgresServer:
 
         try:
             db = psycopg.connect(
-                **{**_SILENCE, **self._address.parameters},  # libpq's own are texts
+                **{**_SILENCE, **self._address.parameters},  # libpq's parameters are strings
                 password=self._address.password,
                 autocommit=True,
                 connect_timeout=_CONNECT_S,
                 application_name="edge-toolchain",
                 client_encoding="utf8",
-                prepare_threshold=None,  # a pool in between would mix up prepared statements
+                prepare_threshold=None,  # a connection pooler would mix up prepared statements
             )
         except psycopg.Error as error:
             raise self._unreachable(error) from error
@@ -196,7 +196,7 @@ class PostgresServer:
             hint = "put HOST:PORT:DATABASE:USER:PASSWORD into ~/.pgpass, a file that only you may read"
         elif "invalid" in said and "option" in said:
             return UsageError(f"records_url: {said}", "leave that parameter out of records_url")
-        return ToolchainError(f"the database of records {self.name} cannot be reached: {said}", hint)
+        return ToolchainError(f"the records database {self.name} cannot be reached: {said}", hint)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -212,24 +212,24 @@ class PostgresServer:
 
     def _slow(self) -> str:
         return (
-            f"the database of records {self.name} has not answered for {_SLOW_S:.0f} s; waiting, "
+            f"the records database {self.name} has not answered for {_SLOW_S:.0f} s; waiting, "
             f"{_ANSWER_S:.0f} s at most"
         )
 
     def _renew(self, error: Exception) -> None:
-        """Connect again; raise what has become of it."""
+        """Connect again; always raise an error that says whether that succeeded."""
         self._db.close()
         said = one_line(error, self._address.password)
         try:
             self._db = self._connect_within(_AWAY_S)
         except ToolchainError as gone:
             raise DatabaseGoneError(
-                f"the database of records {self.name} went away and did not come back within "
+                f"the records database {self.name} stopped answering and did not come back within "
                 f"{_AWAY_S:.0f} s: {said}",
-                "start the server, then run the same command again: it goes on from there",
+                "start the server, then run the same command again: it continues where it stopped",
             ) from gone
         raise ConnectionRenewedError(
-            f"the connection to the database of records {self.name} broke: {said}",
+            f"the connection to the records database {self.name} broke: {said}",
             "run the same command again",
         ) from error
 
@@ -240,14 +240,14 @@ def _adapted(statement: str) -> bytes:
 
 @contextmanager
 def _answer_within(db: Connection[Any], seconds: float) -> Iterator[None]:
-    """End the connection where the server stays silent: libpq itself waits for ever."""
+    """Close the connection if the server does not answer in time: libpq itself waits forever."""
     with _after(seconds, _hang_up, db):
         yield
 
 
 @contextmanager
 def _after(seconds: float, act: Callable[[Given], object], value: Given) -> Iterator[None]:
-    """Call something where the block takes longer than this."""
+    """Call `act(value)` if the block takes longer than this."""
     timer = threading.Timer(seconds, act, (value,))
     timer.daemon = True
     timer.start()

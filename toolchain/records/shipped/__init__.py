@@ -1,1 +1,1 @@
-"""Records that the project ships: a file of `records export` beside this one, asked last."""
+"""Records that the project ships: an exported file beside this module, which builds search last."""

@@ -1,4 +1,4 @@
-"""Looking up records in a file of `records export`, of which a build needs a few lines."""
+"""Lookup in a file of exported records. A build needs few lines of it, so only those are parsed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from toolchain.records.sqlite.file import SqliteFile
 from toolchain.records.store import RecordStore
 
 SHIPPED = Path(__file__).parent / "records.jsonl"
-# As `write_records` begins its lines: what a line is of is seen without parsing it.
+# `write_records` begins lines this way, so the task of a line is known without parsing the line.
 _RECORD = re.compile(rb'\{"record":\{"workload":"([^"]*)"')
 _FUNCTION = re.compile(rb'\{"function":\{"id":"[^"]*","workload":"([^"]*)"')
 
 
 class ShippedFile:
-    """The lines of a file, by what they are of."""
+    """Lines of the file, grouped by task."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -31,12 +31,12 @@ class ShippedFile:
                 self._lines[found[1].decode()].append((number, line))
 
     def store(self, workload: str) -> RecordStore | None:
-        """Return the records of a task, in memory; None where there are none.
+        """Return an in-memory store with the records of a task; None if there are none.
 
         Raises
         ------
         UsageError
-            A line of them is damaged.
+            One of their lines is damaged.
         """
         lines = self._lines.get(workload)
         if not lines:
@@ -51,7 +51,7 @@ class ShippedFile:
 
 @lru_cache(maxsize=2)
 def shipped_file(path: Path) -> ShippedFile | None:
-    """Return what is shipped; None where nothing is.
+    """Return the file of shipped records; None if it does not exist.
 
     Raises
     ------
@@ -64,6 +64,6 @@ def shipped_file(path: Path) -> ShippedFile | None:
         return ShippedFile(path)
     except OSError as error:
         raise UsageError(
-            f"the records that are shipped cannot be read: {path}: {error.strerror}",
+            f"the shipped records cannot be read: {path}: {error.strerror}",
             "install this package again",
         ) from error

@@ -1,1 +1,1 @@
-"""Records in a file: SQLite."""
+"""Records in an SQLite file."""

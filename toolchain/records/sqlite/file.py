@@ -27,21 +27,21 @@ _LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 
 
 class SqliteFile:
-    """See `database.Database`.
+    """A `Database` in an SQLite file.
 
     Parameters
     ----------
     path
-        The file, which is created where it is missing; None: in memory.
+        The file, created if it is missing; None for a database in memory.
     read_only
-        For a file that nobody writes; it must exist.
+        Open a file that nobody writes; it must exist.
     tell
-        Called with what takes long.
+        Called before a step that takes long.
 
     Raises
     ------
     UsageError
-        The file is damaged, foreign, or of a newer version of this tool.
+        The file is damaged, foreign, or written by a newer version of this tool.
     ToolchainError
         The file system refused.
     """
@@ -60,53 +60,53 @@ class SqliteFile:
             self._db = schema.connect(path, read_only=read_only, wait_s=_BUSY_S, tell=tell)
 
     def rows(self, query: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
-        """Return what a query finds."""
+        """Return the rows of a query."""
         with self._explained():
             try:
                 return self._db.execute(query, values).fetchall()
             except sqlite3.OperationalError as error:
                 if not str(error).startswith("Could not decode"):
                     raise
-            # One text that is not Unicode spoils its own row, and not the whole query.
+            # A text that is not UTF-8 must make only its own row unreadable, not the whole query.
             self._db.text_factory = _text  # slower than sqlite3's own
             return self._db.execute(query, values).fetchall()
 
     def run(self, statement: str, values: Sequence[Value] = ()) -> int:
-        """Change something; return how many rows were."""
+        """Execute a statement and return how many rows it changed."""
         with self._explained():
             return self._db.execute(statement, values).rowcount
 
     def run_for_each(self, statement: str, rows: Iterable[Sequence[Value]]) -> int:
-        """Change something for each of many rows of values; return how many rows were."""
+        """Execute a statement once for each row of values; return how many rows were changed."""
         with self._explained():
             return self._db.executemany(statement, rows).rowcount
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Do what is done within as a whole, or not at all; nobody else writes meanwhile."""
+        """Run the block as one transaction with exclusive write access."""
         self.run("BEGIN IMMEDIATE")
         try:
             yield
             self.run("COMMIT")
         except BaseException:
-            if self._db.in_transaction:  # a full disk ends it by itself
+            if self._db.in_transaction:  # a full disk has already ended the transaction
                 self._db.execute("ROLLBACK")
             raise
 
     def compact(self) -> None:
-        """Make the file as small as what is in it."""
+        """Shrink the file to the size of its content."""
         self.run("VACUUM")
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()
 
     def unreadable(self, why: str) -> UsageError:
-        """Return what to say of a file that holds something else than we write."""
+        """Return the error for a file with content that this toolchain cannot have written."""
         return UsageError(
             f"the records in {self.name} cannot be read: {why}",
-            f"move the file away, for instance to {self.path.name}.damaged, or put a copy back",
+            f"move the file away, for instance to {self.path.name}.damaged, or restore a backup",
         )
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""A store of schema version 1 becomes one of version 2, where it lies."""
+"""Migration of a store from schema version 1 to version 2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STEPS = (
     "ALTER TABLE records ADD COLUMN device TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE records ADD COLUMN excluded TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE records ADD COLUMN modelled INTEGER NOT NULL DEFAULT 0",
-    # The best without winograd was of a kind of its own; now its run says what it left out.
+    # Version 1 had a kind of its own for the best record without winograd; now the run says what it left out.
     "UPDATE records SET kind = 'cpu', excluded = 'winograd', digest = digest_of_choice(payload)"
     " WHERE kind = 'cpu-direct'",
     "DROP INDEX by_key",
@@ -22,14 +22,14 @@ _STEPS = (
 
 
 def digest_of_choice(payload: object) -> str:
-    """Return the digest of a record of kind `cpu`, as version 1 wrote it."""
+    """Return the digest that version 1 wrote for a record of kind `cpu`."""
     return sha256(f"cpu {payload}".encode()).hexdigest()
 
 
 def migrate(db: sqlite3.Connection) -> None:
-    """Make version 2 of a store of version 1, or leave it as it is; one of another version is left alone.
+    """Migrate a store of version 1 to version 2, completely or not at all; leave other versions alone.
 
-    Of several processes that open the file at once, the first one does it while the others wait.
+    If several processes open the file at once, the first one migrates it while the others wait.
     """
     db.create_function("digest_of_choice", 1, digest_of_choice, deterministic=True)
     with transaction(db):
@@ -39,7 +39,7 @@ def migrate(db: sqlite3.Connection) -> None:
 
 
 def migrated_copy(db: sqlite3.Connection) -> sqlite3.Connection:
-    """Return a store of version 1 as one of version 2 in memory, for a file that cannot be written."""
+    """Return a migrated copy in memory of a store of version 1, for a file that cannot be written."""
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     try:
         db.backup(copy)

@@ -13,20 +13,19 @@ from toolchain.records.sqlite.transaction import transaction
 from toolchain.records.tables import DROP_SUPERSEDED, INDEXES, VERSION, tables
 
 _MARKS = ("application_id", "user_version")
-_APPLICATION = 0x45444745  # "EDGE", so that another program's file is not taken for ours
-_LARGE = 50 * 2**20  # bytes; indexes of more take so long that a user should know why
+_APPLICATION = 0x45444745  # "EDGE": tells our files from those of other programs
+_LARGE = 50 * 2**20  # bytes; indexing a larger file takes so long that the user is told
 
 
 def connect(path: Path, *, read_only: bool, wait_s: float, tell: Tell) -> sqlite3.Connection:
-    """Open a store; create it where it is missing, and migrate one of an earlier version.
+    """Open a store; create it if it is missing, migrate an earlier version and add missing indexes.
 
-    A file that is only read stays as it is: of an earlier version, a migrated copy in memory is read. A store
-    without the indexes of this version gets them.
+    A file opened as `read_only` is not changed: of an earlier version, a migrated copy in memory is returned.
 
     Parameters
     ----------
     tell
-        Called with what takes long.
+        Called before a step that takes long.
 
     Raises
     ------
@@ -39,7 +38,7 @@ def connect(path: Path, *, read_only: bool, wait_s: float, tell: Tell) -> sqlite
         db.execute("PRAGMA foreign_keys=ON")
         if not read_only:
             _write_ahead(db, wait_s)
-            db.execute("PRAGMA synchronous=FULL")  # a commit is on the disk, power cuts included
+            db.execute("PRAGMA synchronous=FULL")  # a commit survives a power cut
             _create(db)
         current = _version(db, path) == VERSION
         if not read_only:
@@ -47,7 +46,7 @@ def connect(path: Path, *, read_only: bool, wait_s: float, tell: Tell) -> sqlite
                 migrate(db)
             if not _is_indexed(db):
                 if path.stat().st_size > _LARGE:
-                    tell(f"{path} gets indexes, once: with as many records as it has that may take a minute")
+                    tell(f"creating indexes in {path}, once: with that many records it may take a minute")
                 _add_indexes(db)
         if current or not read_only:
             return db
@@ -60,7 +59,7 @@ def connect(path: Path, *, read_only: bool, wait_s: float, tell: Tell) -> sqlite
 
 
 def connect_memory() -> sqlite3.Connection:
-    """Make a store in memory."""
+    """Create a store in memory."""
     db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     db.execute("PRAGMA foreign_keys=ON")
     _create(db)
@@ -73,14 +72,14 @@ def _is_indexed(db: sqlite3.Connection) -> bool:
 
 
 def _add_indexes(db: sqlite3.Connection) -> None:
-    """Make the indexes that are missing, all of them or none; of several processes, one makes them."""
+    """Create the missing indexes in one transaction; if several processes try, one creates them."""
     with transaction(db):
         for statement in (*INDEXES.values(), DROP_SUPERSEDED):
             db.execute(statement)
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
-    """Return the version of a store that can be read, be it after a migration."""
+    """Return the schema version of a store; raise an error if it can be neither read nor migrated."""
     application, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in _MARKS)
     if application != _APPLICATION:
         raise UsageError(f"{path} is an SQLite file, but not a store of records", "name another file")
@@ -91,14 +90,14 @@ def _version(db: sqlite3.Connection, path: Path) -> int:
         )
     if version < 1:
         raise UsageError(
-            f"the records in {path} cannot be read: no toolchain has written schema version {version}",
-            f"move the file away, for instance to {path.name}.damaged, or put a copy back",
+            f"the records in {path} cannot be read: schema version {version} never existed",
+            f"move the file away, for instance to {path.name}.damaged, or restore a backup",
         )
     return int(version)
 
 
 def _write_ahead(db: sqlite3.Connection, wait_s: float) -> None:
-    # SQLite does not wait for others when it changes the journal's mode: do it here.
+    # SQLite's busy timeout does not cover a change of the journal mode, so retry here.
     deadline = time.monotonic() + wait_s
     while True:
         try:
@@ -114,7 +113,7 @@ def _write_ahead(db: sqlite3.Connection, wait_s: float) -> None:
 def _create(db: sqlite3.Connection) -> None:
     if db.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION:
         return
-    with transaction(db):  # of several that start at once, one creates
+    with transaction(db):  # if several processes start at once, one of them creates
         if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             for statement in tables(identity="INTEGER PRIMARY KEY", integer="INTEGER", real="REAL"):
                 db.execute(statement)

@@ -1,4 +1,4 @@
-"""Several statements of SQLite, all of them or none."""
+"""Transactions of SQLite."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Run a block as one transaction, undone if the block fails; other processes wait until it ends."""
+    """Run the block as one transaction, rolled back if it fails; other writers wait until it ends."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
         db.execute("COMMIT")
     except BaseException:
-        if db.in_transaction:  # a full disk ends it by itself
+        if db.in_transaction:  # a full disk has already ended the transaction
             db.execute("ROLLBACK")
         raise
