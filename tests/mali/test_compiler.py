@@ -58,7 +58,7 @@ def test_a_kernel_that_does_not_compile_costs_the_next_one_nothing(engine: Engin
             model.compile(kernel("refused"))
         assert not isinstance(refused.value, LateError)
         with pytest.raises(
-            KernelError, match=r"kernel dying ends Mesa's compiler: free\(\): invalid next size"
+            KernelError, match=r"kernel dying crashes Mesa's compiler: free\(\): invalid next size"
         ):
             model.compile(kernel("dying"))
         with pytest.raises(LateError, match="kernel late: Mesa's compiler is not done after 7 s"):
@@ -110,7 +110,7 @@ def test_an_older_image_is_told(tmp_path: Path) -> None:
     with (
         pytest.MonkeyPatch.context() as patch,
         compiler_image(tmp_path / "old", patch, RECORDED, version="mesa-1"),
-        pytest.raises(MissingError, match=r"out of date: it says 'mali-model mesa-1'") as told,
+        pytest.raises(MissingError, match=r"out of date: it has 'mali-model mesa-1'") as told,
         MaliCompiler(),
     ):
         pass

@@ -117,7 +117,7 @@ def test_turns_that_nobody_knows_are_told(compiler: Compiler) -> None:
     with MaliModel() as model:
         (found,) = model.ask([unknown])
     assert found.compiled == compiler.answer and found.estimate is None
-    assert "loop turns nobody knows how often" in found.problem
+    assert "the trip count of a loop is unknown" in found.problem
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"{}", b"[]", b'{"blocks": 1, "loops": []}', b"\xff"])

@@ -1,4 +1,4 @@
-"""A model of the Mali-T860: Mesa's compiler says what a kernel becomes, an estimate how long that takes.
+"""A model of the Mali-T860: Mesa's compiler compiles a kernel, and a formula estimates its time.
 
-Nothing here runs on a Mali, and no time in here was measured.
+Nothing here runs on a Mali, and no time here was measured.
 """

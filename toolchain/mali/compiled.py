@@ -1,4 +1,4 @@
-"""What Mesa's Midgard compiler made of a kernel: registers, spills, and words by pipe in every block."""
+"""Statistics of a kernel compiled by Mesa for Midgard: registers, spills, and words per pipe and block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Self
 from toolchain.errors import ToolchainError
 
 ITEMS_BY_THREADS = 64
-"""Work items of a core for each "thread" that Mesa reports: 4, 2 or 1, for up to 4, 8 or 16 registers."""
+"""Resident work items of a core per "thread" that Mesa reports: 4, 2 or 1 for up to 4, 8 or 16 registers."""
 
 _BLOCK = re.compile(r"(?ms)^block(\d+): \{\n(.*?)^\}(?: -> ([^\n]*?))? from \{")
 _ARITHMETIC = re.compile(r"(vmul|sadd|vadd|smul|lut|br|brx)\.")
@@ -24,14 +24,14 @@ _NO_REGISTERS = ("Failed to choose spill node", "Gave up allocating registers")
 
 @dataclass(frozen=True)
 class Block:
-    """A stretch of code without branches.
+    """A basic block: code without branches.
 
     Attributes
     ----------
     arithmetic, load_store, texture
-        Instruction words of each pipe; barriers are the texture pipe's.
+        Instruction words for each pipe; barriers count for the texture pipe.
     multiplies
-        Multiplications of numbers with a point, lane by lane.
+        Floating-point multiplications, counted per lane.
     """
 
     arithmetic: int = 0
@@ -42,22 +42,22 @@ class Block:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel in Midgard's code, its loops as the source has them.
+    """Statistics of a kernel's Midgard code.
 
     Attributes
     ----------
     registers
-        Work registers, of 16 bytes each.
+        Number of work registers, of 16 bytes each.
     instructions, bundles, quadwords
-        Of the whole kernel; a bundle is an instruction word, a quadword 16 bytes of code.
+        Size of the whole kernel; a bundle is an instruction word, a quadword 16 bytes of code.
     spills, fills
-        Registers that are written to memory for want of room, and read again; places in the code.
+        Number of instructions that spill a register to memory or load it back.
     resident
-        Work items that a core has room for at a time.
+        Occupancy: how many work items a core holds at a time.
     blocks
-        In the order of the code.
+        The basic blocks in the order of the code.
     loops
-        First and last block of each loop, outer loops first.
+        Indices of the first and last block of each loop, outer loops first.
     """
 
     registers: int
@@ -72,12 +72,12 @@ class Compiled:
 
     @classmethod
     def from_json(cls, document: dict[str, object]) -> Self:
-        """Return what `dataclasses.asdict` made a document of.
+        """Return the object whose `dataclasses.asdict` gave this document.
 
         Raises
         ------
         ValueError, TypeError, KeyError
-            It is none.
+            The document has another form.
         """
         blocks, loops = document.pop("blocks"), document.pop("loops")
         if not isinstance(blocks, list) or not isinstance(loops, list):
@@ -91,17 +91,17 @@ class Compiled:
 
 
 def read_compiled(printed: str) -> Compiled:
-    """Return what the compiler said of one kernel.
+    """Parse the compiler's output for one kernel.
 
     Parameters
     ----------
     printed
-        What Mesa prints with `MIDGARD_MESA_DEBUG=shaderdb,shaders`.
+        Mesa's output with `MIDGARD_MESA_DEBUG=shaderdb,shaders`.
 
     Raises
     ------
     ToolchainError
-        The registers do not suffice, or this is no such text.
+        The kernel needs too many registers, or the text is no such output.
     """
     if any(lost in printed for lost in _NO_REGISTERS):
         raise ToolchainError(
@@ -120,7 +120,7 @@ def read_compiled(printed: str) -> Compiled:
 
 
 def _read_blocks(listing: str) -> tuple[tuple[Block, ...], tuple[tuple[int, int], ...]]:
-    """Return blocks in their order, and loops: a branch backwards ends one at its target."""
+    """Return the blocks in order, and the loops: a backward branch goes from a loop's end to its start."""
     found = [(int(number), text, next_ or "") for number, text, next_ in _BLOCK.findall(listing)]
     place = {number: index for index, (number, _text, _next) in enumerate(found)}
     ends: dict[int, int] = {}

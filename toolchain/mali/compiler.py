@@ -1,4 +1,4 @@
-"""Mesa's compiler for Mali in its container, which lasts for many kernels: its start costs most."""
+"""Mesa's compiler for Mali in a container, which serves many kernels since its start costs most."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from toolchain.mali.prepared import prepared
 
 IMAGE = "mali-model"
 KERNEL_SECONDS = 120.0
-"""For one kernel; one of 1,300 instructions takes a second or two, 512 unrolled loads take minutes."""
-_START_SECONDS = 120.0  # a second and a half on an idle machine, of CPU time
-_ANSWER_SECONDS = 60.0  # on top of a kernel's own
+"""Timeout for one kernel: 1,300 instructions take a second or two, 512 unrolled loads take minutes."""
+_START_SECONDS = 120.0  # takes 1.5 s of CPU time on an idle machine
+_ANSWER_SECONDS = 60.0  # to transfer a source or an answer, in addition to the kernel's timeout
 _MEMORY_MIB = 4096
 _COMMAND = "/usr/local/bin/mali-compiler"
 _BUILD = f"toolchain image build {IMAGE}"
 
 
 def version() -> str:
-    """Return the version of the compiler that this package's recipe makes."""
+    """Return the version of the compiler that this package's image recipe builds."""
     return (image_named(IMAGE).path / "version").read_text().strip()
 
 
 class KernelError(ToolchainError):
-    """The compiler makes no code of a kernel: that says something about the kernel."""
+    """The compiler cannot compile a kernel; the cause is the kernel itself."""
 
 
 class LateError(KernelError):
-    """The compiler takes too long; on another day, on another machine, it may not."""
+    """The compiler took too long; a faster or less busy machine may succeed."""
 
 
 class MaliCompiler:
-    """The compiler, from the start of the block to its end.
+    """The compiler as a context manager: its container runs for the duration of the block.
 
     Raises
     ------
     MissingError
-        No Docker daemon answers, or it has no such image, or an older one.
+        No Docker daemon answers, or the image is missing or out of date.
     UsageError
-        The daemon is another machine's.
+        The daemon runs on another machine.
     ToolchainError
         The container cannot be started.
     """
@@ -68,20 +68,20 @@ class MaliCompiler:
         self._stop()
 
     def compile(self, kernel: Kernel) -> Compiled:
-        """Return what a kernel becomes.
+        """Compile a kernel and return its statistics.
 
         Raises
         ------
         KernelError
-            It does not compile, or not in time; says which kernel, and the compiler's words.
+            It does not compile, or not in time; the message has the kernel and the compiler's error.
         ToolchainError
-            The container is gone.
+            The container no longer runs.
         """
         word, printed = self._ask(prepared(kernel).encode())
         if word == "late":
             raise LateError(f"kernel {kernel.name}: Mesa's compiler is not done after {self.seconds:.0f} s")
         if word == "died":
-            raise KernelError(f"kernel {kernel.name} ends Mesa's compiler: {last_line(printed.encode())}")
+            raise KernelError(f"kernel {kernel.name} crashes Mesa's compiler: {last_line(printed.encode())}")
         if word != "ok":
             said = printable_lines("\n".join(printed.strip().splitlines()[-12:]))
             raise KernelError(f"kernel {kernel.name} does not compile: {said}")
@@ -91,7 +91,7 @@ class MaliCompiler:
             raise KernelError(f"kernel {kernel.name}: {error.message}", error.hint) from error
 
     def _ask(self, source: bytes) -> tuple[str, str]:
-        conversation = self._conversation or self._start()  # an interrupted answer ended it
+        conversation = self._conversation or self._start()  # an interrupted answer has ended the conversation
         done = False
         try:
             conversation.write(f"{len(source)} {self.seconds:.1f}\n".encode() + source, _ANSWER_SECONDS)
@@ -99,7 +99,7 @@ class MaliCompiler:
             printed = conversation.read(int(size), _ANSWER_SECONDS).decode(errors="replace")
             done = True
         finally:
-            if not done:  # what comes next would be the end of this answer
+            if not done:  # else the next read would get the rest of this answer
                 self._stop()
         return word, printed
 
@@ -135,6 +135,6 @@ class MaliCompiler:
 def _check(image: Image, greeting: str) -> None:
     if greeting != f"{IMAGE} {version()}":
         raise MissingError(
-            f"the image {image.name} is out of date: it says {greeting!r}, and {version()} is wanted",
+            f"the image {image.name} is out of date: it has {greeting!r}, expected version {version()}",
             f"`{_BUILD}`",
         )

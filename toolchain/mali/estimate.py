@@ -1,4 +1,4 @@
-"""How long a launch takes by the model: words by pipe, weighted by the trip counts of loops."""
+"""Estimates the time of a launch from the words per pipe, weighted by the trip counts of loops."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from toolchain.mali.trips import loops_of
 
 @dataclass(frozen=True)
 class Estimate:
-    """A launch, by the model.
+    """Modelled work and time of a launch.
 
     Attributes
     ----------
     arithmetic, load_store, texture
         Instruction words that a work item executes in each pipe, on average.
     multiplies
-        Multiplications that a work item does, on average.
+        Multiplications per work item, on average.
     cycles
-        Of a core, for a work item.
+        Cycles of a core per work item.
     ms
-        Of the launch.
+        Time of the launch in milliseconds.
     """
 
     arithmetic: float
@@ -35,23 +35,23 @@ class Estimate:
     ms: float
 
     def gflops(self, items: int) -> float:
-        """Return 1e9 multiply-accumulates a second, times 2, of a launch of so many work items."""
+        """Return the GFLOP/s of a launch of `items` work items, two operations per multiply-accumulate."""
         return 2e-6 * self.multiplies * items / self.ms
 
 
 def estimate(kernel: Kernel, compiled: Compiled, gpu: Gpu = T860_MP4) -> Estimate | None:
-    """Return how long a launch takes; None where a loop turns nobody knows how often.
+    """Estimate the time of a launch; None if the trip count of a loop is unknown.
 
-    A lower bound: `max(A / arithmetic pipes, LS, T)` cycles for a work item, without a cache miss,
-    a wait for memory, or the start of a kernel. Loops count as often as work items turn them; of what a
-    condition guards outside of a loop both sides count. Cores have as many work groups.
+    A lower bound: `max(A / arithmetic pipes, LS, T)` cycles per work item, without cache misses, waits for
+    memory or launch overhead. Loop bodies are weighted by their trip counts; both sides of a condition
+    outside of loops count. Work groups are spread evenly over the cores.
 
-    It met the three times that TVM's article on Mali measured in 2018 within 9 %
+    It is within 9 % of the three times that TVM's article on Mali measured in 2018
     (docs/decisions/0042-a-model-of-mali.md).
     """
     loops = loops_of(kernel)
     if len(loops) != len(compiled.loops):
-        loops = [loop for loop in loops if loop.turns != 1]  # compilers leave those out
+        loops = [loop for loop in loops if loop.turns != 1]  # the compiler removes loops with one iteration
     if len(loops) != len(compiled.loops) or any(loop.turns is None for loop in loops):
         return None
     turns = [(loop.turns or 0) * loop.share for loop in loops]
@@ -69,7 +69,7 @@ def estimate(kernel: Kernel, compiled: Compiled, gpu: Gpu = T860_MP4) -> Estimat
     texture = sum(count * block.texture for count, block in weighed)
     multiplies = sum(count * block.multiplies for count, block in weighed)
     cycles = max(arithmetic / gpu.arithmetic_pipes, load_store, texture)
-    in_turn = ceil(prod(kernel.groups) / gpu.cores) * kernel.items_in_group  # on the core that has most to do
+    in_turn = ceil(prod(kernel.groups) / gpu.cores) * kernel.items_in_group  # on the busiest core
     return Estimate(
         arithmetic, load_store, texture, multiplies, cycles, in_turn * cycles / (gpu.clock_mhz * 1e3)
     )

@@ -12,11 +12,12 @@ class Gpu:
     Attributes
     ----------
     cores
-        Shader cores; work groups are spread over them.
+        Number of shader cores, over which work groups are spread.
     clock_mhz
-        Their clock.
+        Clock of the cores.
     arithmetic_pipes
-        Of a core. It has one pipe for loads and stores, and one for textures. Each takes a word a cycle.
+        Arithmetic pipes of a core, which also has a load/store and a texture pipe. Each pipe executes one
+        instruction word per cycle.
     """
 
     name: str

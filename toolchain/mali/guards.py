@@ -1,6 +1,7 @@
-"""For which part of a launch's work items a condition holds, as TVM writes conditions on their places.
+"""Computes for which share of a launch's work items a condition holds, for conditions as TVM writes them.
 
-Work items of Midgard have program counters of their own: those that a condition leaves out go on at once.
+Each work item of Midgard has its own program counter: items for which a condition is false skip the guarded
+code at no cost.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _OPERATORS: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
 
 
 class Guards:
-    """The conditions of a kernel, over the work items of its launch."""
+    """Evaluates conditions of a kernel for all work items of its launch."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._places: dict[str, Any] = {}
@@ -51,7 +52,7 @@ class Guards:
         self._defined = dict(_DEFINED.findall(kernel.source))
 
     def share(self, condition: str) -> float:
-        """Return the share of the work items for which a condition holds; 1 where that cannot be said."""
+        """Return the share of the work items for which a condition holds; 1 if it cannot be evaluated."""
         try:
             with np.errstate(all="raise"):
                 return float(np.mean(self._value(_parsed(condition))))
@@ -79,7 +80,7 @@ class Guards:
                 for other in others:
                     value = _OPERATORS[type(by)](value, self._value(other))
                 return value
-        raise ValueError(ast.dump(node))  # a loop's variable, a value that was loaded …
+        raise ValueError(ast.dump(node))  # such as a loop variable or a loaded value
 
     def _applied(self, by: ast.AST, left: ast.AST, right: ast.AST) -> Any:
         if type(by) not in _OPERATORS:
@@ -88,7 +89,7 @@ class Guards:
 
 
 def _parsed(text: str) -> ast.Expression:
-    """Return a condition or a sum of C as Python's own; numbers of places are never negative."""
+    """Parse a C expression as Python; `/` becomes `//`, which is right since ids are never negative."""
     named = _PLACE.sub(r"\1\2", text)
     return ast.parse(
         re.sub(r"(?<!/)/(?!/)", "//", named).replace("&&", " and ").replace("||", " or ").strip(), mode="eval"

@@ -1,4 +1,4 @@
-"""The model: kernels in, what they become and how long they take out."""
+"""The model: compiles kernels and estimates their times."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from toolchain.mali.store import CompiledStore
 
 @dataclass(frozen=True)
 class Modelled:
-    """A kernel, by the model; nothing of it was measured.
+    """Modelled result for a kernel; nothing was measured.
 
     Attributes
     ----------
     compiled
-        None: the compiler refuses it; `problem` says why.
+        None if the kernel does not compile; `problem` says why.
     estimate
-        None: it does not compile, or a loop turns nobody knows how often.
+        None if the kernel does not compile or the trip count of a loop is unknown.
     """
 
     kernel: Kernel
@@ -35,11 +35,11 @@ class Modelled:
 
     @property
     def ms(self) -> float | None:
-        """Milliseconds of the launch; None: there is no estimate."""
+        """Estimated time of the launch in milliseconds, None without an estimate."""
         return self.estimate.ms if self.estimate else None
 
     def cells(self) -> tuple[str, ...]:
-        """Return it for a table: registers, spills, words by pipe, milliseconds."""
+        """Return the cells of a table row: registers, spills, words per pipe, milliseconds."""
         compiled, time = self.compiled, self.estimate
         registers = ["-", "-"]
         if compiled is not None:
@@ -50,7 +50,7 @@ class Modelled:
         return (*registers, *words, f"{time.ms:.3f}")
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the result as a JSON object."""
         compiled, time = self.compiled, self.estimate
         return {
             "model": T860_MP4.name,
@@ -67,7 +67,11 @@ class Modelled:
 
 
 class MaliModel:
-    """Asks the cache, then the compiler; its container starts when it is wanted, and ends with the block."""
+    """The model, to be used as a context manager.
+
+    It looks kernels up in the cache first. The compiler's container starts at the first cache miss and ends
+    with the block.
+    """
 
     def __init__(self, gpu: Gpu = T860_MP4) -> None:
         self.gpu = gpu
@@ -84,14 +88,14 @@ class MaliModel:
         self._stack.close()
 
     def ask(self, kernels: Iterable[Kernel]) -> list[Modelled]:
-        """Return what the model says of kernels, in their order.
+        """Model kernels and return the results in the same order.
 
         Raises
         ------
         MissingError
-            The compiler's image, or Docker, is not here.
+            Docker or the compiler's image is missing.
         ToolchainError
-            The compiler's container is gone.
+            The compiler's container no longer runs.
         """
         return [self._ask(kernel) for kernel in kernels]
 
@@ -102,9 +106,7 @@ class MaliModel:
             return Modelled(kernel, None, None, str(error))
         time = estimate(kernel, compiled, self.gpu)
         problem = (
-            ""
-            if time
-            else f"kernel {kernel.name}: a loop turns nobody knows how often, so there is no estimate"
+            "" if time else f"kernel {kernel.name}: no estimate, since the trip count of a loop is unknown"
         )
         return Modelled(kernel, compiled, time, problem)
 
@@ -113,7 +115,7 @@ class MaliModel:
         if known is not None:
             return known
         try:
-            with self._turn:  # tuning asks from several threads
+            with self._turn:  # tuning calls this from several threads
                 if self._compiler is None:
                     self._compiler = self._stack.enter_context(MaliCompiler())
                 compiled = self._compiler.compile(kernel)

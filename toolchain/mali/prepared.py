@@ -1,4 +1,4 @@
-"""What the compiler is given: a kernel's source, its work group, and vectors as Arm's compiler loads them."""
+"""Prepares a kernel's source for Mesa: adds the work-group size, and vector accesses as Arm compiles them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import re
 from toolchain.devices.kernel import Kernel
 from toolchain.errors import UsageError
 
-# Mesa's front end splits vloadN and vstoreN into single elements, Arm's does not: of 2018's kernel
-# `vectorize` 28.4 GFLOPS were measured, 29.2 come of whole vectors, 11.5 of elements. So they are said as
-# accesses of whole, aligned vectors. The vectors of TVM's code lie so, where its tiles are of whole vectors.
-# Arrays of a work item are taken element by element: of a cast Mesa makes memory, of elements registers.
+# Mesa's front end splits vloadN and vstoreN into single elements, but Arm's compiler does not: the kernel
+# `vectorize` of 2018 was measured at 28.4 GFLOPS; modelled with whole vectors it gets 29.2, with elements
+# 11.5. So these macros access whole, aligned vectors; TVM's are aligned if its tiles are whole vectors.
+# Private arrays of a work item are accessed by element: Mesa keeps those in registers, but would put an array
+# with a cast pointer into memory.
 _WHOLE = """\
 #define LOAD(T, N, S) \\
   static inline T##N __attribute__((overloadable, always_inline)) load##N(size_t i, const S T *p) { \\
@@ -35,7 +36,7 @@ def _accesses(kind: str) -> str:
 
 
 def _private(kind: str, width: int) -> str:
-    """Return loads and stores of a work item's own arrays, element by element."""
+    """Return functions that load and store vectors of private arrays element by element."""
     places = [f"p[{width} * i + {place}]" for place in range(width)]
     stores = " ".join(f"{place} = v.s{number:x};" for number, place in enumerate(places))
     vector, attributes = f"{kind}{width}", "__attribute__((overloadable, always_inline))"
@@ -58,10 +59,10 @@ _ALIGNED = "".join(
 
 
 def prepared(kernel: Kernel) -> str:
-    """Return what is compiled.
+    """Return the source text for the compiler.
 
-    The work group stands in it: the compiler gives 16 registers to groups of 64 items or fewer, 8 to larger
-    ones, and takes 128 items for granted where it is told nothing.
+    It declares the size of the work group: the compiler gives 16 registers to groups of up to 64 items and 8
+    to larger ones, and assumes 128 items without a declaration.
 
     Raises
     ------

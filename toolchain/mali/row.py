@@ -1,4 +1,4 @@
-"""The model of the Mali-T860 among the models of devices."""
+"""The row of the Mali-T860's model in the table of kernel models."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MALI_T860 = KernelModel(
     name="mali-model",
     device=device_key("opencl", T860_MP4.name),
     open=_open,
-    trial_s=0.7,  # 51 candidates of SqueezeNet took 38 s, beside other work
+    trial_s=0.7,  # 51 candidates of SqueezeNet took 38 s on a busy machine
     columns=("REGISTERS", "SPILLS:FILLS", "ARITHMETIC", "LOAD/STORE", "TEXTURE", "MODEL MS"),
     note=(
-        "times are a model's: Mesa's compiler for the Mali-T860, and how many words its pipes take; "
-        "nothing of it was measured"
+        "times are modelled, not measured: from the instruction words that Mesa's compiler for the Mali-T860 "
+        "makes for each pipe"
     ),
     unjudged={"float16": "Mesa uses half of the GPU's lanes for it"},
-    half_note="of float16 the model's times are too long: Mesa uses half of the GPU's lanes for it",
+    half_note="the model's times for float16 are too long: Mesa uses half of the GPU's lanes for it",
 )

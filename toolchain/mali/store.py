@@ -1,4 +1,4 @@
-"""What the compiler said of kernels before, by their source, their work group and the compiler's version."""
+"""Cache of compiler results, by source, work group and compiler version."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from toolchain.mali.prepared import prepared
 
 KIND = "mali"  # its folder in the cache
 READ = "1"
-"""Of the way that the compiler's output is read; another one where that changes what is read of a kernel."""
+"""Version of our parser of the compiler's output; increase it when the parser's results change."""
 
 
 def fingerprint() -> str:
-    """Return the name of the folder with what this version of compiler and reader said."""
+    """Return the name of the cache folder for this version of compiler and parser."""
     return f"{version()}-{READ}"
 
 
 class CompiledStore:
-    """What the compiler said of kernels, refusals included; what cannot be read is not there."""
+    """Cache of compiler results, errors included. Unreadable entries count as misses."""
 
     def __init__(self) -> None:
         self.folder = cache_dir() / KIND / fingerprint()
 
     def get(self, kernel: Kernel) -> Compiled | None:
-        """Return what a kernel becomes; None where nobody has asked.
+        """Return the statistics of a kernel; None on a cache miss.
 
         Raises
         ------
         KernelError
-            The compiler refused it.
+            The cached result is an error of the compiler.
         """
         try:
             document = json.loads(self._file(kernel).read_text())
@@ -51,7 +51,7 @@ class CompiledStore:
         raise KernelError(refused, hint)
 
     def put(self, kernel: Kernel, compiled: Compiled | KernelError) -> None:
-        """Keep what the compiler said, if that can be done."""
+        """Store a result of the compiler; do nothing if the file system refuses."""
         document = (
             {"refused": compiled.message, "hint": compiled.hint}
             if isinstance(compiled, KernelError)

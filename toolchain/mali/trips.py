@@ -1,4 +1,4 @@
-"""How often the loops of a kernel turn, and for how many work items, read from its source."""
+"""Reads the trip counts of a kernel's loops, and the share of work items that reach them, from its source."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _HEAD = re.compile(r"\b(for|if|else)\b|[{};]")
 
 @dataclass
 class _Open:
-    """What is open at a place of the source.
+    """A statement or block that is open at a position of the source.
 
     Attributes
     ----------
     word
-        for, if, else; empty: a block of its own, such as a function's.
+        `for`, `if` or `else`; empty for another block, such as a function's.
     share
-        Of the work items that come to it, those that enter.
+        Share of the work items reaching it that enter it.
     block
-        It has braces; else it ends with its first statement.
+        Whether it has braces; else it ends with its first statement.
     """
 
     word: str
@@ -35,14 +35,14 @@ class _Open:
 
 @dataclass(frozen=True)
 class Loop:
-    """A `for` of the source.
+    """A `for` loop of the source.
 
     Attributes
     ----------
     turns
-        None where that is no constant.
+        Trip count, None if it is not a constant.
     share
-        Of the work items that the loop around it has, or the kernel, those that conditions let come to it.
+        Share of the work items in the enclosing loop or kernel that conditions let reach this loop.
     """
 
     turns: int | None
@@ -50,7 +50,7 @@ class Loop:
 
 
 def loops_of(kernel: Kernel) -> list[Loop]:
-    """Return the loops of a kernel, in the order of the source."""
+    """Return the loops of a kernel in the order of its source."""
     guards = Guards(kernel)
     opened: list[_Open] = []
     found: list[Loop] = []
@@ -73,7 +73,7 @@ def loops_of(kernel: Kernel) -> list[Loop]:
                 opened[-1].block = True
             else:
                 opened.append(_Open("", 1.0, block=True))
-        else:  # the end of a block, or of a statement: and with it of all that has no braces
+        else:  # the end of a block or statement also ends every enclosing statement without braces
             if word == "}" and opened:
                 last_if = opened.pop().share
             while opened and not opened[-1].block:
@@ -82,7 +82,7 @@ def loops_of(kernel: Kernel) -> list[Loop]:
 
 
 def _words(source: str) -> Iterator[tuple[str, str]]:
-    """Yield `for`, `if`, `else`, braces and semicolons; the first two with what their parentheses hold."""
+    """Yield the tokens `for`, `if`, `else`, braces and semicolons; the first two with their parentheses."""
     at = 0
     while found := _HEAD.search(source, at):
         at = found.end()
@@ -95,7 +95,7 @@ def _words(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _closing(source: str, begin: int) -> int:
-    """Return the place behind the parenthesis that closes the one before `begin`."""
+    """Return the index after the parenthesis that closes the one before `begin`."""
     depth = 1
     for found in re.finditer(r"[()]", source[begin:]):
         depth += 1 if found[0] == "(" else -1
