@@ -93,7 +93,7 @@ def test_a_variable_that_names_no_program(
 @pytest.mark.usefixtures("stand_in")
 def test_boards_that_are_not_androids(glibc_workshop: Workshop) -> None:
     name = glibc_workshop.profile.name
-    with pytest.raises(UsageError, match=f"--linker ndk: it links for Android, and board class {name} is"):
+    with pytest.raises(UsageError, match=f"--linker ndk: it links for Android, but board class {name} is"):
         linker_named("ndk").link(
             glibc_workshop.objects(), glibc_workshop.folder / "l.so", glibc_workshop.profile
         )

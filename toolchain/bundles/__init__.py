@@ -1,4 +1,4 @@
-"""Bundles: the deployable file, a library with what is needed to check it; see docs/bundle-format.md."""
+"""Bundles: deployable files with a library and the data to verify it; see docs/bundle-format.md."""
 
 from toolchain.bundles.manifest import Manifest, ModelFacts, RuntimeNeeds, TargetFacts, TaskFacts, Tensor
 from toolchain.bundles.read import Bundle, read_bundle

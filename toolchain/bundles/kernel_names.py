@@ -1,7 +1,7 @@
-"""Which of a network's functions begin a kernel: a library for a device says it in a comment of its own.
+"""Maps the kernels of a device's library to the network's functions, by a comment in the kernel source.
 
-Kernels are named by what they compute, so that networks share what a driver keeps of them. What a driver
-says of one is about a function that people know by another name.
+Kernels are named by a hash of what they compute, so that networks share a driver's cached binaries. A
+driver's message has this name; users know the function by another one.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _LINE = re.compile(rf"// ({_SYMBOL}): (\w+(?:, \w+)*)\n".encode())
 
 
 def as_comment(symbols: Mapping[str, str]) -> str:
-    """Return lines of comment.
+    """Return the comment with the functions of each kernel.
 
     Parameters
     ----------
     symbols
-        Name of a function -> what begins the names of its kernels.
+        Name of a function -> common prefix of the names of its kernels.
     """
     names: dict[str, list[str]] = {}
     for name, symbol in symbols.items():
@@ -29,7 +29,7 @@ def as_comment(symbols: Mapping[str, str]) -> str:
 
 
 def with_functions(message: str, library: bytes) -> str:
-    """Return a message about kernels of a library, with the functions that begin them."""
+    """Return a message about kernels with the names of their functions added."""
     said = dict.fromkeys(_SAID.findall(message))
     if not said:
         return message

@@ -1,7 +1,7 @@
-"""The bytes of a bundle around its members: a USTAR file of which only one form is right.
+"""The canonical layout of a bundle: a USTAR file whose headers, order and padding are fully determined.
 
-Headers, order and padding follow from names and sizes alone, so a reader needs no tar parser: it
-knows every byte that is not content, and compares.
+They follow from the members' names and sizes alone. So a reader needs no tar parser: it knows every byte
+outside the members and compares.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 BLOCK = 512
-RECORD = 20 * BLOCK  # tar's blocking factor; files end on such a boundary
+RECORD = 20 * BLOCK  # tar's blocking factor: the file's size is a multiple of it
 MANIFEST = "manifest.json"
 MANIFEST_SHA256 = "manifest.sha256"
 
 # A manifest grows by about 200 bytes for each task; networks have tens to hundreds.
 MAX_MANIFEST = 4 * 2**20
-# Position-independent code of both architectures reaches 2 GiB; boards have 1 to 4 GiB of memory.
+# Position-independent code addresses 2 GiB on both architectures; boards have 1 to 4 GiB of memory.
 MAX_LIBRARY = 2 * 2**30
-# float32, 16 frames of 4096 x 4096 pixels and one channel.
+# 16 float32 frames of 4096 x 4096 pixels with one channel.
 MAX_TENSOR = 2**30
 MAX_TENSORS = 256  # inputs and outputs together
-# A reader holds all of it in memory.
+# A reader holds the whole bundle in memory.
 MAX_TOTAL = 4 * 2**30
 
 
@@ -45,13 +45,13 @@ def header(name: str, size: int) -> bytes:
 
 
 def padding(size: int, unit: int = BLOCK) -> bytes:
-    """Return the zeros that fill `size` bytes up to a multiple of `unit`."""
+    """Return the zeros that pad `size` bytes to a multiple of `unit`."""
     return bytes(-size % unit)
 
 
 @dataclass(frozen=True)
 class Found:
-    """A tar header that is not the expected one, as far as a message needs it."""
+    """The facts of an unexpected tar header that a message needs."""
 
     path: str
     size: int | None
@@ -59,7 +59,7 @@ class Found:
 
     @property
     def hostile(self) -> bool:
-        """Whether no archive of ours, or of anyone who means well, has such a member."""
+        """Whether no benign archive has such a member."""
         outside = self.path.startswith("/") or ".." in self.path.split("/")
         return outside or not self.regular or self.size is None or self.size > MAX_TOTAL
 
@@ -71,9 +71,9 @@ class Found:
 
 
 def parse_header(block: bytes) -> Found | None:
-    """Return what a tar header says, None if its checksum is not that of a tar header.
+    """Parse a tar header; return None if its checksum is wrong.
 
-    For messages alone: nothing is read or written by it.
+    The result is used in messages only.
     """
     plain = block[:148] + b" " * 8 + block[156:]
     if len(block) != BLOCK or _octal(block[148:156]) != sum(plain):
@@ -89,12 +89,12 @@ def _octal(field: bytes) -> int | None:
 
 
 def sum_line(digest: str) -> bytes:
-    """Return the content of `manifest.sha256`, which `sha256sum -c` understands."""
+    """Return the content of `manifest.sha256`, in the format of `sha256sum -c`."""
     return f"{digest}  {MANIFEST}\n".encode("ascii")
 
 
 def limit_problem(sizes: Mapping[str, int]) -> str | None:
-    """Say which limit members of these sizes break, None for none."""
+    """Return a sentence about the limit that members of these sizes exceed, None if there is none."""
     for name, size in sizes.items():
         limit = {MANIFEST: MAX_MANIFEST}.get(name, MAX_TENSOR if name.endswith(".npy") else MAX_LIBRARY)
         if size > limit:

@@ -1,4 +1,4 @@
-"""What a bundle says about itself: `manifest.json`."""
+"""The manifest of a bundle: the schema of `manifest.json`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _Dtype = Literal[
 
 
 def _file_name(name: str) -> str:
-    # A folder in it would make a bundle depend on where it was built.
+    # A folder in the name would make the bundle's bytes depend on where it was built.
     if "/" in name or "\\" in name:
-        raise ValueError("a name without a folder is wanted")
+        raise ValueError("it must be a name without a folder")
     return name
 
 
@@ -49,7 +49,7 @@ class ModelFacts(_Strict):
 
 
 class TargetFacts(_Strict):
-    """What the code was generated for."""
+    """The target that the code was generated for."""
 
     triple: str
     mcpu: str
@@ -58,7 +58,7 @@ class TargetFacts(_Strict):
 
 
 class RuntimeNeeds(_Strict):
-    """What the program that runs the library must offer besides what every edge-rt does."""
+    """Requirements of the library on the runtime beyond those that every edge-rt meets."""
 
     devices: Several[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]] = Field(
         (),
@@ -71,12 +71,12 @@ class RuntimeNeeds(_Strict):
 
     @property
     def device(self) -> str:
-        """What edge-rt is told to run the network on."""
+        """Kind of device on which edge-rt must run the network."""
         return self.devices[0] if self.devices else CPU
 
 
 class Tensor(_Strict):
-    """One input or output of the network; its position names its sample's member."""
+    """One input or output of the network; its position gives the name of its `.npy` member."""
 
     name: str = Field(min_length=1)
     shape: Several[Annotated[int, Field(ge=0, le=2**40)]] = Field(max_length=32)
@@ -90,7 +90,7 @@ class Tensor(_Strict):
 
 
 class TaskFacts(_Strict):
-    """One tunable part of the network and what decided how it is computed."""
+    """A task of the network and the record or rule that determined its code."""
 
     id: str
     name: str
@@ -102,7 +102,7 @@ class TaskFacts(_Strict):
 
 
 class LayerCost(_Strict):
-    """What a layer in integers lost."""
+    """Accuracy lost in one quantised layer."""
 
     name: str
     sqnr_db: float = Field(description="its signal over what rounding added, in dB")
@@ -110,7 +110,7 @@ class LayerCost(_Strict):
 
 
 class QuantisingFacts(_Strict):
-    """How a network became integers, and what that cost against the floats it came as."""
+    """How a network was quantised, and its accuracy loss compared with the float network."""
 
     quantizer: str
     images: int = Field(ge=1, description="how many it was judged by")
@@ -121,7 +121,7 @@ class QuantisingFacts(_Strict):
 
 
 class OutputTolerance(_Strict):
-    """How far an output may be from its reference where `tolerance` does not say it."""
+    """Tolerance of one output, in place of the manifest's common `tolerance`."""
 
     output: str
     step: float | None = Field(gt=0, description="of its numbers; null: `number` is relative to the largest")
@@ -131,7 +131,7 @@ class OutputTolerance(_Strict):
 
     @property
     def said(self) -> str:
-        """The tolerance, for people."""
+        """The tolerance as text for messages."""
         if self.step is None:
             return f"{self.number:g}"
         return f"{self.number:g} step{'s' if self.number != 1 else ''} of {self.step:g}"
@@ -144,7 +144,7 @@ class OutputTolerance(_Strict):
 
 
 class EngineFacts(_Strict):
-    """Where it was built: on a host, or in a container of an image."""
+    """Where the bundle was built: on a host, or in a container of an image."""
 
     kind: Literal["host", "docker"] = "host"
     image: str | None = Field(None, min_length=1, description="id of the image")
@@ -158,14 +158,14 @@ class EngineFacts(_Strict):
 
 
 class File(_Strict):
-    """What a member must be, byte for byte."""
+    """Digest and size of a member."""
 
     sha256: _Sha256
     size: int = Field(ge=0)
 
 
 class Manifest(_Strict):
-    """Everything a bundle says about itself. No date, folder or host: equal inputs, equal bytes."""
+    """The manifest of a bundle. It has no date, folder or host, so that equal inputs give equal bytes."""
 
     schema_version: Literal[4] = SCHEMA_VERSION
     tool_version: str
@@ -213,9 +213,9 @@ class Manifest(_Strict):
                 raise ValueError(f"{kind}: a name occurs twice in {names}")
         allowed = [each.output for each in self.tolerances]
         if len(set(allowed)) != len(allowed) or set(allowed) - {tensor.name for tensor in self.outputs}:
-            raise ValueError(f"tolerances: {allowed} are no outputs, or one occurs twice")
+            raise ValueError(f"tolerances: not all of {allowed} are outputs, or one occurs twice")
         if strangers := set(self.model.softmax_outputs) - {tensor.name for tensor in self.outputs}:
-            raise ValueError(f"model.softmax_outputs: {sorted(strangers)} are no outputs")
+            raise ValueError(f"model.softmax_outputs: {sorted(strangers)} are not outputs")
         if self.target.triple.split("-")[0] != self.arch:
             raise ValueError(f"arch is {self.arch}, but target.triple is {self.target.triple}")
         if (self.glibc is None) != self.android:
@@ -226,7 +226,7 @@ class Manifest(_Strict):
 
     @property
     def android(self) -> bool:
-        """Whether it was built for Android, whose C library has no versions."""
+        """Whether it was built for Android, whose C library has no symbol versions."""
         return self.target.triple.endswith("-android")
 
     @property
@@ -245,6 +245,6 @@ class Manifest(_Strict):
         return [self.library_member, *(name for name, _ in self.tensor_members())]
 
     def to_json(self) -> bytes:
-        """Return the canonical text: sorted keys, two blanks of indentation, ASCII, a last newline."""
+        """Return the canonical text: sorted keys, indented by two spaces, ASCII, with a final newline."""
         values: dict[str, Any] = self.model_dump(mode="json")
         return (json.dumps(values, sort_keys=True, indent=2, allow_nan=False) + "\n").encode("ascii")

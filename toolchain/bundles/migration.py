@@ -1,4 +1,4 @@
-"""Manifests of earlier versions in today's form: one step for each version."""
+"""Migrates manifests of earlier versions to the current schema, one step per version."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _Values = dict[str, Any]
 
 
 def migrated(values: _Values, version: int) -> _Values:
-    """Return a manifest's values as a manifest of `SCHEMA_VERSION` has them.
+    """Return a manifest's values migrated to `SCHEMA_VERSION`.
 
     Parameters
     ----------
     values
-        As they were read, of that version; left as they are.
+        Values of a manifest of the given version; they are not changed.
 
     Raises
     ------
     ValueError
-        No manifest has such a version, or it has keys that came later.
+        The version never existed, or a key belongs to a later version.
     """
     while version < SCHEMA_VERSION:
         if version not in _STEPS:
@@ -31,7 +31,7 @@ def migrated(values: _Values, version: int) -> _Values:
 
 
 def _from_1(values: _Values) -> _Values:
-    """Add what computes: there were CPUs alone, which ask nothing of edge-rt."""
+    """Add the device and its requirements: version 1 supported only CPUs, which have none."""
     return _with_new(values, 2, {"device": "cpu", "runtime": {"devices": [], "functions": []}})
 
 
@@ -42,12 +42,12 @@ def _with_new(values: _Values, version: int, new: _Values) -> _Values:
 
 
 def _from_2(values: _Values) -> _Values:
-    """Add what became integers: nothing did."""
+    """Add the facts about quantising: version 2 had no quantised networks."""
     return _with_new(values, 3, {"quantising": None})
 
 
 def _from_3(values: _Values) -> _Values:
-    """Add tolerances of single outputs: one held for all."""
+    """Add tolerances of single outputs: version 3 had one tolerance for all outputs."""
     return _with_new(values, 4, {"tolerances": []})
 
 

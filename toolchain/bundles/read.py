@@ -1,8 +1,7 @@
-"""Reading a bundle: nothing is extracted, and nothing believed before it is checked.
+"""Reads a bundle without extracting it, and checks everything before using it.
 
-The file is compared, from its first byte to its last, with the only form that its manifest allows
-(see `layout`), so a byte changed anywhere is noticed. That is a check of integrity, not of origin:
-who can write a bundle can write its sums too.
+The whole file is compared with the only layout that its manifest allows (see `layout`), so every changed
+byte is detected. This checks integrity, not origin: whoever can write a bundle can write its checksums too.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ class Bundle:
     Attributes
     ----------
     path
-        Where it was read from.
+        The file that was read.
     manifest
-        What it says about itself.
+        Its manifest.
     library
         The library, or the tar of its objects (`manifest.format`).
     sample
@@ -43,7 +42,7 @@ class Bundle:
     expected
         Output name -> array, in the order of the network's outputs; read-only.
     sha256
-        Of the whole file.
+        Digest of the whole file.
     """
 
     path: Path
@@ -60,9 +59,9 @@ def read_bundle(path: Path) -> Bundle:
     Raises
     ------
     UsageError
-        It is missing, unreadable, truncated, not a bundle, or made by a newer toolchain.
+        The file is missing, unreadable, truncated, not a bundle, or made by a newer toolchain.
     CheckError
-        A byte was changed, or a member is huge, foreign, or not a plain file.
+        A byte was changed, or a member is too large, unknown, or not a regular file.
     """
     try:
         with open_plain(path) as file:
@@ -77,13 +76,13 @@ def _read(reader: Reader) -> Bundle:
     text = reader.content(reader.first_size())
     line = layout.sum_line(hashlib.sha256(text).hexdigest())
     if reader.member(layout.MANIFEST_SHA256, len(line)) != line:
-        raise reader.refused(f"{layout.MANIFEST} is not the one that {layout.MANIFEST_SHA256} speaks of")
+        raise reader.refused(f"{layout.MANIFEST} does not match its digest in {layout.MANIFEST_SHA256}")
     manifest = _manifest(reader, text)
     content = {}
     for name in manifest.members():
         content[name] = reader.member(name, manifest.files[name].size)
         if hashlib.sha256(content[name]).hexdigest() != manifest.files[name].sha256:
-            raise reader.refused(f"{name} is not the one that {layout.MANIFEST} speaks of")
+            raise reader.refused(f"{name} does not match its digest in {layout.MANIFEST}")
     reader.end()
     sample, expected = (
         _tensors(reader, folder, specs, content)
@@ -95,7 +94,7 @@ def _read(reader: Reader) -> Bundle:
 
 def _manifest(reader: Reader, text: bytes) -> Manifest:
     try:
-        # Not json.loads: texts that are not Unicode, which it lets through, end pydantic's models in a crash.
+        # Not json.loads: it accepts lone surrogates, on which pydantic's models crash.
         values = from_json(text)
     except ValueError as error:
         raise reader.refused(f"{layout.MANIFEST} is not JSON: {error}") from error

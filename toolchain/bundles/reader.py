@@ -1,4 +1,4 @@
-"""The bytes of a bundle's file, taken in turn and compared."""
+"""Reads the bytes of a bundle in order and compares them with the layout."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import BinaryIO
 from toolchain.bundles import layout
 from toolchain.errors import CheckError, UsageError
 
-REBUILD = "copy it again, or build it anew: `toolchain build MODEL --board BOARD -o DIR`"
+REBUILD = "copy it again, or build it again: `toolchain build MODEL --board BOARD -o DIR`"
 
 
 class Reader:
-    """The file so far: what is left of it, and the sum of what was read."""
+    """A bundle's file, the number of bytes left to read, and the digest of those read."""
 
     def __init__(self, path: Path, file: BinaryIO, size: int) -> None:
         self.path = path
@@ -26,12 +26,12 @@ class Reader:
         return CheckError(f"bundle {self.path} fails its check: {reason}", REBUILD)
 
     def take(self, size: int) -> bytes:
-        # Compared before reading: a size that the file cannot hold costs no memory.
+        # Check first, so that a size beyond the end of the file allocates no memory.
         data = self.file.read(size) if size <= self.left else b""
         if len(data) != size:
             raise UsageError(
-                f"bundle {self.path} is truncated: {self.position + self.left} bytes, "
-                f"but at least {self.position + size} belong to it",
+                f"bundle {self.path} is truncated: it has {self.position + self.left} bytes, "
+                f"but needs at least {self.position + size}",
                 REBUILD,
             )
         self.left -= size
@@ -40,7 +40,7 @@ class Reader:
         return data
 
     def first_size(self) -> int:
-        """Read the manifest's header, the only one whose size is not known beforehand."""
+        """Read the manifest's header and return the manifest's size, the only one not known beforehand."""
         if self.left < layout.BLOCK:
             raise UsageError(f"{self.path} is truncated or not a bundle: it has {self.left} bytes", REBUILD)
         block = self.take(layout.BLOCK)
@@ -67,13 +67,13 @@ class Reader:
         block = self.take(layout.BLOCK)
         if block != layout.header(name, size):
             found = layout.parse_header(block) or "a damaged header"
-            raise self.refused(f"it holds {found} where {name} of {size} bytes is expected")
+            raise self.refused(f"it has {found} where {name} of {size} bytes is expected")
         return self.content(size)
 
     def end(self) -> None:
         block = self.take(layout.BLOCK)
         if found := layout.parse_header(block):
-            raise self.refused(f"it holds {found}, which no bundle does")
+            raise self.refused(f"it has an unknown member {found}")
         rest = self.take(layout.BLOCK + -(self.position + layout.BLOCK) % layout.RECORD)
         if any(block) or any(rest):
             raise self.refused("bytes after its last member are not zero")

@@ -10,14 +10,14 @@ from toolchain.bundles.manifest import Tensor
 
 _MAGIC = b"\x93NUMPY\x01\x00"
 _ALIGNMENT = 64
-_GROWTH = 21  # numpy leaves room for a first axis of 21 digits; so do we, for equal bytes
+_GROWTH = 21  # numpy reserves room for a first axis of 21 digits; so do we, to write the same bytes
 
 
 def header(spec: Tensor) -> bytes:
-    """Return what precedes the elements of `spec`: the bytes that numpy.save writes.
+    """Return the `.npy` header of a tensor, the same bytes that numpy.save writes.
 
-    Written and compared here rather than parsed: numpy's parser takes Python expressions, and meets
-    bad ones with errors of many kinds.
+    Readers compare with these bytes instead of parsing: numpy's parser evaluates Python literals and raises
+    many kinds of errors for bad ones.
     """
     text = f"{{'descr': {_dtype(spec).str!r}, 'fortran_order': False, 'shape': {spec.shape!r}, }}"
     if spec.shape:
@@ -27,12 +27,12 @@ def header(spec: Tensor) -> bytes:
 
 
 def encode(array: np.ndarray[Any, Any], spec: Tensor) -> bytes:
-    """Return the member that holds `array`.
+    """Return the bytes of the member for `array`.
 
     Raises
     ------
     ValueError
-        It has not the shape and dtype of `spec`.
+        The array's shape or dtype differs from `spec`.
     """
     if tuple(array.shape) != spec.shape or array.dtype.name != spec.dtype:
         raise ValueError(f"{_form(array.dtype.name, array.shape)}, expected {_form(spec.dtype, spec.shape)}")
@@ -40,12 +40,12 @@ def encode(array: np.ndarray[Any, Any], spec: Tensor) -> bytes:
 
 
 def decode(data: bytes, spec: Tensor) -> np.ndarray[Any, Any]:
-    """Return the array in a member: read-only, and a view of `data`.
+    """Return the array in a member as a read-only view of `data`.
 
     Raises
     ------
     ValueError
-        It is no such file, or has not the shape and dtype of `spec`.
+        The member is no `.npy` file, or its shape or dtype differs from `spec`.
     """
     start = header(spec)
     if not data.startswith(start):

@@ -1,4 +1,4 @@
-"""Writing a bundle."""
+"""Writes a bundle."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ def write_bundle(
     sample: Mapping[str, np.ndarray[Any, Any]],
     expected: Mapping[str, np.ndarray[Any, Any]],
 ) -> str:
-    """Write a bundle, whole or not at all; equal arguments give equal bytes.
+    """Write a bundle atomically; equal arguments give equal bytes.
 
     Parameters
     ----------
     path
-        Where; not part of the bytes.
+        The file to write; the bytes do not depend on it.
     manifest
-        Everything but `files`, which is filled in here.
+        The manifest without `files`, which is filled in here.
     library
         The library, or the tar of its objects (`manifest.format`).
     sample
-        Input name -> array, as the manifest's inputs say.
+        Input name -> array, with the shapes and dtypes of the manifest's inputs.
     expected
         Output name -> array that the reference computes from `sample`.
 
     Returns
     -------
     str
-        sha256 of the file.
+        SHA-256 of the file.
 
     Raises
     ------
     UsageError
-        An array is missing, or has another shape or dtype than the manifest says.
+        An array is missing, or its shape or dtype differs from the manifest.
     ToolchainError
         The library cannot be read, a limit is exceeded, or the file system refuses.
     """
@@ -112,7 +112,7 @@ def _encoded(
     names = [spec.name for spec in specs]
     if set(names) != set(arrays):
         raise UsageError(
-            f"{folder}: tensors {sorted(arrays)} where {names} are expected", "name each of them once"
+            f"{folder}: got tensors {sorted(arrays)}, expected {names}", "give each of them once"
         )
     encoded = {}
     for position, spec in enumerate(specs):

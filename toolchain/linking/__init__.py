@@ -1,4 +1,4 @@
-"""Linking compiled networks into libraries for boards, and checking what came out."""
+"""Links compiled networks into libraries for boards, and checks the results."""
 
 from toolchain.linking.gate import check_library
 from toolchain.linking.linker import Linker

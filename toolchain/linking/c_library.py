@@ -1,16 +1,16 @@
-"""The board's C library, as far as kernels call it: glibc of some version, or Android's."""
+"""The part of the board's C library that kernels call: of glibc or Android's bionic."""
 
 from __future__ import annotations
 
 from toolchain.architectures.architecture import Architecture
 from toolchain.linking import glibc
 
-# Library -> symbol -> version, None where the library has none.
+# Library -> symbol -> version, None for a library without symbol versions.
 CLibrary = dict[str, dict[str, str | None]]
 
 LIBM, LIBC = "libm.so", "libc.so"  # Android's
 
-# GNU's inventions, and functions that came after the first 64-bit Android, API level 21
+# GNU extensions, and functions newer than the first 64-bit Android, API level 21
 # (bionic, `libm/libm.map.txt`).
 _LACKING = frozenset({"exp10", "exp10f", "roundeven", "roundevenf"})
 _IN_LIBC = frozenset({"ldexp"})  # bionic, `libc/libc.map.txt`
@@ -22,12 +22,12 @@ _ANDROID: dict[str, tuple[str, ...]] = {
 
 
 def c_library(arch: Architecture, floor: str | None) -> CLibrary:
-    """Return what the oldest C library of a board class offers, and under which versions.
+    """Return the symbols of the oldest C library of a board class, with their versions.
 
     Parameters
     ----------
     floor
-        The oldest glibc that must load a library, such as `2.27`; not used for Android.
+        The oldest glibc that must load a library, such as `2.27`; ignored for Android.
     """
     if arch.glibc_base is None or floor is None:
         return {library: dict.fromkeys(names) for library, names in _ANDROID.items()}

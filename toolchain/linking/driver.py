@@ -1,4 +1,4 @@
-"""Linkers behind a compiler driver: of gcc's kind, or an NDK's clang."""
+"""Linking through a compiler driver: gcc, or the clang of an NDK."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from toolchain.profiles import Profile
 
 
 def link_by(program: str, objects: Sequence[Path], out: Path, profile: Profile) -> None:
-    """Link with `-nostdlib` and our stub libraries: no start-up code, no C library of the driver's.
+    """Link with `-nostdlib` against our stub libraries, without the driver's start-up code and C library.
 
     Parameters
     ----------
     program
-        The driver; it takes `-Xlinker`.
+        The driver, which must understand `-Xlinker`.
 
     Raises
     ------
     ToolchainError
-        They cannot be linked; says why, in the linker's own words.
+        The linker failed; the message has its output.
     """
     arch = profile.architecture
     check_wanted(objects, profile)

@@ -1,4 +1,4 @@
-"""The ELF gate: a library is not trusted because a linker made it."""
+"""The ELF gate: checks a linked library before a board may load it, whatever linker made it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from toolchain.linking.glibc import version_key
 from toolchain.linking.symbols import HELPER_PREFIX, RUNTIME_PREFIXES, Symbols, object_symbols, split_symbols
 from toolchain.profiles import Profile
 
-# Kernels, and the pointers to its C functions that the runtime sets when it has loaded a library.
+# Kernels, and the function pointers that the runtime fills in after loading a library.
 _EXPORTS = ("__tvm_ffi_", "__TVMBackend", "__TVMFFI")
-_EXPORTED_HELPERS = frozenset({"__truncsfhf2", "__extendhfsf2"})  # LLVM's conversions to and from float16
-# What would run code at load time, or bring in files that are not on the list.
+_EXPORTED_HELPERS = frozenset({"__truncsfhf2", "__extendhfsf2"})  # LLVM's conversions from and to float16
+# Tags that would run code at load time or load other files.
 _FORBIDDEN_TAGS = {
     "DT_TEXTREL": "code that is changed while it is loaded",
     "DT_RPATH": "a search path of its own",
@@ -41,7 +41,7 @@ _PF_X, _PF_W = 0x1, 0x2
 
 @dataclass(frozen=True)
 class _Facts:
-    """What a library says about itself."""
+    """Facts from the ELF headers of a library."""
 
     elf: ELFFile
     size: int
@@ -53,16 +53,16 @@ class _Facts:
 
 
 def check_library(path: Path, profile: Profile, objects: Sequence[Path]) -> None:
-    """Refuse a library that boards of `profile` could not load, or that is more than its objects.
+    """Refuse a library that boards of `profile` could not load, or that has symbols its objects lack.
 
     Parameters
     ----------
     path
         The linked library.
     profile
-        For its architecture and its oldest C library.
+        The board class: its architecture and its oldest C library count.
     objects
-        What it was linked from: it must want from outside exactly what they want.
+        The linked objects: the library must have exactly their undefined symbols.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def check_library(path: Path, profile: Profile, objects: Sequence[Path]) -> None
             violations += _float_abi((path, *objects))
     except OSError as error:
         raise ToolchainError(f"cannot read {path}: {error.strerror}", "build it again") from error
-    except Exception as error:  # pyelftools meets broken files with errors of many kinds
+    except Exception as error:  # pyelftools raises many kinds of errors for broken files
         raise ToolchainError(f"{path} is not a whole ELF library: {error}", "build it again") from error
     if violations:
         listed = "".join(f"\n  - {violation}" for violation in violations)
@@ -91,11 +91,11 @@ def _read(elf: ELFFile, path: Path) -> _Facts:
     ends = [elf["e_shoff"] + elf["e_shnum"] * elf["e_shentsize"]]
     ends += [segment["p_offset"] + segment["p_filesz"] for segment in elf.iter_segments()]
     if max(ends) > size:
-        raise ValueError(f"it is truncated: {size} bytes where its headers speak of {max(ends)}")
+        raise ValueError(f"it is truncated: it has {size} bytes, its headers say {max(ends)}")
     dynamic = next((s for s in elf.iter_segments() if isinstance(s, DynamicSegment)), None)
     table = elf.get_section_by_name(".dynsym")
     if dynamic is None or table is None:
-        raise ValueError("it has no dynamic section or symbols, as an object or a static program")
+        raise ValueError("it has no dynamic section or no symbols: it may be an object or a static program")
     tags = list(dynamic.iter_tags())
     nodes: dict[int, tuple[str, str]] = {}
     by_symbol: dict[str, str | None] = {}
@@ -144,7 +144,7 @@ def _header(elf: ELFFile, arch: Architecture) -> Iterator[str]:
 
 
 def _float_abi(files: Sequence[Path]) -> Iterator[str]:
-    # Linkers join objects of both kinds, and mark what comes out as hard float.
+    # Linkers mix objects of both float ABIs and mark the result as hard float.
     for path in files:
         with path.open("rb") as file:
             section = ELFFile(file).get_section_by_name(".ARM.attributes")
@@ -199,7 +199,7 @@ def _users(facts: _Facts, node: str) -> str:
 
 
 def _unversioned(facts: _Facts) -> Iterator[str]:
-    # Older releases of Android know no versions, and none has glibc's.
+    # Older Android releases do not support symbol versions, and none has glibc's.
     for library, node in facts.version_nodes:
         yield f"it needs {node} of {library} for {_users(facts, node)}, expected no versions on Android"
 

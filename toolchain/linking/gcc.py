@@ -1,4 +1,4 @@
-"""GNU ld behind gcc, for those who want the linker of their distribution."""
+"""GNU ld through gcc, for users who want the linker of their distribution."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from toolchain.profiles import Profile
 
 
 def gcc_program(arch: Architecture) -> str:
-    """Return the compiler that links for an architecture on this host.
+    """Return the gcc on this host that links for an architecture.
 
     Raises
     ------
     MissingError
-        There is none on the PATH.
+        None is on the PATH.
     """
     candidates = (arch.gcc, *(("gcc", "cc") if arch.uname == platform.machine() else ()))
     for candidate in candidates:
@@ -33,10 +33,10 @@ def gcc_program(arch: Architecture) -> str:
 
 
 class GccLinker:
-    """`gcc -nostdlib -shared` with our stub libraries: no start-up code, no host's glibc."""
+    """Links by `gcc -nostdlib -shared` against our stubs, without start-up code and the host's glibc."""
 
     def check(self, profile: Profile) -> None:
-        """Refuse to link where there is no gcc for the architecture."""
+        """Raise an error if this host has no gcc for the architecture."""
         gcc_program(profile.architecture)
 
     def link(self, objects: Sequence[Path], out: Path, profile: Profile) -> None:
@@ -45,8 +45,8 @@ class GccLinker:
         Raises
         ------
         ToolchainError
-            They cannot be linked; says why, in the linker's own words.
+            The linker failed; the message has its output.
         MissingError
-            There is no gcc for that architecture.
+            This host has no gcc for that architecture.
         """
         link_by(gcc_program(profile.architecture), objects, out, profile)

@@ -1,4 +1,4 @@
-"""The symbols of the board's C library that kernels may call, and their version nodes."""
+"""The glibc symbols that kernels may call, and their version nodes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SYMBOLS: dict[str, tuple[str, ...]] = {
     LIBC: ("memchr", "memcmp", "memcpy", "memmove", "memset"),
 }
 
-# Symbols that were given another version after the architecture's first glibc
+# Symbols that got a new version after the architecture's first glibc
 # (glibc, `math/Versions` and `string/Versions`; a test compares with real C libraries).
-# A node below the architecture's first one means that first one.
+# A node older than the architecture's first glibc means that first glibc.
 _NEWER = {
     **dict.fromkeys(("expf", "exp2f", "logf", "log2f", "powf"), "2.27"),
     **dict.fromkeys(("exp", "exp2", "log", "log2", "pow"), "2.29"),
@@ -31,14 +31,14 @@ _NEWER = {
     "exp10f": "2.32",
     "exp10": "2.39",
 }
-# Those of one architecture alone, which its first glibc tells: x86-64 (2.2.5).
+# New versions on one architecture only, identified by its first glibc: 2.2.5 is x86-64.
 _NEWER_THERE = {"2.2.5": {"memcpy": "2.14"}}
-# Symbols that no older glibc has at all.
+# Symbols that are missing from older versions of glibc.
 _SINCE = {"roundeven": "2.25", "roundevenf": "2.25"}
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return what `2.2.5 < 2.17` compares by."""
+    """Return a sort key for versions, so that `2.2.5 < 2.17`."""
     return tuple(int(part) for part in version.split("."))
 
 
@@ -52,7 +52,7 @@ def versions_for(library: str, base: str, floor: str) -> dict[str, str]:
     base
         Version of the architecture's first glibc.
     floor
-        The oldest glibc that must load the result; symbols that it lacks are left out.
+        The oldest glibc that must load the result; symbols missing from it are left out.
     """
     oldest, newest = version_key(base), version_key(floor)
     newer = {**_NEWER, **_NEWER_THERE.get(base, {})}

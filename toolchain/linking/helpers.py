@@ -1,7 +1,7 @@
-"""Functions of the Arm run-time ABI, linked into libraries whose kernels call them.
+"""Functions of the Arm run-time ABI, which are linked into libraries whose kernels call them.
 
-zig's compiler_rt has them too, but as one object with its own memcpy and expf, which would take the
-place of the board's (see `native/aeabi.cc`).
+zig's compiler_rt has them too, but in one object with its own memcpy and expf, which would replace the
+board's (see `native/aeabi.cc`).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from toolchain.linking.symbols import object_symbols
 from toolchain.linking.zig import run_zig, zig_cache_environment
 
 SOURCE = Path(__file__).parent.parent / "native" / "aeabi.cc"
-# The core of the Zynq: what it runs, later ones run too.
+# The core of the Zynq, our oldest: later cores run its code too.
 _FLAGS = ("-mcpu=cortex_a9", "-std=c++20", "-O2", "-fPIC", "-ffreestanding", "-fno-sanitize=all", "-g0")
-_DEADLINE_S = 120.0  # 0.2 s; a cold disk has to read zig (180 MB) first
+_DEADLINE_S = 120.0  # usually takes 0.2 s; a cold disk must read zig (180 MB) first
 
 
 def ensure_helpers(arch: Architecture, objects: Sequence[Path]) -> tuple[Path, ...]:
-    """Return what to link beside `objects`: the helpers, compiled into the cache once, if one is called.
+    """Return the object with the helpers if `objects` call one, else nothing; it is compiled once and cached.
 
     Raises
     ------
     ToolchainError
-        They could not be compiled, or an object cannot be read.
+        The helpers could not be compiled, or an object cannot be read.
     """
     if not arch.helpers:
         return ()

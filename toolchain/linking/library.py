@@ -1,4 +1,4 @@
-"""From objects to a library that a board may be given."""
+"""Links objects into a library and checks it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from toolchain.profiles import Profile
 def link_library(
     objects: Sequence[Path], library: Path, profile: Profile, linker: Linker | None = None
 ) -> None:
-    """Link objects, in this order, and let nothing through that boards could not load.
+    """Link objects in this order; raise an error if boards could not load the result.
 
     Parameters
     ----------
     library
         The file to write.
     profile
-        Of the boards.
+        The class of the boards.
     linker
-        None: zig's.
+        The linker to use; None for zig's.
 
     Raises
     ------
     ToolchainError
-        They cannot be linked, or what came out fails its check.
+        The linker failed, or the library fails its check.
     """
     (linker or ZigLinker()).link(objects, library, profile)
     check_library(library, profile, objects)

@@ -1,4 +1,4 @@
-"""From compiled objects to the library that a board loads."""
+"""The interface of linkers, and the flags that all of them use."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from toolchain.profiles import Profile
 DEADLINE_S = 120.0  # 0.02 s is usual; libraries with 100 MB of constants on a busy disk take seconds
 
 
-# Bound at once: a symbol that the board lacks shows when the library is loaded, not in mid-inference.
+# `-z now`: a symbol missing on the board is an error when the library is loaded, not during inference.
 _FLAGS = (
     *("-shared", "-s", "--as-needed", "--build-id=none", "--hash-style=gnu", "--eh-frame-hdr"),
-    "--gc-sections",  # of functions that every object brings along, one is enough
+    "--gc-sections",  # every object has its own copy of some functions, one copy is enough
     *("-z", "now", "-z", "relro", "-z", "noexecstack"),
 )
 
 
 class Linker(Protocol):
-    """What turns objects into a library."""
+    """Links objects into a library."""
 
     def check(self, profile: Profile) -> None:
-        """Refuse, before anything is compiled, to link for boards of `profile`.
+        """Raise an error if this linker cannot link for boards of `profile`; called before compiling.
 
         Raises
         ------
         UsageError
-            It does not link for such boards.
+            The linker does not support such boards.
         MissingError
-            It is not on this machine.
+            The linker is not installed.
         """
 
     def link(self, objects: Sequence[Path], out: Path, profile: Profile) -> None:
@@ -45,17 +45,17 @@ class Linker(Protocol):
         Raises
         ------
         ToolchainError
-            They cannot be linked; says why, in the linker's own words.
+            The linker failed; the message has its output.
         """
 
 
 def flags_for(profile: Profile, objects: Sequence[Path]) -> tuple[str, ...]:
-    """Return what ld or lld are told for boards of `profile`.
+    """Return the flags of ld or lld for boards of `profile`.
 
-    No SONAME for Linux: it would be the file's name, and the library's bytes must not depend on that.
-    Android's loader wants one, which no other library may have: it is made of the objects. Its releases
-    before API level 23 know the older hash tables alone (bionic, `android-changes-for-ndk-developers.md`).
-    It makes whole pages read-only: none may hold what is written later (bionic, `linker/linker_phdr.cpp`).
+    Linux libraries get no SONAME: it would be the file's name, and the library's bytes must not depend on it.
+    Android's loader needs a unique SONAME, which is made from the objects' digest. Android before API level
+    23 supports only the older hash tables (bionic, `android-changes-for-ndk-developers.md`). Its loader makes
+    whole pages read-only, so those must hold no writable data (bionic, `linker/linker_phdr.cpp`).
     """
     arch = profile.architecture
     flags = (*_FLAGS, "-z", f"max-page-size={arch.page}")
@@ -69,12 +69,12 @@ def flags_for(profile: Profile, objects: Sequence[Path]) -> tuple[str, ...]:
 
 
 def check_wanted(objects: Sequence[Path], profile: Profile) -> None:
-    """Refuse objects that want symbols which no board of `profile` has.
+    """Raise an error if objects need symbols that boards of `profile` lack.
 
     Raises
     ------
     ToolchainError
-        Lists those symbols.
+        The message lists those symbols.
     """
     arch = profile.architecture
     offered = {name for symbols in c_library(arch, profile.glibc).values() for name in symbols}
@@ -85,7 +85,7 @@ def check_wanted(objects: Sequence[Path], profile: Profile) -> None:
         raise ToolchainError(
             f"undefined symbols in {', '.join(map(str, objects))}: {', '.join(lacking)}; neither {library} "
             f"of board class {profile.name} nor the runtime offers them",
-            "name the operator that needs them by `toolchain tasks MODEL --show ID`",
+            "find the operator that needs them with `toolchain tasks MODEL --show ID`",
         )
 
 
@@ -95,7 +95,7 @@ def report(out: Path, ended: Ended) -> None:
     Raises
     ------
     ToolchainError
-        It failed; repeats its last lines.
+        The linker failed; the message has its last lines.
     """
     if ended.returncode != 0:
         raise ToolchainError(f"cannot link {out}:\n{ended.last_lines()}", "build the objects again")

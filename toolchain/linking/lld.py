@@ -1,4 +1,4 @@
-"""lld, which comes with zig: the linker that is there unless told otherwise."""
+"""lld as shipped with zig: the default linker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from toolchain.profiles import Profile
 
 
 class ZigLinker:
-    """`zig ld.lld` with our stub libraries: the same bytes on every host, in about 0.02 s."""
+    """Links by `zig ld.lld` against our stubs: gives the same bytes on every host, in about 0.02 s."""
 
     def check(self, profile: Profile) -> None:
-        """Refuse to link where there is no zig, or for an architecture that is not known."""
+        """Raise an error if zig is not installed or the architecture is unknown."""
         _ = profile.architecture
         zig_program()
 
@@ -26,9 +26,9 @@ class ZigLinker:
         Raises
         ------
         ToolchainError
-            They cannot be linked; says why, in the linker's own words.
+            The linker failed; the message has its output.
         MissingError
-            There is no zig.
+            zig is not installed.
         """
         arch = profile.architecture
         check_wanted(objects, profile)

@@ -1,4 +1,4 @@
-"""lld behind an Android NDK's clang, for those whose libraries must come from Google's linker."""
+"""lld through the clang of an Android NDK, for users whose libraries must come from Google's linker."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _EXAMPLE = "NDK/toolchains/llvm/prebuilt/linux-x86_64/bin/aarch64-linux-android2
 
 
 def ndk_program() -> str:
-    """Return the NDK's compiler, which TVM_NDK_CC names.
+    """Return the NDK's compiler that TVM_NDK_CC names.
 
     Raises
     ------
     MissingError
         The variable is not set.
     UsageError
-        It names nothing that can be run.
+        It does not name a program that can be run.
     """
     named = os.environ.get(VARIABLE, "")
     if not named:
@@ -40,13 +40,13 @@ def ndk_program() -> str:
 
 
 class NdkLinker:
-    """The NDK's clang with `-nostdlib -shared` and our stub libraries: the NDK's have versions."""
+    """Links by the NDK's clang with `-nostdlib -shared` against our stubs, since the NDK's have versions."""
 
     def check(self, profile: Profile) -> None:
-        """Refuse to link for other boards than Android's, or without an NDK."""
+        """Raise an error for boards without Android, or if no NDK is configured."""
         if not profile.android:
             raise UsageError(
-                f"--linker ndk: it links for Android, and board class {profile.name} is {profile.triple}",
+                f"--linker ndk: it links for Android, but board class {profile.name} is {profile.triple}",
                 "use --linker zig",
             )
         ndk_program()
@@ -57,11 +57,11 @@ class NdkLinker:
         Raises
         ------
         UsageError
-            The boards are not Android's, or TVM_NDK_CC names nothing that can be run.
+            The boards do not run Android, or TVM_NDK_CC does not name a program that can be run.
         MissingError
             TVM_NDK_CC is not set.
         ToolchainError
-            They cannot be linked; says why, in the linker's own words.
+            The linker failed; the message has its output.
         """
         self.check(profile)
         link_by(ndk_program(), objects, out, profile)

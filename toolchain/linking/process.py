@@ -1,4 +1,4 @@
-"""Linkers as child processes: their deadline and their last words."""
+"""Runs linkers as child processes with a timeout."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _LAST_LINES = 12  # lld names a symbol, its object and its section in three line
 
 @dataclass(frozen=True)
 class Ended:
-    """A child that has ended, and what it said."""
+    """Exit status and output of a child process that has ended."""
 
     returncode: int
     output: str
 
     def last_lines(self) -> str:
-        """Return the last lines that it wrote, which hold its reason."""
+        """Return the last lines of the output, which usually name the cause of a failure."""
         lines = [line for line in self.output.splitlines() if line.strip()]
         return "\n".join(lines[-_LAST_LINES:]) or f"no message, exit status {self.returncode}"
 
 
 def run(argv: Sequence[str], deadline_s: float, environment: Mapping[str, str] | None = None) -> Ended:
-    """Run a program to its end; what it started ends with it.
+    """Run a program until it exits, and kill it with its children at the deadline.
 
     Parameters
     ----------
     argv
         Program and arguments.
     deadline_s
-        Seconds after which it is ended.
+        Seconds after which it is killed.
     environment
-        Variables beyond this process's own.
+        Variables to add to this process's own.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def run(argv: Sequence[str], deadline_s: float, environment: Mapping[str, str] |
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},
-                start_new_session=True,  # a group of its own: compiler drivers have children
+                start_new_session=True,  # so that the children of a compiler driver can be killed too
             )
         output, _ = child.communicate(timeout=deadline_s)
     except subprocess.TimeoutExpired:

@@ -1,8 +1,8 @@
-"""Libraries of names: what the linker needs to know of the board's C library, and no more.
+"""Stub libraries: they define the symbols of the board's C library, without any code.
 
-Linking against them instead of a real glibc gives every symbol the version that the oldest board
-has, whatever is installed here, and never pulls anything into the library. Those for Android have
-no versions, and need no NDK.
+Linking against stubs instead of a real glibc gives every symbol the version of the oldest board,
+whatever is installed here, and never adds code to the library. The stubs for Android have no symbol
+versions and need no NDK.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from toolchain.linking.c_library import c_library
 from toolchain.linking.glibc import version_key
 from toolchain.linking.zig import run_zig, zig_cache_environment
 
-_DEADLINE_S = 120.0  # about 0.1 s each; a cold disk has to read zig (180 MB) first
+_DEADLINE_S = 120.0  # usually takes 0.1 s; a cold disk must read zig (180 MB) first
 
 
 def assembly(symbols: Iterable[str]) -> str:
-    """Return a program text that defines every symbol as a function of no length."""
+    """Return an assembly text that defines every symbol as an empty function."""
     lines = [f".globl {name}\n.type {name},%function\n{name}:" for name in sorted(symbols)]
     return "\n".join([".text", *lines, '.section .note.GNU-stack,"",%progbits', ""])
 
 
 def version_script(versions: Mapping[str, str | None]) -> str:
-    """Return the linker's script that puts every symbol into its version node; empty if none has one."""
+    """Return a linker version script that gives every symbol its version; empty if none has one."""
     nodes: dict[str, list[str]] = defaultdict(list)
     for name, version in versions.items():
         if version is not None:
@@ -42,21 +42,21 @@ def version_script(versions: Mapping[str, str | None]) -> str:
 
 
 def ensure_stubs(arch: Architecture, glibc: str | None) -> tuple[Path, ...]:
-    """Return stub libm and libc for boards with that glibc or a newer one, or for Android.
+    """Return stubs of libm and libc for boards with at least this glibc, or for Android.
 
-    They are made in the cache once.
+    They are made once and cached.
 
     Parameters
     ----------
     arch
-        Whose instructions and first glibc.
+        The architecture of the stubs.
     glibc
-        The oldest C library that must load what is linked, such as `2.27`; None for Android.
+        The oldest glibc that must load the linked library, such as `2.27`; None for Android.
 
     Raises
     ------
     ToolchainError
-        They could not be made.
+        The stubs could not be made.
     """
     tables = c_library(arch, glibc)
     text = "".join(name + assembly(table) + version_script(table) for name, table in tables.items())

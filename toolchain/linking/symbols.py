@@ -1,4 +1,4 @@
-"""Which symbols objects define and which they ask for."""
+"""Reads the defined and undefined symbols of object files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, BinaryIO
 
 from toolchain.errors import ToolchainError
 
-# The board's program offers these to every library that it opens.
+# The runtime on the board defines these for every library that it loads.
 RUNTIME_PREFIXES = ("TVMFFI", "TVMBackend")
-# The run-time ABI of armv7; a library brings those functions along.
+# Functions of the run-time ABI of armv7, which are linked into the library.
 HELPER_PREFIX = "__aeabi_"
-# x86-64 objects name the first, which the linker makes. armv7 objects name the others, readers of
-# their unwinding tables, without a relocation that anything would look up: nothing is unwound there.
+# The linker defines the first, which x86-64 objects refer to. armv7 objects refer to the others, readers of
+# unwinding tables, but no relocation uses them and nothing is unwound.
 _NO_CALLS = frozenset({"_GLOBAL_OFFSET_TABLE_", *(f"__aeabi_unwind_cpp_pr{n}" for n in range(3))})
 _STB_LOCAL, _SHT_SYMTAB = 0, 2
 _CLASS_64, _LITTLE = 2, 1
@@ -24,14 +24,14 @@ _CLASS_64, _LITTLE = 2, 1
 
 @dataclass(frozen=True)
 class Symbols:
-    """Names that are visible outside: defined ones, and those wanted from elsewhere."""
+    """Global symbols: the defined and the undefined ones."""
 
     defined: frozenset[str]
     undefined: frozenset[str]
 
 
 def split_symbols(symbols: Iterable[Any]) -> Symbols:
-    """Sort pyelftools' symbols into defined and undefined ones, locals left out."""
+    """Sort pyelftools' symbols into defined and undefined ones, without local symbols."""
     defined: set[str] = set()
     undefined: set[str] = set()
     for symbol in symbols:
@@ -42,12 +42,12 @@ def split_symbols(symbols: Iterable[Any]) -> Symbols:
 
 
 def object_symbols(objects: Sequence[Path]) -> Symbols:
-    """Return what `objects` together define, and what they still want.
+    """Return the symbols that `objects` together define, and those still undefined.
 
     Raises
     ------
     ToolchainError
-        One of them cannot be read or is no ELF object.
+        An object cannot be read or is not an ELF object.
     """
     defined: frozenset[str] = frozenset()
     undefined: frozenset[str] = frozenset()
@@ -59,7 +59,7 @@ def object_symbols(objects: Sequence[Path]) -> Symbols:
             raise ToolchainError(
                 f"cannot read the object {path}: {error.strerror}", "build it again"
             ) from error
-        except Exception as error:  # a broken file meets us with errors of many kinds
+        except Exception as error:  # a broken file raises many kinds of errors
             raise ToolchainError(f"{path} is not an ELF object: {error}", "build it again") from error
         defined |= found.defined
         undefined |= found.undefined
@@ -68,7 +68,7 @@ def object_symbols(objects: Sequence[Path]) -> Symbols:
 
 @lru_cache(maxsize=4096)
 def _symbols_of(path: Path, *_version: int) -> Symbols:
-    """Return an object's symbols; a network has a hundred objects, and every step of a link asks for them."""
+    """Return an object's symbols, cached: a network has a hundred objects, and several steps need them."""
     with path.open("rb") as file:
         wide, order, names, table = _symbol_table(file)
     defined: set[str] = set()
@@ -83,15 +83,15 @@ def _symbols_of(path: Path, *_version: int) -> Symbols:
 
 
 def _symbol_table(file: BinaryIO) -> tuple[bool, str, bytes, bytes]:
-    """Return whether an object is for 64 bits, its byte order, the names and the symbols; both may be empty.
+    """Return whether an object has 64 bits, its byte order, its string table and its symbol table.
 
-    pyelftools takes 2 ms for that, and a network has a hundred objects.
+    Both tables may be empty. pyelftools takes 2 ms for an object, and a network has a hundred.
     """
     start = file.read(16)
     if start[:4] != b"\x7fELF":
-        raise ValueError("it does not begin as one")
+        raise ValueError("it does not begin with the ELF magic number")
     wide, order = start[4] == _CLASS_64, "<" if start[5] == _LITTLE else ">"
-    # From the type on: Elf64_Ehdr or Elf32_Ehdr, of which the place, size and number of sections count.
+    # Elf64_Ehdr or Elf32_Ehdr from the type on; we need the offset, size and number of section headers.
     header = _unpacked(file, 16, order + ("HHIQQQIHHHHHH" if wide else "HHIIIIIHHHHHH"))
     offset, size, count = header[5], header[10], header[11]
     # name, type, flags, address, offset, size, link …
@@ -112,5 +112,5 @@ def _bytes(file: BinaryIO, offset: int, size: int) -> bytes:
     file.seek(offset)
     found = file.read(size)
     if len(found) != size:
-        raise ValueError("it is cut short")
+        raise ValueError("it is truncated")
     return found

@@ -1,4 +1,4 @@
-"""Zig from PyPI: the linker that is there without any system package."""
+"""Zig from PyPI, which needs no system package."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def zig_program() -> Path:
 
 
 def zig_cache_environment() -> dict[str, str]:
-    """Return the variables that keep zig's own cache inside ours."""
+    """Return the environment variables that put zig's cache inside ours."""
     folder = str(config.cache_dir() / "zig")
     return {"ZIG_GLOBAL_CACHE_DIR": folder, "ZIG_LOCAL_CACHE_DIR": folder}
 
@@ -37,13 +37,13 @@ def zig_cache_environment() -> dict[str, str]:
 def run_zig(
     arguments: Sequence[str], deadline_s: float, environment: Mapping[str, str] | None = None
 ) -> Ended:
-    """Run zig to its end.
+    """Run zig until it exits.
 
     Raises
     ------
     MissingError
-        There is no zig.
+        zig is not installed.
     ToolchainError
-        It was still running at the deadline.
+        zig was still running at the deadline and was killed.
     """
     return run([str(zig_program()), *arguments], deadline_s, environment)

@@ -1,4 +1,4 @@
-"""edge-rt, the one program that a board needs: compiled from the wheels' sources, cached."""
+"""edge-rt, the one program that a board needs: compiled from the sources in TVM's wheels, and cached."""
 
 from __future__ import annotations
 

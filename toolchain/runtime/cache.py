@@ -1,4 +1,4 @@
-"""Keeps compiled runtimes, by content: a build that was cut off leaves nothing that counts."""
+"""A content-addressed cache of compiled runtimes; an interrupted build leaves no entry."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from toolchain.runtime.compile import LIBRARY, PROGRAM, compile_runtime
 from toolchain.runtime.fingerprint import NATIVE, digest_sources, expected_fingerprint
 
 ARCHES = tuple(row.edge_rt for row in LINUX.values() if row.edge_rt)
-"""What edge-rt can be compiled for."""
-# Another process compiles the same; its own deadline is shorter than this.
+"""Architectures that edge-rt can be compiled for."""
+# To wait for another process that compiles the same; its own deadline is shorter.
 _LOCK_S = 2400.0
 
 
@@ -33,11 +33,11 @@ class Runtime:
     program
         The executable, for `arch`.
     library
-        `libedge.so`: the same without a command line, for programs of the user's own.
+        `libedge.so`: the runtime without a command line, for the user's own programs.
     header
         The library's C interface.
     fingerprint
-        What it was compiled from; the same for every architecture.
+        Digest of what it was compiled from; the same for every architecture.
     arch
         The architecture it runs on.
     """
@@ -50,41 +50,41 @@ class Runtime:
 
 
 def arch_of(profile: Profile) -> str:
-    """Return which edge-rt runs on boards of a class.
+    """Return the architecture of the edge-rt for boards of a class.
 
     Raises
     ------
     UsageError
-        There is none for its architecture.
+        edge-rt does not run on such boards.
     """
     arch = profile.architecture.edge_rt
     if arch is None:
         raise UsageError(
-            f"board class {profile.name}: networks for Android are built and checked here, and run by an "
-            "app of one's own; edge-rt does not run there",
+            f"board class {profile.name}: edge-rt does not run on Android; networks are built and checked "
+            "here, and run by your own app",
             f"toolchain build MODEL --board {profile.name} -o DIR",
         )
     return arch
 
 
 def ensure_runtime(arch: str, *, progress: Callable[[str], None] | None = None) -> Runtime:
-    """Return edge-rt for an architecture, compiled if it is not in the cache (a minute or two).
+    """Return edge-rt for an architecture; on a cache miss compile it, which takes a minute or two.
 
     Parameters
     ----------
     arch
         The architecture to run on.
     progress
-        Called with a line of text now and then while it is compiled.
+        Called with a line of text from time to time while it is compiled.
 
     Raises
     ------
     UsageError
-        Nothing can be compiled for this architecture.
+        edge-rt does not support this architecture.
     MissingError
         zig, CMake, ninja or TVM's packages are not installed.
     ToolchainError
-        It does not compile, the disk is full, or another process has been compiling it too long.
+        The compiler failed, the disk is full, or another process has been compiling it too long.
     """
     if arch not in ARCHES:
         raise UsageError(
@@ -111,7 +111,7 @@ def _compile_once(root: Path, folder: Path, arch: str, progress: Callable[[str],
         with FileLock(root / f"{folder.name}.lock", timeout=_LOCK_S):
             if _is_whole(folder):
                 return
-            shutil.rmtree(folder, ignore_errors=True)  # someone took a file out of it
+            shutil.rmtree(folder, ignore_errors=True)  # someone removed a file from it
             for rest in root.glob(f".{folder.name}.*"):  # a build that was killed
                 shutil.rmtree(rest, ignore_errors=True)
             with (

@@ -30,8 +30,8 @@ PROGRAM, LIBRARY = "edge-rt", "libedge.so"
 # About a minute on two cores; a busy single-core machine may take ten.
 _DEADLINE_S = 1800.0
 _LAST_LINES = 30
-_LAST_WISHES_S = 10.0
-# What CMake and compilers read besides their arguments: the fingerprint doesn't know of it.
+_GRACE_S = 10.0  # from SIGTERM to SIGKILL
+# Environment variables that change what CMake and compilers do; the fingerprint does not cover them.
 _FOREIGN = ("CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "DESTDIR")
 
 
@@ -41,9 +41,9 @@ def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) ->
     Parameters
     ----------
     arch
-        Edge-rt's name of it.
+        Edge-rt's name of the architecture.
     folder
-        An empty folder for everything that is made; `PROGRAM` and `LIBRARY` appear in it.
+        An empty folder for the build; `PROGRAM` and `LIBRARY` appear in it.
     progress
         Called with one line for each step.
 
@@ -70,7 +70,7 @@ def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) ->
 
 
 def source_definitions() -> dict[str, str]:
-    """Return what edge-rt's CMakeLists.txt is told of the sources, whatever they are compiled for."""
+    """Return the definitions for edge-rt's CMakeLists.txt that are the same for every architecture."""
     return {
         "TVM_DIR": str(package_folder("tvm", "apache-tvm")),
         "TVM_FFI_DIR": str(package_folder("tvm_ffi", "apache-tvm-ffi")),
@@ -82,7 +82,7 @@ def source_definitions() -> dict[str, str]:
 
 
 def _tool(name: str) -> Path:
-    """Return a program of this Python's environment, else of PATH."""
+    """Return the path of a program in this Python's environment, else on PATH."""
     beside = Path(sys.executable).parent / name
     found = str(beside) if beside.is_file() else shutil.which(name)
     if found is None:
@@ -100,10 +100,10 @@ def _environment() -> dict[str, str]:
 
 
 def _end(child: subprocess.Popen[str]) -> None:
-    # ninja gives each compiler a group of its own, and ends them when it is asked to end.
+    # ninja puts each compiler into its own process group, and kills them when it gets SIGTERM.
     child.terminate()
     try:
-        child.wait(timeout=_LAST_WISHES_S)
+        child.wait(timeout=_GRACE_S)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
@@ -130,7 +130,7 @@ def _run(argv: Sequence[str], arch: str, progress: Callable[[str], None]) -> Non
                 text=True,
                 errors="replace",
                 env=_environment(),
-                start_new_session=True,  # Ctrl-C comes to us alone
+                start_new_session=True,  # only this process gets Ctrl-C
             )
         timer.start()
         for line in child.stdout or ():

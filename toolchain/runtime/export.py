@@ -1,4 +1,4 @@
-"""The runtime's C library for a program of the user's own, with what it takes to use it."""
+"""Exports the runtime's C library with its header and a README, for the user's own programs."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ When a call fails, edge_last_error() says why. Python opens it with ctypes.CDLL(
 
 
 def export_runtime(runtime: Runtime, profile: Profile, out: Path) -> dict[str, Path]:
-    """Write library, header and a README into the folder `out`, each whole or not at all.
+    """Write library, header and a README into the folder `out`, each atomically.
 
     Returns
     -------
     dict
-        `library`, `header`, `readme`: where they lie.
+        Paths of `library`, `header` and `readme`.
 
     Raises
     ------

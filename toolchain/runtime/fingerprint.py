@@ -1,4 +1,4 @@
-"""What edge-rt is made of, and the name of that."""
+"""The fingerprint of edge-rt: a digest of everything it is compiled from."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _PACKAGES = ("apache-tvm", "apache-tvm-ffi", "ziglang")
 
 
 def package_folder(module: str, package: str) -> Path:
-    """Return where an installed package lies, without importing it.
+    """Return the folder of an installed package without importing it.
 
     Raises
     ------
     MissingError
-        It is not installed.
+        The package is not installed.
     """
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
@@ -36,7 +36,7 @@ def package_version(package: str) -> str:
     Raises
     ------
     MissingError
-        It is not installed.
+        The package is not installed.
     """
     try:
         return metadata.version(package)
@@ -52,13 +52,13 @@ def _missing(package: str) -> MissingError:
 
 @lru_cache(maxsize=1)
 def expected_fingerprint() -> str:
-    """Return the name of the runtime that this toolchain compiles, the same for every architecture.
+    """Return the fingerprint of the runtime that this toolchain compiles, the same for every architecture.
 
     Returns
     -------
     str
-        32 hexadecimal digits: our sources (compiler flags are in them), the versions of the
-        packages whose sources and compiler are used, the glibc floor. `edge-rt info` says the same.
+        32 hexadecimal digits, a digest of our sources (with the compiler flags), the versions of the
+        packages whose sources and compiler are used, and the glibc floor. `edge-rt info` prints it too.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def expected_fingerprint() -> str:
 
 
 def digest_sources() -> str:
-    """Return `expected_fingerprint` as the sources are now, not as they were at the first call."""
+    """Compute the fingerprint of the current sources; `expected_fingerprint` is cached at its first call."""
     digest = hashlib.sha256(f"glibc {GLIBC_FLOOR}\n".encode())
     for package in _PACKAGES:
         digest.update(f"{package} {package_version(package)}\n".encode())

@@ -37,5 +37,5 @@ def test_the_c_library_comes_with_its_header_in_a_folder_that_the_link_names() -
 
 
 def test_a_class_on_which_it_does_not_run_is_refused() -> None:
-    with pytest.raises(UsageError, match="edge-rt does not run there"):
+    with pytest.raises(UsageError, match="edge-rt does not run on Android"):
         parcels_for(load_profile("android-arm64"), sdk=True)
