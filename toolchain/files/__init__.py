@@ -1,1 +1,1 @@
-"""Files and folders: whole or not at all, owned, locked, plain."""
+"""Safe file access: atomic writes, ownership checks, locks, and refusal of anything but regular files."""

@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all."""
+"""Atomic writes of files and folders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from toolchain.errors import ToolchainError, UsageError
 
-# It can be read only by setting it, which other threads would notice later on.
+# Reading the umask means setting it, which would disturb other threads later; so read it at import.
 _UMASK = os.umask(0)
 os.umask(_UMASK)
 
@@ -29,14 +29,14 @@ _WAYS_OUT = {
 
 
 def make_private_folder(path: Path) -> Path:
-    """Make a folder that nobody else may enter, whatever the umask, and return it.
+    """Make a folder with mode 0700, whatever the umask, and return it.
 
-    Folders on the way that are not there are made so as well; the others stay as they are.
+    Missing parents get this mode as well; existing ones keep theirs.
 
     Raises
     ------
     UsageError
-        It is another user's.
+        The folder belongs to another user.
     OSError
         The file system refused.
     """
@@ -52,9 +52,7 @@ def make_private_folder(path: Path) -> Path:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those on the way that are not there, which nobody else may enter.
-
-    Those that are there stay as they are.
+    """Make a folder and its missing parents with mode 0700; existing folders keep their mode.
 
     Raises
     ------
@@ -76,7 +74,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _sync_tree(folder: Path) -> None:
-    """Write all of a folder to the disk: a rename that survives a power cut alone would leave empty files."""
+    """Sync a folder's files to disk: a synced rename of unsynced files would leave empty files."""
     for where, _, names in os.walk(folder):
         for name in names:
             file = Path(where) / name
@@ -89,14 +87,14 @@ def _sync_tree(folder: Path) -> None:
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o666) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it is synced and takes its place.
+    """Yield a temporary path beside `path`; on success sync it and rename it to `path`.
 
     Parameters
     ----------
     path
         The file to make or replace.
     mode
-        Its permissions, less the umask.
+        Its permissions before the umask is applied.
 
     Raises
     ------
@@ -123,21 +121,21 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write `data` to `path`, whole or not at all; errors and `mode` as of `replacing`."""
+    """Write `data` to `path` atomically; errors and `mode` as of `replacing`."""
     with replacing(path, mode) as temporary:
         temporary.write_bytes(data)
 
 
 def write_text(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write `text` to `path` as UTF-8, whole or not at all; errors and `mode` as of `replacing`."""
+    """Write `text` to `path` as UTF-8, atomically; errors and `mode` as of `replacing`."""
     write_bytes(path, text.encode(), mode)
 
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`, which on success becomes `path`.
+    """Yield a temporary folder beside `path`; on success sync it and rename it to `path`.
 
-    An existing `path` is kept and the new folder dropped: content-addressed folders are equal.
+    An existing `path` is kept and the new folder dropped: names are digests, so both have the same content.
     """
     temporary: Path | None = None
     try:
@@ -157,7 +155,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 
 def cannot_write(path: Path, error: OSError) -> ToolchainError:
-    """Say that `path` could not be written, and why."""
+    """Return the error for a `path` that could not be written."""
     reason = error.strerror or str(error)
     way_out = _WAYS_OUT.get(error.errno or 0, "choose another folder")
     return ToolchainError(

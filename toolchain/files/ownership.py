@@ -1,7 +1,7 @@
-"""Whether a file was written by somebody whom its reader may obey: the reader, or root.
+"""Checks that only the current user or root can have written a file.
 
-A settings file names programs that are run. One that another user of the machine has put into a folder
-above the current one is theirs, not the reader's.
+A settings file can name programs to run. So a file that another user has put into a folder above the current
+one must not be trusted.
 """
 
 from __future__ import annotations
@@ -14,19 +14,22 @@ from pathlib import Path
 
 
 def other_writer(file: Path) -> str | None:
-    """Say which other user could have written a file, or a link to it, or put it there; None: nobody could.
+    """Return a sentence about another user who could have written or placed a file; None if nobody could.
 
     Raises
     ------
     OSError
-        It is not there, or may not be looked at.
+        The file does not exist or may not be examined.
     """
     for path, found in ((file, file.lstat()), (file, file.stat())):
         if problem := _owned_by_another(path, found) or _writable_by_others(path, found):
             return problem
-    for folder in {file.parent.resolve(): None, file.resolve().parent: None}:  # a link's, and its target's
+    for folder in {
+        file.parent.resolve(): None,
+        file.resolve().parent: None,
+    }:  # of a link and its target
         found = folder.stat()
-        # In a sticky folder, such as /tmp, nobody can take another's file away: its own owner counts.
+        # In a sticky folder such as /tmp, nobody can replace another user's file: only the owner counts.
         if found.st_mode & stat.S_ISVTX:
             continue
         if problem := _owned_by_another(folder, found) or _writable_by_others(folder, found):
@@ -35,12 +38,12 @@ def other_writer(file: Path) -> str | None:
 
 
 def placed_by_another(file: Path) -> bool:
-    """Whether others may put files into a file's folder, and this one may be theirs.
+    """Whether another user may write to the file's folder and may have put the file there.
 
     Raises
     ------
     OSError
-        It is not there, or may not be looked at.
+        The file does not exist or may not be examined.
     """
     folder = file.parent.stat()
     if _owned_by_another(file.parent, folder):
@@ -58,12 +61,12 @@ def _owned_by_another(path: Path, found: os.stat_result) -> str | None:
 def _trusted_users() -> set[int]:
     trusted = {0, os.geteuid()}
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdecimal():
-        trusted.add(int(os.environ["SUDO_UID"]))  # sudo sets it: who typed the command
+        trusted.add(int(os.environ["SUDO_UID"]))  # set by sudo: the user who typed the command
     return trusted
 
 
 def _writable_by_others(path: Path, found: os.stat_result) -> str | None:
-    if stat.S_ISLNK(found.st_mode):  # its mode means nothing
+    if stat.S_ISLNK(found.st_mode):  # the mode of a link has no meaning
         return None
     if found.st_mode & stat.S_IWOTH:
         return f"{path} can be written by every user"
@@ -73,13 +76,13 @@ def _writable_by_others(path: Path, found: os.stat_result) -> str | None:
 
 
 def _is_private(group: int, user: int) -> bool:
-    """Return whether a group is a user's own, as Debian gives everyone one: a mode of 664 is usual there."""
+    """Whether a group is a user's private group, which Debian gives each user; mode 664 is usual there."""
     if group == 0:
         return True
     try:
         members, name = grp.getgrgid(group).gr_mem, pwd.getpwuid(user).pw_name
         own = pwd.getpwuid(user).pw_gid
-    except KeyError:  # no such name here, as in a container: there are no others either
+    except KeyError:  # no such name, as in a container: there are no other users either
         return group == os.getegid()
     return group == own and set(members) <= {name}
 

@@ -1,7 +1,7 @@
-"""Files that somebody hands over: plain ones are opened, whatever else has such a name is refused.
+"""Opens files that a user hands over, and refuses anything but regular files.
 
-Opening a pipe waits for a writer, a device may never end, and a file of a few kilobytes with holes may be
-gigabytes to read.
+Opening a pipe blocks until a writer appears, a device may never end, and a sparse file of a few kilobytes may
+read as gigabytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 HOLES = 2**28
-"""Bytes that may be holes in any case: tools that copy leave out runs of zeros, such as unused weights."""
+"""Bytes of holes that are always accepted: copy tools make holes of runs of zeros, such as unused weights."""
 
 _KINDS = {
     stat.S_IFDIR: "it is a folder",
@@ -25,16 +25,16 @@ _KINDS = {
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a file to read it.
+    """Open a regular file for reading.
 
     Raises
     ------
     OSError
-        It cannot be opened, is no plain file, or consists of holes; `strerror` says which.
+        It cannot be opened, is not a regular file, or consists mostly of holes; `strerror` says which.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except ValueError as error:  # a NUL in its name
+    except ValueError as error:  # the name contains a NUL
         raise OSError(errno.EINVAL, "no file has such a name", str(path)) from error
     try:
         status = os.fstat(handle)
@@ -55,13 +55,13 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def read_plain(path: Path) -> bytes:
-    """Return what a file holds; errors as of `open_plain`."""
+    """Return the content of a file; errors as of `open_plain`."""
     with open_plain(path) as file:
         return file.read()
 
 
 def _stored(handle: int, size: int) -> int:
-    """Return how many bytes of a file are data; where a file system knows no holes, all are."""
+    """Return how many bytes of a file are stored, without holes; all if the file system has no holes."""
     if size <= HOLES:
         return size
     stored = position = 0

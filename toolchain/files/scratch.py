@@ -1,7 +1,7 @@
-"""Folders for files that are needed for a moment, in the machine's temporary folder; none is left there.
+"""Scratch folders in the machine's temporary folder, which are always removed.
 
-All lie in one folder of the user's. Whoever makes one holds a lock on it and removes it at the end; what
-processes that were killed have left is removed by the next one that makes one.
+All are in one folder per user. A process locks its scratch folder and removes it at the end. Folders left by
+killed processes are removed by the next process that makes one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Yield an empty folder that is gone afterwards.
+    """Yield an empty folder and remove it afterwards.
 
     Raises
     ------
     MissingError
-        This machine has no temporary folder that can be written.
+        This machine has no writable temporary folder.
     ToolchainError
-        There is no space left in it.
+        The temporary folder is full.
     """
     folder: Path | None = None
     handle = -1
@@ -57,7 +57,7 @@ def scratch_folder() -> Iterator[Path]:
 
 @contextmanager
 def _own_folder() -> Iterator[Path]:
-    """Yield this user's folder of scratch folders, swept and locked: nobody else sweeps meanwhile."""
+    """Yield this user's folder of scratch folders, locked and with leftovers removed."""
     try:
         temporary = Path(tempfile.gettempdir())
     except FileNotFoundError as error:
@@ -70,7 +70,7 @@ def _own_folder() -> Iterator[Path]:
         above.mkdir(mode=0o700)
     found = above.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        yield temporary  # somebody else took the name: then there is nothing to sweep
+        yield temporary  # another user took the name, so there is nothing of ours to remove
         return
     handle = _lock(above, fcntl.LOCK_EX)
     try:
@@ -82,7 +82,7 @@ def _own_folder() -> Iterator[Path]:
 
 
 def _lock(folder: Path, how: int) -> int:
-    """Lock a folder and return the handle that holds the lock; it ends with the handle or its process."""
+    """Lock a folder; return the handle that holds the lock until it is closed or the process ends."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, how)
@@ -95,12 +95,12 @@ def _lock(folder: Path, how: int) -> int:
 def _remove_if_left(folder: Path) -> None:
     try:
         handle = _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # its process lives; or it went meanwhile
+    except OSError:  # its process is alive, or the folder was removed meanwhile
         return
     shutil.rmtree(folder, ignore_errors=True)
     os.close(handle)
 
 
 def _is_about(folder: Path | None, error: OSError) -> bool:
-    """Return whether an error is of a file in the folder, as far as it says; a write does not."""
+    """Whether an error concerns a file in the folder; also if it names no file, as for failed writes."""
     return error.filename is None or folder is None or Path(str(error.filename)).is_relative_to(folder.parent)

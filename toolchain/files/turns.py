@@ -1,4 +1,4 @@
-"""One process at a time: locks of files, and what is said of who holds them for too long."""
+"""Lock files, so that one process at a time does something."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from toolchain.files.atomic import cannot_write, make_folder
 def one_at_a_time(
     file: Path, seconds: float, doing: str, waiting: Callable[[], object] = lambda: None
 ) -> Iterator[None]:
-    """Hold a lock while the block runs.
+    """Hold a lock file while the block runs.
 
     Parameters
     ----------
     file
-        The lock's; made if it is not there, as is its folder.
+        The lock file; created if it is missing, as is its folder.
     seconds
-        How long another process may hold it.
+        How long to wait for another process that holds the lock.
     doing
-        What that one does, for the error, such as `making FILE`.
+        What the holder does, for the error message, such as `making FILE`.
     waiting
-        Called once if there is another one.
+        Called once if another process holds the lock.
 
     Raises
     ------
     ToolchainError
-        Another process still holds it, or its folder cannot be written.
+        Another process still holds the lock, or the folder cannot be written.
     """
     lock = filelock.FileLock(file)
     try:

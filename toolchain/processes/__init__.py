@@ -1,1 +1,1 @@
-"""Processes: workers that can be killed, identities, signals that are put off."""
+"""Processes: workers with timeouts, process identities, deferred signals."""

@@ -1,4 +1,4 @@
-"""A time by which a process has to be done."""
+"""A timeout for a child process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 def killed_after(seconds: float, process: subprocess.Popen[bytes]) -> Iterator[threading.Event]:
     """Kill a process unless the block ends in time; yield an event that is set if it was killed.
 
-    Killing it also ends a read or write in the middle of a message, where a `poll` would not help.
+    The kill also unblocks a read or write in the middle of a message, which a `poll` cannot.
     """
     late = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and its like, held back for moments in which they would leave something behind."""
+"""Defers signals such as Ctrl-C while an interrupt would leave something behind."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def let_signals_end_waits() -> None:
-    """Make signals end a wait that begins now, in the main thread.
+    """Make signals interrupt the main thread's system calls again.
 
-    z3, which TVM's arithmetic asks, puts SIGINT's handler back by a call that has the kernel resume waits: a
-    Ctrl-C is then seen when the wait is over.
+    z3, which TVM's arithmetic uses, restores SIGINT's handler in a way that makes the kernel restart system
+    calls: without this, Ctrl-C takes effect only when a wait is over.
     """
     if threading.current_thread() is threading.main_thread():
         for number in _ENDING:
@@ -23,14 +23,14 @@ def let_signals_end_waits() -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold signals back until the block ends; what they raise is raised then.
+    """Defer signals until the block ends.
 
-    For calls into TVM that call code of ours back: an interrupt that arises there becomes an unnamed
-    RuntimeError, or, in a callback that TVM does not expect to fail, ends the process. And for the start
-    of a child: an interrupt inside `Popen` leaves one that runs and that nobody knows.
+    Needed around calls into TVM that call our code back: an interrupt in the callback becomes an anonymous
+    RuntimeError or, if TVM does not expect the callback to fail, ends the process. Also needed to start a
+    child: an interrupt inside `Popen` would leave a running child that nobody knows of.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # Python runs handlers in the main thread alone
+        yield  # Python runs signal handlers only in the main thread
         return
     came: list[int] = []
     handlers = {number: signal.getsignal(number) for number in _ENDING}

@@ -1,4 +1,4 @@
-"""The identity of a process: its number is used again after its end, and a time moves with the clock."""
+"""The identity of a process. A process id is not enough, since it is reused after the process ends."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-# Of /proc/PID/stat behind the name (proc(5)); the second: ticks from the machine's start to the process's.
+# Indices of fields in /proc/PID/stat after the name (proc(5)); the second: start time in ticks since boot.
 _STATE, _BEGAN = 0, 19
-_ENDED = ("Z", "X")  # waiting to be reaped, or nearly gone
+_ENDED = ("Z", "X")  # zombie, or dead
 _STOPPED = ("T", "t")
 
 
 @dataclass(frozen=True)
 class Life:
-    """One process, never mistaken for another one that gets its number later.
+    """The identity of one process, which a later process with the same id does not share.
 
     Attributes
     ----------
     pid
-        Its number.
+        The process id.
     began
-        Which start of the machine it belongs to, and ticks of the kernel since that. Not a time: those
-        move when the clock is set.
+        The machine's boot id and the start time of the process in ticks since boot. A wall-clock time would
+        change when the clock is set.
     """
 
     pid: int
@@ -34,23 +34,23 @@ class Life:
 
     @classmethod
     def of(cls, pid: int) -> Life | None:
-        """Return the process that has this number now; None if none has, or it has ended."""
+        """Return the identity of the process that has this id now; None if there is no running one."""
         fields = _status(pid)
         return None if fields is None else cls(pid, f"{_boot()} {fields[_BEGAN]}")
 
     @classmethod
     def own(cls) -> Life:
-        """Return this process."""
+        """Return the identity of this process."""
         own = cls.of(os.getpid())
         assert own is not None  # noqa: S101 - it runs
         return own
 
     def lasts(self) -> bool:
-        """Whether the process is still there and not merely waiting to be reaped."""
+        """Whether the process still runs; a zombie does not count."""
         return Life.of(self.pid) == self
 
     def ends_within(self, seconds: float) -> bool:
-        """Wait until the process has ended."""
+        """Wait until the process has ended; return False on timeout."""
         deadline = time.monotonic() + seconds
         while self.lasts():
             if time.monotonic() > deadline:
@@ -59,14 +59,14 @@ class Life:
         return True
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, if the process is still this one."""
+        """Send a signal if the process still runs."""
         if self.lasts():
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process exists and does nothing, because of a signal such as SIGSTOP or a debugger."""
+    """Whether a process is stopped, by a signal such as SIGSTOP or by a debugger."""
     fields = _status(pid)
     return fields is not None and fields[_STATE] in _STOPPED
 

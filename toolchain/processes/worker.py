@@ -1,7 +1,7 @@
-"""A worker process for code that may hang or crash: it is killed at a deadline, and started again.
+"""A worker process for code that may hang or crash: it is killed on a timeout and started again.
 
-The deadline is kept by the parent. TVM's own pool keeps it inside the worker, where a call into
-native code that never returns also holds the lock that the worker's clock needs.
+The parent enforces the timeout. TVM's own pool enforces it inside the worker, where native code that never
+returns also holds the interpreter lock that the worker's timer needs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _END_S = 2.0
 
 
 class WorkerDiedError(Exception):
-    """The process ended by itself, for instance by a signal from native code."""
+    """The worker process ended without being asked to, for instance by a crash of native code."""
 
 
 class Worker:
-    """One process, started at its first call and again after it was killed or has crashed."""
+    """One worker process, started at the first call and again after a kill or crash."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -35,16 +35,16 @@ class Worker:
         self._ended = False
 
     def call(self, deadline_s: float, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Run `function(*arguments)` there; both must be picklable.
+        """Run `function(*arguments)` in the worker; all must be picklable.
 
         Raises
         ------
         TimeoutError
-            It did not answer in time; the process was killed.
+            The worker did not answer in time and was killed.
         WorkerDiedError
-            It ended without an answer, or `end` has been called.
+            The worker ended without an answer, or `end` has been called.
         Exception
-            What the function raised.
+            Any exception of the function.
         """
         let_signals_end_waits()
         connection, process = self._connection, self._process
@@ -59,7 +59,7 @@ class Worker:
             if late.is_set():
                 raise TimeoutError(f"no answer within {deadline_s:.0f} s") from error
             raise WorkerDiedError(self._how(code)) from error
-        except BaseException:  # Ctrl-C included: an answer that comes too late must not be read later
+        except BaseException:  # Ctrl-C included: the next call must not read a late answer to this one
             self.close()
             raise
         if late.is_set():  # it answered at the last moment
@@ -75,19 +75,19 @@ class Worker:
             process.kill()
 
     def end(self) -> None:
-        """End the process for good, from any thread: no call starts it again."""
+        """End the process for good; any thread may call this, and no call starts it again."""
         self._ended = True
         self.close()
 
     def close(self) -> int | None:
-        """End the process; return the exit code it already had, a negative signal number included."""
+        """End the process; return its exit code (or minus the signal) if it had ended already, else None."""
         connection, process = self._connection, self._process
         self._connection = self._process = None
         if connection is None or process is None:
             return None
         connection.close()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_SETTLE_S)  # one that died by itself shows its own code
+            process.wait(_SETTLE_S)  # a process that crashed shows its own exit code
         code = process.poll()
         process.kill()
         with suppress(subprocess.TimeoutExpired):
@@ -102,8 +102,8 @@ class Worker:
         return "the process no longer answered, and was ended"
 
     def _start(self) -> tuple[Connection, subprocess.Popen[bytes]]:
-        # No fork: this process runs TVM's threads. Nor multiprocessing's spawn, which runs the caller's own
-        # program once more in the child. In a session of its own no Ctrl-C reaches it: that is the parent's.
+        # No fork, since this process runs TVM's threads; nor multiprocessing's spawn, which runs the caller's
+        # main program again in the child. A new session keeps Ctrl-C from the child: the parent handles it.
         ours, theirs = Pipe()
         with theirs:
             place = theirs.fileno()
@@ -127,7 +127,7 @@ def serve(descriptor: int) -> None:
     while True:
         try:
             function, arguments = connection.recv()
-        except (EOFError, ConnectionError):  # the parent is gone, or has let go in the middle
+        except (EOFError, ConnectionError):  # the parent has ended, or closed the connection during a message
             return
         try:
             answer = (False, function(*arguments))
