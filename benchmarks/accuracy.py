@@ -30,7 +30,7 @@ from toolchain.backends.packed.recognise.convolution import Convolution  # noqa:
 from toolchain.backends.packed.recognise.read import UnreadableError, read  # noqa: E402
 from toolchain.lowering.functions.tasks import FusedTask, extract_tasks  # noqa: E402
 from toolchain.lowering.graph.pipeline import compile_fused, fuse  # noqa: E402
-from toolchain.measuring.numerics import Tolerance, output_error  # noqa: E402
+from toolchain.measuring.numerics import TOLERANCE, Tolerance, output_error  # noqa: E402
 from toolchain.models.judging.reference import reference_outputs, sample_inputs  # noqa: E402
 from toolchain.models.load import Model, load_model  # noqa: E402
 from toolchain.models.options import ModelOptions  # noqa: E402
@@ -38,7 +38,6 @@ from toolchain.models.zoo import ZOO  # noqa: E402
 from toolchain.profiles import load_profile  # noqa: E402
 from toolchain.targets.target import target_for  # noqa: E402
 
-TOLERANCE = 1e-3  # the manifest's, for float32
 # Networks whose layers do not fit a smaller image, and video.
 _SIZES = {"inception_v3": (1, 3, 139, 139), "resnet3d-18": (1, 3, 4, 64, 64)}
 
@@ -63,7 +62,7 @@ def error(model: Model, winograd: bool) -> tuple[float, Counter[str]]:
     found = 0.0
     for (name, reference), output in zip(reference_outputs(model, inputs).items(), outputs, strict=True):
         report = output_error(
-            name, output.numpy(), reference, Tolerance(TOLERANCE), name in model.softmax_outputs
+            name, output.numpy(), reference, Tolerance(TOLERANCE["float32"]), name in model.softmax_outputs
         )
         found = max(found, np.inf if report.max_rel_error is None else report.max_rel_error)
     return found, _algorithms(tasks, machine, winograd)
@@ -83,7 +82,8 @@ def main(arguments: list[str]) -> None:
         layers = ", ".join(f"{count} {what}" for what, count in counts.most_common())
         size = " x ".join(map(str, shape))
         print(
-            f"| {name} | {size} | {plain:.1e} | {fast:.1e} | {TOLERANCE / fast:.0f} | {layers} |", flush=True
+            f"| {name} | {size} | {plain:.1e} | {fast:.1e} | {TOLERANCE['float32'] / fast:.0f} | {layers} |",
+            flush=True,
         )
 
 

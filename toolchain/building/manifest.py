@@ -23,14 +23,12 @@ from toolchain.bundles.manifest import (
 )
 from toolchain.devices.device import CPU
 from toolchain.images.running.inside import image_here, lock_here
+from toolchain.measuring.numerics import TOLERANCE
 from toolchain.models.importing.float16 import holds_float16
 from toolchain.models.load import Model
 from toolchain.models.spec import TensorSpec
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Objects
-
-TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "int8": 1e-3}
-"""Largest max|y-r| / max|r| of an output, by what was rounded to: here, or in a file of float16."""
 
 
 def manifest_of(
@@ -105,7 +103,7 @@ def manifest_of(
 
 
 def tolerance_of(model: Model, backend: Backend) -> float:
-    """Return the tolerance of outputs in floats."""
+    """Return the tolerance of outputs in floats: a file of float16 rounds whatever we compute in."""
     return TOLERANCE["float16" if holds_float16(model.onnx) else backend.dtype]
 
 

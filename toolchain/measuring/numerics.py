@@ -22,6 +22,13 @@ from typing import Any
 
 import numpy as np
 
+TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "int8": 1e-3}
+"""Largest max|y-r| / max|r| of an output in floats, by the type that values are rounded to on the way.
+
+Winograd and other orders of sums are off by 1e-4 in float32 at most; what forgets a row, a lane or a bias is
+off by much more. With float16 the sums themselves may be rounded to it.
+"""
+
 _SLACK = 0.01  # of a step: how exactly a multiple of it is a float
 
 _LEAST_PROBABILITY = 1e-30  # in float32's range; below it a probability says nothing more

@@ -1,39 +1,49 @@
-"""The default stays unless it is beaten by more than the noise."""
+"""The default stays unless it is beaten by more than the noise: the rule that judges in the network too."""
 
 from __future__ import annotations
 
-from statistics import median
+from collections.abc import Sequence
+from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from toolchain.tuning.judging.confirm import choose
+from tests.toy.backend import POINTS
+from tests.tuning.toy_run import Told, search, toy_run
+from toolchain.records.store import RecordStore
+from toolchain.tasks.tuner import Result
+from toolchain.tuning.judging.confirm import confirm
+from toolchain.tuning.judging.finalists import finalists
 
-times = st.lists(st.floats(0.1, 10), min_size=3, max_size=9)
-
-
-def test_clear_win_is_taken() -> None:
-    assert choose({0: [2.0, 2.1, 2.0], 1: [1.0, 1.05, 1.0]}) == 1
-
-
-def test_win_within_the_noise_is_not_taken() -> None:
-    assert choose({0: [2.0, 3.0, 1.0], 1: [1.9, 2.9, 0.9]}) == 0
+STEADY, BETTER = (2.0, 2.1, 2.0), (1.0, 1.05, 1.0)
 
 
-def test_fastest_of_several_wins() -> None:
-    assert choose({0: [9.0] * 3, 1: [5.0] * 3, 2: [4.0] * 3}) == 2
+class Says:
+    """Answers each round of a comparison as it was told to."""
+
+    def __init__(self, *rounds: Sequence[Result]) -> None:
+        self.rounds = rounds
+
+    def compare(self, *_arguments: object) -> list[list[Result]]:
+        return [list(each) for each in self.rounds]
 
 
-def test_failing_default_leaves_the_choice_to_the_others() -> None:
-    assert choose({1: [5.0] * 3, 2: [4.0] * 3}) == 2
-
-
-@given(times, times)
-def test_winner_has_the_smaller_median_or_is_the_default(default: list[float], other: list[float]) -> None:
-    winner = choose({0: default, 1: other})
-    assert winner == 0 or median(other) < median(default)
-
-
-@given(times)
-def test_equal_times_keep_the_default(same: list[float]) -> None:
-    assert choose({0: same, 1: list(same)}) == 0
+@pytest.mark.parametrize(
+    ("default", "other", "wins"),
+    [
+        (Result(STEADY), Result(BETTER), True),
+        (Result((2.0, 3.0, 1.0)), Result((1.9, 2.9, 0.9)), False),  # within the noise
+        (Result(STEADY), Result(STEADY), False),
+        (Result(STEADY), Result(failure="runtime"), False),
+        (Result(failure="runtime"), Result(STEADY), True),
+    ],
+)
+def test_the_default_stays_unless_it_is_clearly_beaten(
+    default: Result, other: Result, wins: bool, store: RecordStore
+) -> None:
+    fastest = POINTS[3]
+    with toy_run(store, Told({fastest: 0.1})) as run:
+        search(run, len(POINTS))
+        standing = finalists(run)[:2]
+        runner: Any = Says((default, other))
+        chosen = confirm(run.task, standing, runner).choice
+    assert chosen.digest == standing[wins].record.digest

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.tuning.judging.gain import gain
+from toolchain.tuning.judging.gain import fastest, gain
 
 times = st.floats(0.1, 1000)
 
@@ -58,3 +58,21 @@ def test_one_round_says_nothing() -> None:
 @given(st.lists(times, min_size=2, max_size=30))
 def test_equals_are_never_sure(same: list[float]) -> None:
     assert not gain(same, list(same)).sure
+
+
+def test_fastest_of_several_wins() -> None:
+    assert fastest({0: [9.0] * 3, 1: [5.0] * 3, 2: [4.0] * 3}) == 2
+
+
+def test_a_win_within_the_noise_is_not_taken() -> None:
+    assert fastest({0: [2.0, 3.0, 1.0], 1: [1.9, 2.9, 0.9]}) == 0
+
+
+def test_failing_default_leaves_the_choice_to_the_others() -> None:
+    assert fastest({1: [5.0] * 3, 2: [4.0] * 3}) == 2
+    assert fastest({}) == 0
+
+
+@given(st.lists(times, min_size=1, max_size=9), st.lists(times, min_size=1, max_size=9))
+def test_the_fastest_is_surely_faster_or_the_default(default: list[float], other: list[float]) -> None:
+    assert (fastest({0: default, 1: other}) == 1) == gain(default, other).sure

@@ -8,17 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.models.quantising.exponents import HIGH, Choose, Weights, rounded
+from toolchain.models.quantising.limits import LEAST_RIGHT, MOST_COMMON, MOST_DIAGONAL, MOST_RIGHT
 from toolchain.models.quantising.reading import Array
 from toolchain.models.quantising.sites import Convolution, Site
-
-LEAST_RIGHT, MOST_RIGHT = 1, 15
-"""Right shifts of sums: one bit at least, whose half rounds; at most what VTA shifts by, lane by lane."""
-
-DIAGONAL = 6
-"""Largest power of two that a residual is multiplied with in 8 bits: 2**7 is beyond them."""
-
-MOST_LEFT = 15
-"""Largest common left shift of a residual: what VTA's immediate has room for."""
 
 EXACT = 2**24
 """Whole numbers below are exact in float32."""
@@ -73,7 +65,8 @@ def layer_of(site: Site, exponents: Mapping[str, int], choose: Choose) -> Layer:
         # All channels share a left shift; a diagonal of powers of two does the rest.
         beside = exponents[site.residual] - source
         bounds = [
-            (max(least, beside - left - DIAGONAL), min(most, beside - left)) for left in range(MOST_LEFT + 1)
+            (max(least, beside - left - MOST_DIAGONAL), min(most, beside - left))
+            for left in range(MOST_COMMON + 1)
         ]
     else:
         bounds = [(least, most)]

@@ -14,6 +14,7 @@ import numpy as np
 
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
+from toolchain.measuring.numerics import TOLERANCE
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import Worker, WorkerDiedError
 from toolchain.tasks.parameter import Array, Parameter
@@ -26,10 +27,6 @@ _REFERENCE_S = 120.0
 _ZEROS, _LARGE = 1 / 4, 1 / 64  # shares of such values in draws after the first
 _FACTOR = {"float16": 8.0}  # of large values; float16 ends at 65504, and a sum has thousands of them
 _ANY_FACTOR = 64.0
-# Those of a whole network (building/manifest.py), relative to the largest value: winograd and other orders of
-# sums are off by 1e-4 of it at most, and what forgets a row, a lane or a bias by much more. With float16
-# sums may be rounded to it on the way.
-_TOLERANCE, _TOLERANCE_HALF = 1e-3, 2e-2
 _ROUNDED = ("float32", "float16", "int8", "uint8")  # and no indices
 
 _HALVES = 1e-2
@@ -138,7 +135,7 @@ def wrong(outputs: Sequence[Array], expected: Sequence[Array]) -> str:
     Where the expected value is not finite nothing is asked of an output: random numbers may leave a domain.
     """
     half = any(each.dtype == np.float16 for each in expected)
-    tolerance = _TOLERANCE_HALF if half else _TOLERANCE
+    tolerance = TOLERANCE["float16" if half else "float32"]
     for output, wanted in zip(outputs, expected, strict=True):
         exact = wanted.astype(np.float64)
         finite = np.isfinite(exact)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median, pstdev
+from statistics import fmean
 
 from toolchain.records.record import Record, now
 from toolchain.tasks.bench import Built, Runner
 from toolchain.tasks.space import Point
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
+from toolchain.tuning.judging.gain import fastest
 
 ROUNDS = 3
 """In which finalists are compared, where there is time."""
@@ -82,23 +83,8 @@ def confirm(task: Task, finalists: Sequence[Finalist], runner: Runner, rounds: i
             if result.failure:
                 failed.add(place)
     standing = [place for place in range(len(finalists)) if place not in failed]
-    winner = choose({place: times[place] for place in standing})
+    winner = fastest({place: times[place] for place in standing})
     board = next((result[winner].board for result in measured if result[winner].board), "")
     modelled = any(result[winner].modelled for result in measured)
     choice = choice_of(finalists[winner].record, times[winner], board, modelled=modelled)
     return Confirmed(choice, fmean(times[0] or finalists[0].record.run_ms))
-
-
-def choose(times: dict[int, list[float]]) -> int:
-    """Return the place of the winner; 0 is the default and wins unless it is clearly beaten.
-
-    Parameters
-    ----------
-    times
-        Place -> milliseconds of each repeat; without those that failed.
-    """
-    if 0 not in times:
-        return min(times, key=lambda place: median(times[place]), default=0)
-    best = min(times, key=lambda place: median(times[place]))
-    noise = max(pstdev(times[best]), pstdev(times[0]))
-    return best if median(times[best]) + noise < median(times[0]) else 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, expm1, inf, log, sqrt
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 
 # Student's t for a two-sided interval of 95 %, by degrees of freedom from 1 on; beyond them the last.
 # https://www.itl.nist.gov/div898/handbook/eda/section3/eda3672.htm
@@ -45,13 +45,27 @@ def gain(before: Sequence[float], after: Sequence[float]) -> Gain:
     ----------
     before, after
         Milliseconds; those of one place were taken one after the other, so that what slows a machine down
-        for a while slows both.
+        for a while slows both. The rest of the longer one is ignored.
     """
     # Logarithms, since a round in which one of both was held up counts as much for one as for the other.
-    ratios = [log(new / old) for old, new in zip(before, after, strict=True)]
+    ratios = [log(new / old) for old, new in zip(before, after, strict=False)]
     if len(ratios) < 2:
         return Gain(-expm1(sum(ratios)), inf)
     degrees = len(ratios) - 1
     half = _T[min(degrees, len(_T)) - 1] * stdev(ratios) / sqrt(len(ratios))
     middle = fmean(ratios)
     return Gain(-expm1(middle), exp(middle) * expm1(min(half, _MOST)))
+
+
+def fastest(times: Mapping[int, Sequence[float]]) -> int:
+    """Return the place of the fastest that beats the default by more than the noise; else the default's.
+
+    Parameters
+    ----------
+    times
+        Place -> milliseconds, taken in turn; 0 is the default's place. Without it the least median wins.
+    """
+    better = [
+        place for place, taken in times.items() if place and (0 not in times or gain(times[0], taken).sure)
+    ]
+    return min(better, key=lambda place: median(times[place]), default=0)

@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 from toolchain.errors import ToolchainError
 from toolchain.tasks.space import Point
 from toolchain.tuning.allowance import Allowance, TimeUpError
-from toolchain.tuning.judging.gain import Gain, gain
+from toolchain.tuning.judging.gain import Gain, fastest, gain
 from toolchain.tuning.judging.judging_time import JudgingTime
 
 _ROUNDS = 5  # of profiles
@@ -165,7 +165,7 @@ class _Judge(Generic[Variant]):
         build_s = time.monotonic() - begun
         self.time.foresee(build_s, lambda limit_s: self.bench.look(untuned, limit_s))
         self._profile(self._variants(untuned))
-        winners = {workload: _winner(times) for workload, times in self.times.items()}
+        winners = {workload: fastest(times) for workload, times in self.times.items()}
         before = median(self.whole)
         if not any(winners.values()):
             return self._judgement(winners, before, before)
@@ -265,9 +265,3 @@ class _Judge(Generic[Variant]):
             for workload, place in winners.items()
         }
         return Judgement(winners, task_ms, before_ms, after_ms, brought, reason)
-
-
-def _winner(times: Mapping[int, Sequence[float]]) -> int:
-    """Return the place of the fastest candidate that beats the default, 0, by more than the noise; else 0."""
-    better = [place for place, taken in times.items() if place and gain(times[0], taken).sure]
-    return min(better, key=lambda place: median(times[place]), default=0)

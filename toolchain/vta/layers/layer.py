@@ -9,6 +9,7 @@ import numpy as np
 
 from toolchain.errors import UsageError
 from toolchain.foreign import shortened
+from toolchain.models.quantising.limits import LEAST_RIGHT, MOST_COMMON, MOST_DIAGONAL, MOST_RIGHT
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -17,15 +18,6 @@ FIELDS = ("batch", "h", "w", "ic", "oc", "kh", "kw", "ph", "pw", "sh", "sw")
 
 MOST_PADDING = 15
 """Zeros before or after a row: what a LOAD has four bits for."""
-
-LEAST_RIGHT, MOST_RIGHT = 1, 15
-"""Right shifts of sums: at most what the ALU shifts by, lane by lane."""
-
-MOST_DIAGONAL = 6
-"""Exponent of the largest power of two in an int8 weight."""
-
-MOST_COMMON = 15
-"""Left shift that all channels of a residual share: what the ALU's immediate has room for."""
 
 _MOST = 1 << 16
 _PREFIX = "vta convolution "

@@ -6,14 +6,8 @@ import math
 
 import numpy as np
 
-from toolchain.vta.layers.layer import (
-    LEAST_RIGHT,
-    MOST_DIAGONAL,
-    MOST_RIGHT,
-    Array,
-    ConvLayer,
-    ConvShape,
-)
+from toolchain.models.quantising.limits import LEAST_RIGHT, MOST_DIAGONAL, MOST_RIGHT
+from toolchain.vta.layers.layer import Array, ConvLayer, ConvShape
 from toolchain.vta.layers.region import Region, RegionLayer
 
 _SPREAD = 74  # standard deviation of whole numbers from -127 to 127
