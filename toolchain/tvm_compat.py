@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import sys
+import threading
+import types
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import tvm
@@ -97,6 +100,25 @@ def import_onnx(graph: Any, opset: int, converters: Mapping[str, Converter]) -> 
                 while True:
                     relax_api.BlockBuilderEndBlock(importer.bb)
             raise
+
+
+_INTRINSICS = "tvm.s_tir.tensor_intrin"
+_intrinsics_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def without_tensor_intrinsics() -> Iterator[None]:
+    """Keep `TuneContext` from importing the tensor intrinsics of every device: 10 s, for int8 only.
+
+    An empty module stands for theirs until the end of the block; what was imported before stays.
+    """
+    with _intrinsics_lock:
+        planted = sys.modules.setdefault(_INTRINSICS, empty := types.ModuleType(_INTRINSICS)) is empty
+        try:
+            yield
+        finally:
+            if planted:
+                del sys.modules[_INTRINSICS]
 
 
 def train_cost_model() -> float:

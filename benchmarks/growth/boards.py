@@ -57,6 +57,8 @@ def _row(boards: int, tasks: int) -> Mapping[str, str]:
             TaskRun(task, space, GridSearch(task, space, 1), context)
             for task, space in zip(made, spaces, strict=True)
         ]
+        for run in runs:
+            run.begin()
         defaults_s, begun = time.process_time() - begun, time.process_time()
         prospects = [Prospect(1, run.default_ms, run.left) for run in runs]
         with pipeline() as search:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
-from tests.toy.backend import POINTS
-from tests.tuning.toy_run import Told, search, toy_run
+from tests.toy.backend import POINTS, ToySpace
+from tests.tuning.toy_run import KEY, TASK, Told, search, toy_run
 from toolchain.records.store import RecordStore
 from toolchain.tuning.judging.confirm import confirm
 from toolchain.tuning.judging.finalists import finalists
+from toolchain.tuning.task_run import TaskRun
+from toolchain.tuning.tuners.gridsearch import GridSearch
 
 
 def test_what_a_search_learns_was_all_measured_in_one_way(store: RecordStore) -> None:
@@ -23,6 +27,12 @@ def test_what_a_search_learns_was_all_measured_in_one_way(store: RecordStore) ->
     with toy_run(store, Told({})) as run:
         assert run.known[run.space.entry(fastest).digest].best_ms == 0.1
         assert run.left == 0
+
+
+def test_a_run_that_has_not_begun_has_touched_nothing() -> None:
+    """Neither builder, runner, cases nor the store are asked before `begin`."""
+    untouched: Any = SimpleNamespace(key_of=lambda _workload: KEY, store=None)
+    TaskRun(TASK, ToySpace(TASK), GridSearch(TASK, ToySpace(TASK), 1), untouched)
 
 
 def test_a_search_continues_where_an_earlier_one_ended(store: RecordStore) -> None:

@@ -96,7 +96,9 @@ def toy_run(
             key_of=lambda _workload: KEY,
             recorded={TASK.workload: recorded} if recorded else {},
         )
-        yield TaskRun(TASK, space, GridSearch(TASK, space, 1), context)
+        run = TaskRun(TASK, space, GridSearch(TASK, space, 1), context)
+        run.begin()
+        yield run
 
 
 def search(run: TaskRun, count: int) -> int:

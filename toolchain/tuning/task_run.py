@@ -70,33 +70,26 @@ class BadDefaultError(ToolchainError):
 
 
 class TaskRun:
-    """Tunes one task and writes every measurement to the store at once.
-
-    It begins by building, uploading, running and timing what a build takes without a record (the default):
-    then the way is known to be open, and the mark is set. What a build takes today by records of a model or
-    of other places is measured, too: what is measured here stands before them, and must not lose what they
-    brought.
+    """Tunes one task and writes every measurement to the store at once; `begin` comes first.
 
     Attributes
     ----------
+    default
+        What a build takes without a record, as `begin` measured it.
     left
         How many points had not been measured when the run began; None: no end of them.
     exhausted
         There is nothing more to measure.
-
-    Raises
-    ------
-    BadDefaultError
-        The default's code is at fault.
-    ToolchainError
-        The default does not run: nothing that is searched would.
     """
+
+    default: Finalist
+    left: int | None
+    _function: str  # whose records these are; see `RecordStore.add_function`
 
     def __init__(self, task: Task, space: Space, tuner: Tuner, context: RunContext) -> None:
         self.task, self.space, self.tuner = task, space, tuner
         self.context = context
         self.key = context.key_of(task.workload)
-        self.function = context.store.add_function(task.workload, task.name, task.definition)
         self.known: dict[str, Record] = {}
         self.trials = 0
         self.failures: Counter[str] = Counter()
@@ -104,14 +97,31 @@ class TaskRun:
         self.first_failure = ""
         self.modelled = False
         self.measured: list[Measured] = []
+        self._own: set[str] = set()  # digests of what this run proposed
+        self._out_of_proposals = False
+
+    def begin(self) -> None:
+        """Build, upload, run and time what a build takes without a record, and teach the tuner what is known.
+
+        Then the way to the board is known to be open, and there is a time to beat. What a build takes today
+        by records of a model or of other places is measured, too: a build prefers what is measured here, and
+        must not lose what those records brought.
+
+        Raises
+        ------
+        BadDefaultError
+            The default's code is at fault.
+        ToolchainError
+            The default does not run: nothing that is searched would.
+        """
+        task, context = self.task, self.context
+        self._function = context.store.add_function(task.workload, task.name, task.definition)
         context.bench.runner.expect(task, context.cases.of(task))
         self.default, result = self._measure_default()
         earlier = [] if context.fresh else self._earlier()
         earlier += self._measure_recorded()
         self.left = self._left([point for point, _result in earlier])
-        self._own: set[str] = set()  # digests of what this run proposed
-        self._out_of_proposals = False
-        tuner.learn([(space.default(), result), *earlier])
+        self.tuner.learn([(self.space.default(), result), *earlier])
 
     @property
     def default_ms(self) -> float:
@@ -334,7 +344,7 @@ class TaskRun:
         entry = built.candidate.entry
         return Record(
             key=self.key,
-            function=self.function,
+            function=self._function,
             kind=entry.kind,
             payload=entry.payload,
             digest=entry.digest,

@@ -19,8 +19,8 @@ def test_it_is_called_as_the_network_calls_it() -> None:
     host = tvm.target.Target(str(target("x86_64").host))
     with Compilers(1, str(host)) as compilers:
         kernels = Kernels(host, compilers, ObjectStore(), lambda _step: None)
-        module = tvm.IRModule({"fused_elu_add": kernels.stand_in(Scheduled(bad))})
+        module = tvm.IRModule({"fused_elu_add": kernels.submit(Scheduled(bad))})
         with pytest.raises(
             ToolchainError, match="TVM cannot compile function fused_elu_add of the network: "
         ):
-            kernels._parts(kernels._symbols(module))
+            kernels._parts(kernels._submit_all(module))

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from toolchain.errors import CheckError
+from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import write_case
+from toolchain.tasks.tuner import Result
 from toolchain.tasks.upload import Times
-from toolchain.tuning.boards.measure import _believed, _compare, _facts
+from toolchain.tuning.boards.measure import Subject, _believed, _facts, _Opened
 
 REQUEST: Any = SimpleNamespace(least_ms=0.25, timeout_s=10.0)
 
@@ -40,9 +42,37 @@ def test_facts_are_a_document(said: object) -> None:
         _facts("far", said)
 
 
+class Writes:
+    """A file whose function writes a value into its only operand; as an operand, what was written."""
+
+    def __init__(self, value: np.ndarray) -> None:
+        self.value = value
+
+    def of(self, *_arguments: object) -> list[Writes]:
+        return [self]
+
+    def numpy(self) -> np.ndarray:
+        return self.value
+
+    def run(self, *_arguments: object) -> None:
+        pass
+
+    def time(self, *_arguments: object) -> Times:
+        return Times((1.0,))
+
+
 def test_where_nothing_is_known_the_first_to_come_are_right(tmp_path: Path) -> None:
     case = write_case(tmp_path, "case", {})
     first = np.arange(4, dtype=np.float32)
-    assert _compare([first], case) == ""
-    assert _compare([first], case) == ""
-    assert "differs from the definition by 1" in _compare([first + 1], case)
+    request = SimpleNamespace(cases=(case,), number=1, repeat=1, min_repeat_ms=0, least_ms=0.0, timeout_s=1.0)
+    facts: Any = SimpleNamespace(governor=None, temperature_c=None)
+    subject = Subject("main", (Parameter((4,), "float32"),), 1, "cpu")
+
+    def measured(value: np.ndarray) -> Result:
+        file: Any = Writes(value)
+        return _Opened(request, "far", facts, file, file).measure(subject)
+
+    assert measured(first).run_ms == (1.0,)
+    assert measured(first).run_ms == (1.0,)
+    other = measured(first + 1)
+    assert other.failure == "wrong result" and "differs from the definition by 1" in other.message

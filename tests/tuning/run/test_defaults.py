@@ -18,6 +18,16 @@ from toolchain.tuning.run.defaults import measured_defaults
 from toolchain.tuning.task_run import BadDefaultError
 
 
+class Run:
+    """Stands for a task's run; to begin it takes no time."""
+
+    def __init__(self, task: Task, *_others: object) -> None:
+        self.task = task
+
+    def begin(self) -> None:
+        pass
+
+
 @pytest.mark.parametrize(
     ("allowed", "begun"),
     [(None, 3), (600.0, 3), (0.0, 1)],
@@ -26,7 +36,7 @@ def test_tasks_that_no_time_is_left_for_are_left_out_but_for_the_first(
     store: RecordStore, allowed: float | None, begun: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[Event] = []
-    monkeypatch.setattr(defaults, "TaskRun", lambda task, *_others: task)
+    monkeypatch.setattr(defaults, "TaskRun", Run)
     with toy_run(store, Told({})) as run:
         object.__setattr__(run.context, "listener", events.append)
         until = None if allowed is None else Allowance(time.monotonic() + allowed, firm=True)
@@ -51,17 +61,17 @@ def test_a_task_whose_default_is_wrong_is_left_out_and_said(
     events: list[Event] = []
     bad = dataclasses.replace(TASK, name="exp")
 
-    def begun(task: Task, *_others: object) -> Any:
-        if task is bad:
+    def begin(begun: Run) -> None:
+        if begun.task is bad:
             raise wrong
-        return task
 
-    monkeypatch.setattr(defaults, "TaskRun", begun)
+    monkeypatch.setattr(Run, "begin", begin)
+    monkeypatch.setattr(defaults, "TaskRun", Run)
     with toy_run(store, Told({})) as run:
         object.__setattr__(run.context, "listener", events.append)
         spaces, tuners = [run.space] * 3, [run.tuner] * 3
         begun_of: Any = measured_defaults([TASK, bad, TASK], spaces, tuners, run.context, None)
-        assert begun_of == [TASK, TASK]
+        assert [each.task for each in begun_of] == [TASK, TASK]
         left, said = events
         assert left == LeftOut((bad,)) and isinstance(said, Notice)
         assert "task bad0 (exp)" in said.text and "the others are tuned" in said.text

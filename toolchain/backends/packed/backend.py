@@ -88,7 +88,7 @@ class PackedNetwork(FusedNetwork):
             if task.workload in points
         }
         kernels = self.kernels(progress)
-        made = rewrite(self.fused, replace(self.choices, decided=decided), kernels.stand_in)
+        made = rewrite(self.fused, replace(self.choices, decided=decided), kernels.submit)
         files = self.export(made.module, kernels, folder, progress)
         workloads = self.workloads(made.named)
         return Objects(files, made.rules, workloads, needs_of(self.target, made.module), made.transformed)

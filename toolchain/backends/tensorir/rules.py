@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import types
 from collections.abc import Callable
 from functools import partial
 
 import tvm
 from tvm.s_tir import meta_schedule as ms
 
+from toolchain import tvm_compat
 from toolchain.backends.tensorir.limits import PrivateBytes, SumsInVectors
 from toolchain.devices.by_kind import KindTable
 from toolchain.devices.device import Device
@@ -29,12 +28,6 @@ _POPULATION = 128
 # On a GPU few draws are legal: a first batch of a small convolution takes 18 s with 128, 4 s with 32, and has
 # 64 and 61 new schedules.
 _GPU_POPULATION = 32
-_INTRINSICS = "tvm.s_tir.tensor_intrin"
-
-
-def skip_intrinsics() -> None:
-    """Keep `TuneContext` from importing the tensor intrinsics of every device: 10 s, for int8 only."""
-    sys.modules.setdefault(_INTRINSICS, types.ModuleType(_INTRINSICS))
 
 
 def cpu_space() -> ms.space_generator.PostOrderApply:
@@ -151,19 +144,19 @@ DEVICES: KindTable[Callable[[Device], ms.space_generator.PostOrderApply]] = Kind
 
 def tune_context(module: tvm.IRModule, target: BoardTarget, name: str, seed: int) -> ms.TuneContext:
     """Return a search over the target's design space for the one function of `module`."""
-    skip_intrinsics()
     device = target.limits
     schedules = None if device is None else DEVICES.find(device.kind)
     if device is not None and schedules is None:
         raise UsageError(f"--device {device.kind}: no schedules are known for it", "leave --layout out")
     population = _POPULATION if device is None else _GPU_POPULATION
-    return ms.TuneContext(
-        module,
-        target=target.target,
-        space_generator=schedules(device) if device and schedules else cpu_space(),
-        search_strategy=ms.search_strategy.EvolutionarySearch(
-            population_size=population, init_min_unmeasured=population // 4
-        ),
-        task_name=name,
-        rand_state=seed,
-    )
+    with tvm_compat.without_tensor_intrinsics():
+        return ms.TuneContext(
+            module,
+            target=target.target,
+            space_generator=schedules(device) if device and schedules else cpu_space(),
+            search_strategy=ms.search_strategy.EvolutionarySearch(
+                population_size=population, init_min_unmeasured=population // 4
+            ),
+            task_name=name,
+            rand_state=seed,
+        )

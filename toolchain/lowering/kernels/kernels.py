@@ -50,8 +50,11 @@ class Kernels:
         self._target, self._compilers, self._store, self._progress = target, compilers, store, progress
         self._made: dict[str, bytes | None] = {}  # by symbol; None: it is being compiled
 
-    def stand_in(self, recipe: Recipe) -> tirx.PrimFunc:
-        """Return an empty function that stands for what a recipe makes; equal recipes give equal ones."""
+    def submit(self, recipe: Recipe) -> tirx.PrimFunc:
+        """Have what a recipe makes compiled, unless it was kept; return an empty function that stands for it.
+
+        Equal recipes give equal functions, and are compiled once.
+        """
         data = pickled(recipe)
         digest = hashlib.sha256(str(self._target).encode() + b"\0" + data).hexdigest()
         symbol = f"kernel_{digest[:_DIGITS]}"
@@ -76,7 +79,7 @@ class Kernels:
             `lib0.o` with the functions that the network calls, the objects they go on to in the order of
             their names, and `devc.o` with program, constants and kernels.
         """
-        symbols = self._symbols(lowered)
+        symbols = self._submit_all(lowered)
         library = entry_library(symbols, host_of(self._target), folder)
         if self._target.host is None:  # all that is embedded is known while functions are still compiled
             first, *others = self._embedded(lowered, library, folder)
@@ -101,14 +104,14 @@ class Kernels:
         self._finish(symbols)
         return [Part.of(self._made[symbol] or b"") for symbol in dict.fromkeys(symbols.values())]
 
-    def _symbols(self, lowered: tvm.IRModule) -> dict[str, str]:
-        """Return which symbol each function of the network is computed by."""
+    def _submit_all(self, lowered: tvm.IRModule) -> dict[str, str]:
+        """Submit what was not, such as the functions that lowering adds; return each function's symbol."""
         found = {}
         for variable, func in lowered.functions.items():
             if not isinstance(func, tirx.PrimFunc):
                 continue
             if func.attrs is None or _RECIPE not in func.attrs:
-                func = self.stand_in(Scheduled(func.without_attr("global_symbol")))
+                func = self.submit(Scheduled(func.without_attr("global_symbol")))
             found[str(variable.name_hint)] = str(func.attrs[_RECIPE])
         return dict(sorted(found.items()))
 

@@ -104,7 +104,7 @@ def measure(request: Request) -> list[Result]:
     )
     results: list[Result] = []
     try:
-        opened = _Opened(session, request)
+        opened = _open(session, request)
         for subject in request.subjects:
             if results and time.monotonic() + request.limit_s > until:
                 break
@@ -120,17 +120,15 @@ def measure(request: Request) -> list[Result]:
     return results
 
 
+@dataclass(frozen=True)
 class _Opened:
-    """A session with the file loaded."""
+    """A session that has loaded the file."""
 
-    def __init__(self, session: tvm.rpc.RPCSession, request: Request) -> None:
-        self.session, self.request = session, request
-        self.board = request.key.partition("@")[2] or request.key
-        self.facts = _facts(self.board, session.get_function("edge.info")())
-        session.upload(str(request.library))
-        opens = request.code.open if request.code else _Library
-        self.file: Opened = opens(session, request.library.name, self.board)
-        self.operands = Operands(session)
+    request: Request
+    board: str
+    facts: Facts
+    file: Opened
+    operands: Operands
 
     def measure(self, subject: Subject) -> Result:
         stage: Failure = "upload"
@@ -143,7 +141,10 @@ class _Opened:
                 self.file.run(subject.function, tensors)
                 written = list(zip(subject.parameters, tensors, strict=True))[-subject.outputs :]
                 outputs = [parameter.logical(tensor.numpy()) for parameter, tensor in written]
-                if problem := _compare(outputs, case):
+                expected = case.expected()
+                if expected is None:  # nothing is known of them: what the first candidate computes is right
+                    case.expect(outputs)
+                elif problem := wrong(outputs, expected):
                     return Result(failure="wrong result", message=problem)
             return self._timed(subject, tensors)
         except (tvm.error.RPCSessionTimeoutError, ToolchainError):
@@ -162,6 +163,15 @@ class _Opened:
             temperature_c=self.facts.temperature_c,
             modelled=times.modelled,
         )
+
+
+def _open(session: tvm.rpc.RPCSession, request: Request) -> _Opened:
+    """Upload the file and load it."""
+    board = request.key.partition("@")[2] or request.key
+    facts = _facts(board, session.get_function("edge.info")())
+    session.upload(str(request.library))
+    opens = request.code.open if request.code else _Library
+    return _Opened(request, board, facts, opens(session, request.library.name, board), Operands(session))
 
 
 class _Library:
@@ -209,12 +219,3 @@ def _arrays(parameters: tuple[Parameter, ...], case: Case) -> list[Array]:
     """Return what a candidate is called with, as it lies in memory."""
     arguments = case.arguments()
     return [parameter.filled(arguments.get(place)) for place, parameter in enumerate(parameters)]
-
-
-def _compare(outputs: list[Array], case: Case) -> str:
-    """Return what is wrong with the outputs; where nothing is known of them, the first to come are right."""
-    expected = case.expected()
-    if expected is None:
-        case.expect(outputs)
-        return ""
-    return wrong(outputs, expected)

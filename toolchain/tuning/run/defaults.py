@@ -38,12 +38,15 @@ def measured_defaults(
     for task, space, tuner in zip(tasks, spaces, tuners, strict=True):
         if runs and allowed is not None and allowed.up:
             break
+        run = TaskRun(task, space, tuner, context)
         try:
-            runs.append(TaskRun(task, space, tuner, context))
+            run.begin()
         except BadDefaultError as error:
             faulty.append(error)
             context.listener(LeftOut((task,)))
             context.listener(Notice(_left_as_it_is(error)))
+        else:
+            runs.append(run)
     if faulty and not runs:
         raise faulty[0]
     if left := tuple(tasks[len(runs) + len(faulty) :]):

@@ -36,8 +36,8 @@ class Functions:
             self._known[name] = self._read(name)
         return self._known[name]
 
-    def general(self, function: Read) -> bool:
-        """Whether the general rule knows a function."""
+    def try_general(self, function: Read) -> bool:
+        """Generate a function by the general rule, on plain values; return whether the rule knows it."""
         if function.by_element:  # known for certain, and in no time
             return True
         try:
@@ -52,7 +52,7 @@ class Functions:
         except UnreadableError:
             return None
         for found in (parts(whole), [(whole, None)]):
-            if all(contraction is not None or self.general(part) for part, contraction in found):
+            if all(contraction is not None or self.try_general(part) for part, contraction in found):
                 return Function(whole, found)
         return None
 

@@ -180,7 +180,7 @@ def _outputs(
             continue
         outputs = function.whole.params[-len(value.ty.fields) :]
         cut = [until(function.whole, output) for output in outputs]
-        if not all(map(functions.general, cut)):
+        if not all(map(functions.try_general, cut)):
             continue
         found[var] = []
         used = [item for item in items if item.value.tuple_value.same_as(var)]
