@@ -36,7 +36,7 @@ from toolchain.records.store import RecordStore  # noqa: E402
 from toolchain.tasks.options import CodeOptions  # noqa: E402
 from toolchain.tuning.events import Event, Notice, Step  # noqa: E402
 from toolchain.tuning.judging.gain import gain  # noqa: E402
-from toolchain.tuning.judging.network_bench import BoardNetworkBench  # noqa: E402
+from toolchain.tuning.judging.network_bench import prepare_network_bench  # noqa: E402
 from toolchain.tuning.options import TuneOptions  # noqa: E402
 from toolchain.tuning.run.tune import tune  # noqa: E402
 
@@ -83,7 +83,7 @@ def compare(
     ):
         tasks = list(network.tasks)
         chosen = points([decide_task(network, task, store, target, board.record_class) for task in tasks])
-        bench = BoardNetworkBench(model, backend, network, target, board, store, tasks, scratch)
+        bench = prepare_network_bench(model, backend, network, target, board, store, tasks, scratch)
         untuned, tuned = (bench.variant(points, lambda _step: None) for points in ({}, chosen))
         same = untuned.bundle.library == tuned.bundle.library
         for repeat in range(repeats):

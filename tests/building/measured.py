@@ -9,11 +9,11 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
 from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
+from toolchain.targets.build_for import BuildFor
 from toolchain.targets.target import target_for
 from toolchain.tasks.key import record_key
 from toolchain.tasks.task import Task

@@ -23,7 +23,7 @@ from tests.building.network import main as build_network
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import loaded
 from toolchain.backends.tensorir.traces import trace_entry
-from toolchain.boards.inventory.lookup import BuildFor, find_target
+from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
 from toolchain.cli.commands.build import show
@@ -33,6 +33,7 @@ from toolchain.models.judging.reference import reference_outputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.records.store import RecordStore
+from toolchain.targets.build_for import BuildFor
 from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow

@@ -20,13 +20,14 @@ from tests.backends.packed.computed import loaded
 from tests.backends.packed.single import Layer
 from tests.opencl.oclgrind import DRIVER
 from toolchain.boards.board import Board
-from toolchain.boards.inventory.lookup import LOCAL, BuildFor, local_board
+from toolchain.boards.inventory.lookup import LOCAL, local_board
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import read_bundle
 from toolchain.measuring.run import run_bundle
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
+from toolchain.targets.build_for import BuildFor
 from toolchain.tasks.options import CodeOptions
 
 SECONDS = 600.0

@@ -11,11 +11,12 @@ from tests.backends.packed.computed import loaded
 from tests.models.bounds.cases import CASES, drawn
 from tests.opencl.networks import SECONDS, side_by_side
 from toolchain.boards.board import Board
-from toolchain.boards.inventory.lookup import LOCAL, BuildFor
+from toolchain.boards.inventory.lookup import LOCAL
 from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import read_bundle
 from toolchain.measuring.run import run_bundle
 from toolchain.models.importing import importer
+from toolchain.targets.build_for import BuildFor
 from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow

@@ -20,10 +20,10 @@ from toolchain.tasks.backend import Backend
 from toolchain.tasks.options import CodeOptions
 
 if TYPE_CHECKING:
-    from toolchain.boards.inventory.lookup import BuildFor  # knows SSH
     from toolchain.models.load import Model
     from toolchain.records.function import Function
     from toolchain.records.record import Record
+    from toolchain.targets.build_for import BuildFor
     from toolchain.vta.layers.region import Region
 
 

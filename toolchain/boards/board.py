@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from toolchain.boards.transport import Transport
 from toolchain.errors import ToolchainError
 from toolchain.profiles import Profile
+from toolchain.targets.build_for import BuildFor
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Board:
     transport: Transport
     tracker_key: str
     record_class: str
+
+    @property
+    def build_for(self) -> BuildFor:
+        """What code for this board is made for."""
+        return BuildFor(self.profile, self.name, self.emulated, self.record_class)
 
 
 @contextmanager

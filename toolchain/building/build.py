@@ -13,29 +13,27 @@ from typing import Any, Literal
 import numpy as np
 
 from toolchain.backends.table import backend_for
-from toolchain.boards.inventory.lookup import BuildFor
+from toolchain.building.bundling import bundling
 from toolchain.building.check import checked_here, require_this_host
 from toolchain.building.decide import Decision, decide_beside, decide_task, points
-from toolchain.building.manifest import manifest_of, tolerance_of
 from toolchain.building.size import Size, weights_of
-from toolchain.building.tolerances import amplification, rounding_tolerances
+from toolchain.building.tolerances import amplification
 from toolchain.bundles.manifest import OutputTolerance
 from toolchain.bundles.write import write_bundle
 from toolchain.devices.device import CPU
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.files.scratch import scratch_folder
-from toolchain.linking.library import link_library
 from toolchain.linking.table import linker_named
-from toolchain.lowering.objects.export import write_object_tar
 from toolchain.measuring.verify import VerifyResult
 from toolchain.models.judging.reference import Reference, reference_outputs, seeded_reference
 from toolchain.models.load import Model
 from toolchain.models.quantising.quantise import Quantised
 from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
+from toolchain.targets.build_for import BuildFor
 from toolchain.targets.target import BoardTarget
-from toolchain.tasks.backend import Backend, Objects
+from toolchain.tasks.backend import Network
 from toolchain.tasks.key import record_key
 from toolchain.tasks.options import CodeOptions
 
@@ -188,32 +186,18 @@ def build(
     made_for = backend.target(options.cluster, options.threads)
     progress("computing the reference output")  # first: a sample that is no use shows here
     reference = reference_for(model, options)
-    least = tolerance_of(model, backend)
-    tolerances = rounding_tolerances(model, reference, made_for.device or CPU, backend.dtype, least)
+    made_by = bundling(model, backend, target, made_for, reference, linker)
     stem = f"{model.name}-{target.board or target.profile.name}"
     library = out / f"{stem}.{options.format}"
     bundle = out / f"{stem}.bundle"
     with scratch_folder() as folder:
-        compiled = compile_network(model, backend, target, made_for, store, options, folder, progress)
-        progress("linking")
-        linked = folder / "library.so"
-        objects = compiled.objects
-        link_library(objects.files, linked, target.profile, linker)
+        progress("lowering the network")
+        with backend.lower(model, made_for, compiles=True) as network:
+            own, beside = decide_network(network, model, target, store, options)
+            decided = [*own, *beside]
+            made = made_by.make(network, points(decided), decided, folder, progress, options.format)
         progress("writing the bundle")
-        manifest = manifest_of(
-            model,
-            backend,
-            target,
-            made_for,
-            options.format,
-            objects,
-            [*compiled.decisions, *compiled.beside],
-            tolerances,
-        )
-        code = linked
-        if options.format == "tar":
-            code = folder / "library.tar"
-            write_object_tar(objects.files, code)
+        manifest, code = made.manifest, made.code
         checked = None
         if options.check:
             progress("running the sample on this host")
@@ -230,12 +214,12 @@ def build(
         library.absolute(),
         hashlib.sha256(library.read_bytes()).hexdigest(),
         made_for,
-        compiled.decisions,
+        made.decisions[: len(own)],
         reference,
         model.quantised,
-        compiled.beside,
-        Size(bundle.stat().st_size, weights_of(model.onnx), objects.transformed, sample),
-        tolerances,
+        made.decisions[len(own) :],
+        Size(bundle.stat().st_size, weights_of(model.onnx), made.objects.transformed, sample),
+        made_by.tolerances,
         checked,
     )
 
@@ -253,60 +237,31 @@ def reference_for(model: Model, options: BuildOptions) -> Reference:
     return Reference(options.sample, reference_outputs(model, options.sample, options.sample_option))
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """The objects of a network, and what decided how they are computed.
-
-    Attributes
-    ----------
-    beside
-        For the tasks of the CPU beside a device.
-    """
-
-    objects: Objects
-    decisions: list[Decision]
-    beside: list[Decision]
-
-
-def compile_network(
-    model: Model,
-    backend: Backend,
-    target: BuildFor,
-    made_for: BoardTarget,
-    store: RecordStore | None,
-    options: BuildOptions,
-    folder: Path,
-    progress: Callable[[str], None],
-) -> Compiled:
-    """Write the objects of a network into `folder`, computed as records decide.
+def decide_network(
+    network: Network, model: Model, target: BuildFor, store: RecordStore | None, options: BuildOptions
+) -> tuple[list[Decision], list[Decision]]:
+    """Return what decides for the tasks of a network, and for those of the CPU beside its device.
 
     Raises
     ------
     UsageError
         The network computes nothing.
     ToolchainError
-        `options.require_tuned` and a task has no record, or the compiler failed.
+        `options.require_tuned` and a task has no record.
     """
-    progress("lowering the network")
-    with backend.lower(model, made_for, compiles=True) as network:
-        decisions = [
-            decide_task(network, task, store, made_for, target.record_class, options.shipped)
-            for task in network.tasks
-        ]
-        if not decisions:
-            raise UsageError(
-                f"{model.source}: nothing is computed from the inputs, so there is nothing to compile",
-                "hand over a network whose outputs depend on its inputs",
-            )
-        if options.require_tuned:
-            _require_tuned(decisions, model, target, options, _others(store, decisions, made_for, target))
-        beside = decide_beside(network, store, target.record_class, options.shipped)
-        objects = network.compile(points([*decisions, *beside]), folder, progress)
-    return Compiled(objects, *(_made(each, objects) for each in (decisions, beside)))
-
-
-def _made(decisions: list[Decision], objects: Objects) -> list[Decision]:
-    return [each.made_by(objects.rules[each.task.name]) for each in decisions]
+    made_for = network.target
+    decisions = [
+        decide_task(network, task, store, made_for, target.record_class, options.shipped)
+        for task in network.tasks
+    ]
+    if not decisions:
+        raise UsageError(
+            f"{model.source}: nothing is computed from the inputs, so there is nothing to compile",
+            "hand over a network whose outputs depend on its inputs",
+        )
+    if options.require_tuned:
+        _require_tuned(decisions, model, target, options, _others(store, decisions, made_for, target))
+    return decisions, decide_beside(network, store, target.record_class, options.shipped)
 
 
 def _others(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolchain.boards.inventory.lookup import BuildFor, local_board
+from toolchain.boards.inventory.lookup import local_board
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import UsageError
 from toolchain.measuring.verify import VerifyResult, verify_bundle
 from toolchain.runtime import arch_of
+from toolchain.targets.build_for import BuildFor
 
 
 def require_this_host(target: BuildFor) -> None:

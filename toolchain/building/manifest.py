@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 from toolchain import __version__
-from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.building.decide import Decision
 from toolchain.bundles.manifest import (
     EngineFacts,
@@ -27,6 +26,7 @@ from toolchain.measuring.numerics import TOLERANCE
 from toolchain.models.importing.float16 import holds_float16
 from toolchain.models.load import Model
 from toolchain.models.spec import TensorSpec
+from toolchain.targets.build_for import BuildFor
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Objects
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ from tests.models.quantising.networks import Block
 from toolchain.backends.packed.kinds import CPU
 from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, Compiled, compile_network
+from toolchain.building.build import BuildOptions, decide_network
+from toolchain.building.decide import Decision, points
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
-from toolchain.tasks.backend import Network
+from toolchain.tasks.backend import Network, Objects
 from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow  # a network is lowered
@@ -34,6 +36,13 @@ def lowered(model: Model, code: CodeOptions) -> Network:
     return backend.lower(model, backend.target())
 
 
+@dataclass(frozen=True)
+class Compiled:
+    objects: Objects
+    decisions: list[Decision]
+    beside: list[Decision]
+
+
 def compiled(
     model: Model, store: RecordStore | None, folder: Path, steps: list[str] | None = None
 ) -> Compiled:
@@ -42,7 +51,10 @@ def compiled(
     folder.mkdir()
     options = BuildOptions(code=WITH_VTA, shipped=None)
     told = [] if steps is None else steps
-    return compile_network(model, backend, target, backend.target(), store, options, folder, told.append)
+    with backend.lower(model, backend.target(), compiles=True) as network:
+        own, beside = decide_network(network, model, target, store, options)
+        objects = network.compile(points([*own, *beside]), folder, told.append)
+    return Compiled(objects, own, [each.made_by(objects.rules[each.task.name]) for each in beside])
 
 
 def test_they_are_the_tasks_of_the_network_on_the_cpu_alone(model: Model) -> None:

@@ -176,22 +176,20 @@ def _library(loaded: Sequence[tuple[Case, Any]], device: str, folder: Path) -> t
     from tests.e2e.onnx_nodes.merged import merged
     from toolchain.backends.table import backend_for
     from toolchain.boards.inventory.lookup import find_target
-    from toolchain.building.build import BuildOptions, compile_network
-    from toolchain.linking.gate import check_library
-    from toolchain.linking.table import linker_named
+    from toolchain.building.build import BuildOptions, decide_network
+    from toolchain.linking.library import link_library
     from toolchain.tasks.options import CodeOptions
 
     target = find_target("x86_64")
     models = [model for _, model in loaded]
     whole = replace(models[0], module=merged(models))
     backend = backend_for(target.profile, CodeOptions(device=device))
-    compiled = compile_network(
-        whole, backend, target, backend.target(), None, BuildOptions(), folder, lambda _step: None
-    )
+    with backend.lower(whole, backend.target(), compiles=True) as network:
+        decisions, _beside = decide_network(network, whole, target, None, BuildOptions())
+        objects = network.compile({}, folder, lambda _step: None)
     library = folder / "library.so"
-    linker_named("zig").link(compiled.objects.files, library, target.profile)
-    check_library(library, target.profile, compiled.objects.files)
-    return library, compiled.decisions
+    link_library(objects.files, library, target.profile)
+    return library, [each.made_by(objects.rules[each.task.name]) for each in decisions]
 
 
 def _run(library: Path, inputs: Sequence[Array], device: str, folder: Path) -> list[Array]:

@@ -12,9 +12,10 @@ import pytest
 from tests.backends.packed.computed import loaded
 from tests.fuzz import sanitized
 from tests.models.bounds.cases import CASES, Case, drawn
-from toolchain.boards.inventory.lookup import LOCAL, BuildFor
+from toolchain.boards.inventory.lookup import LOCAL
 from toolchain.building.build import BuildOptions, build
 from toolchain.profiles import load_profile
+from toolchain.targets.build_for import BuildFor
 
 pytestmark = pytest.mark.full
 

@@ -18,7 +18,7 @@ from toolchain.records.sqlite.file import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.tasks.backend import Network
 from toolchain.tasks.options import CodeOptions
-from toolchain.tuning.judging.network_bench import BoardNetworkBench, Variant
+from toolchain.tuning.judging.network_bench import BoardNetworkBench, Variant, prepare_network_bench
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
             backend.lower(model, target) as network,
         ):
             tasks = list(network.tasks)
-            bench = BoardNetworkBench(model, backend, network, target, board, store, tasks, scratch)
+            bench = prepare_network_bench(model, backend, network, target, board, store, tasks, scratch)
             yield Here(network, bench, bench.variant({}, said))
 
 

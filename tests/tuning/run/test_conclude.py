@@ -99,7 +99,7 @@ def test_a_network_without_a_reference_is_no_judge(
     def bench(*_arguments: object) -> SimpleNamespace:
         raise UsageError("the network computes nothing finite")
 
-    monkeypatch.setattr(concluding, "BoardNetworkBench", bench)
+    monkeypatch.setattr(concluding, "prepare_network_bench", bench)
     events: list[Event] = []
     with toy_run(store, Told({FASTER: 0.1})) as run:
         search(run, len(POINTS))
@@ -120,7 +120,7 @@ def test_where_one_board_goes_away_the_next_judges(
         return SimpleNamespace()
 
     said = Judgement({TASK.workload: 0}, {}, 10.0, 10.0)
-    monkeypatch.setattr(concluding, "BoardNetworkBench", bench)
+    monkeypatch.setattr(concluding, "prepare_network_bench", bench)
     monkeypatch.setattr(concluding, "judge", lambda *_arguments: said)
     events: list[Event] = []
     with toy_run(store, Told({FASTER: 0.1})) as run:
@@ -143,7 +143,7 @@ def test_a_network_too_slow_for_the_users_time_is_left_out_and_it_is_said(
     def judge(*_arguments: object) -> None:
         raise TimeUpError("an inference takes 5 s", "without --time the network decides")
 
-    monkeypatch.setattr(concluding, "BoardNetworkBench", lambda *_arguments: None)
+    monkeypatch.setattr(concluding, "prepare_network_bench", lambda *_arguments: None)
     monkeypatch.setattr(concluding, "judge", judge)
     events: list[Event] = []
     with toy_run(store, Told({FASTER: 0.1})) as run:

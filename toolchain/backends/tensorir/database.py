@@ -15,7 +15,6 @@ from toolchain import __version__
 from toolchain.architectures.table import ARCHITECTURES
 from toolchain.backends.tensorir.kinds import METASCHEDULE
 from toolchain.backends.tensorir.traces import trace_entry, traced
-from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.files.plain import read_plain
@@ -26,6 +25,7 @@ from toolchain.records.columns import possible_ms
 from toolchain.records.function import Function, function_id
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance, Record
+from toolchain.targets.build_for import BuildFor
 from toolchain.targets.target import BoardTarget, target_for
 
 WORKLOADS, RECORDS = "database_workload.json", "database_tuning_record.json"

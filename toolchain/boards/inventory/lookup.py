@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
@@ -14,24 +13,11 @@ from toolchain.configuration.settings import configuration, state_dir
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.atomic import make_private_folder
 from toolchain.host import host_profile
-from toolchain.profiles import Profile, class_names, load_profile
+from toolchain.profiles import class_names, load_profile
 from toolchain.runtime import arch_of
+from toolchain.targets.build_for import BuildFor
 
 LOCAL = "local"
-
-
-@dataclass(frozen=True)
-class BuildFor:
-    """What `tasks`, `tune` and `build` need of `--board`: a class, perhaps of one board.
-
-    `record_class` is the class under which tuning records are kept and looked up:
-    `<class>+emulated` for an emulated board.
-    """
-
-    profile: Profile
-    board: str | None
-    emulated: bool
-    record_class: str
 
 
 def local_board() -> Board:
@@ -160,8 +146,7 @@ def find_target(name: str) -> BuildFor:
     if name in class_names():
         return BuildFor(load_profile(name), None, emulated=False, record_class=name)
     if name in _board_names():
-        board = find_board(name)
-        return BuildFor(board.profile, board.name, board.emulated, board.record_class)
+        return find_board(name).build_for
     raise _unknown(name)
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from statistics import median
 
 from toolchain.boards.board import Board
-from toolchain.boards.inventory.lookup import BuildFor
 from toolchain.building.build import SAMPLE_SEED
+from toolchain.building.bundling import Bundling, bundling
 from toolchain.building.decide import Decision, decide_beside, decide_task, points
-from toolchain.building.manifest import manifest_of, tolerance_of
-from toolchain.building.tolerances import rounding_tolerances
 from toolchain.bundles.read import Bundle
-from toolchain.devices.device import CPU
 from toolchain.errors import CheckError
-from toolchain.linking.library import link_library
 from toolchain.measuring.bench import BenchResult, bench_bundle
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.judging.reference import seeded_reference
@@ -52,58 +48,31 @@ class BoardNetworkBench:
 
     Parameters
     ----------
-    tasks
-        Those that are tuned; all others are computed as a build would do it with the records there are.
+    others
+        Points of the tasks that are not tuned, by their workloads.
     folder
         For files of its own.
     """
 
     def __init__(
-        self,
-        model: Model,
-        backend: Backend,
-        network: Network,
-        target: BoardTarget,
-        board: Board,
-        store: RecordStore,
-        tasks: list[Task],
-        folder: Path,
+        self, bundling: Bundling, network: Network, board: Board, others: Mapping[str, Point], folder: Path
     ) -> None:
-        self._model, self._backend, self._network = model, backend, network
-        self._target, self._board, self._folder = target, board, folder
+        self._bundling, self._network = bundling, network
+        self._target, self._board, self._folder = bundling.made_for, board, folder
+        self._others = others
         self._numbers = count()
         self._warmup: int | None = None
-        reference = seeded_reference(model, SAMPLE_SEED)
-        self._sample, self._expected = dict(reference.sample), reference.outputs
-        self._tolerances = rounding_tolerances(
-            model, reference, target.device or CPU, backend.dtype, tolerance_of(model, backend)
-        )
-        tuned = {task.workload for task in tasks}
-        others = [task for task in network.tasks if task.workload not in tuned]
-        decided = [decide_task(network, task, store, target, board.record_class) for task in others]
-        self._others = points([*decided, *decide_beside(network, store, board.record_class)])
 
     def variant(self, points: Mapping[str, Point], step: Callable[[str], None]) -> Variant:
         """Compile and link the network, and check what came out."""
         folder = self._folder / str(next(self._numbers))
         folder.mkdir()
-        objects = self._network.compile({**self._others, **points}, folder, step)
-        library, profile = folder / "library.so", self._board.profile
-        link_library(objects.files, library, profile)
-        built_for = BuildFor(profile, self._board.name, self._board.emulated, self._board.record_class)
         decisions = [Decision(task) for task in self._network.tasks]
-        manifest = manifest_of(
-            self._model,
-            self._backend,
-            built_for,
-            self._target,
-            "so",
-            objects,
-            decisions,
-            self._tolerances,
-        )
-        bundle = Bundle(library, manifest, library.read_bytes(), dict(self._sample), self._expected, "")
-        return Variant(bundle, objects.workloads)
+        made = self._bundling.make(self._network, {**self._others, **points}, decisions, folder, step)
+        reference = self._bundling.reference
+        library = made.code.read_bytes()
+        bundle = Bundle(made.code, made.manifest, library, dict(reference.sample), reference.outputs, "")
+        return Variant(bundle, made.objects.workloads)
 
     def look(self, variant: Variant, limit_s: float | None) -> float:
         """Time one inference, after one to warm up."""
@@ -157,3 +126,35 @@ class BoardNetworkBench:
             warmup=self._warmup,
             wait=_WAIT_S,
         )
+
+
+def prepare_network_bench(
+    model: Model,
+    backend: Backend,
+    network: Network,
+    target: BoardTarget,
+    board: Board,
+    store: RecordStore,
+    tasks: Sequence[Task],
+    folder: Path,
+) -> BoardNetworkBench:
+    """Have onnxruntime compute the outputs of a sample, decide for the other tasks, and return the bench.
+
+    Parameters
+    ----------
+    tasks
+        Those that are tuned; all others are computed as a build would do it with the records there are.
+    folder
+        For its files.
+
+    Raises
+    ------
+    UsageError
+        On no sample the network computes anything finite.
+    """
+    made_by = bundling(model, backend, board.build_for, target, seeded_reference(model, SAMPLE_SEED))
+    tuned = {task.workload for task in tasks}
+    others = [task for task in network.tasks if task.workload not in tuned]
+    decided = [decide_task(network, task, store, target, board.record_class) for task in others]
+    beside = decide_beside(network, store, board.record_class)
+    return BoardNetworkBench(made_by, network, board, points([*decided, *beside]), folder)

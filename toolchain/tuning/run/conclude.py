@@ -22,7 +22,7 @@ from toolchain.tuning.events import Listener, Notice, Step
 from toolchain.tuning.judging.confirm import Confirmed, Finalist, choice_of
 from toolchain.tuning.judging.finalists import finalists
 from toolchain.tuning.judging.judge import Judgement, judge
-from toolchain.tuning.judging.network_bench import BoardNetworkBench
+from toolchain.tuning.judging.network_bench import prepare_network_bench
 from toolchain.tuning.options import BOARDS
 from toolchain.tuning.result import TunedTask
 from toolchain.tuning.run.alone import NOT_COMPARED, Alone
@@ -86,7 +86,7 @@ class NetworkJudge:
         for board in self.boards:
             try:
                 with scratch_folder() as folder:
-                    bench = BoardNetworkBench(
+                    bench = prepare_network_bench(
                         *(self.model, self.backend, self.network, self.target, board, self.store),
                         [run.task for run in runs],
                         folder,

@@ -1,0 +1,120 @@
+"""From points to a bundle: what `build` writes to a folder, and what the judge of a tuning run times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from toolchain.building.decide import Decision
+from toolchain.building.manifest import manifest_of, tolerance_of
+from toolchain.building.tolerances import rounding_tolerances
+from toolchain.bundles.manifest import Manifest, OutputTolerance
+from toolchain.devices.device import CPU
+from toolchain.linking.library import link_library
+from toolchain.linking.linker import Linker
+from toolchain.lowering.objects.export import write_object_tar
+from toolchain.models.judging.reference import Reference
+from toolchain.models.load import Model
+from toolchain.targets.build_for import BuildFor
+from toolchain.targets.target import BoardTarget
+from toolchain.tasks.backend import Backend, Network, Objects
+from toolchain.tasks.space import Point
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a bundle holds beside the sample.
+
+    Attributes
+    ----------
+    code
+        The library, or the tar of its objects, as `manifest.format` says.
+    objects
+        What the library was linked from.
+    decisions
+        With what the code of each was made by.
+    """
+
+    code: Path
+    manifest: Manifest
+    objects: Objects
+    decisions: list[Decision]
+
+
+@dataclass(frozen=True)
+class Bundling:
+    """What all bundles of a model for a board or class share, whatever the points.
+
+    Attributes
+    ----------
+    reference
+        The sample, and the outputs that the code is held to.
+    tolerances
+        Of outputs that the tolerance of floats is not right for.
+    linker
+        None: zig's.
+    """
+
+    model: Model
+    backend: Backend
+    target: BuildFor
+    made_for: BoardTarget
+    reference: Reference
+    tolerances: tuple[OutputTolerance, ...]
+    linker: Linker | None = None
+
+    def make(
+        self,
+        network: Network,
+        points: Mapping[str, Point],
+        decisions: Sequence[Decision],
+        folder: Path,
+        progress: Callable[[str], None],
+        form: Literal["so", "tar"] = "so",
+    ) -> Content:
+        """Compile a network as the points say, link it, let the gate check the library, and describe it.
+
+        Parameters
+        ----------
+        points
+            See `Network.compile`.
+        decisions
+            What the manifest says of the tasks.
+        folder
+            For the files.
+        progress
+            Told each step as it begins.
+
+        Raises
+        ------
+        ToolchainError
+            The compiler, the linker or the disk failed, or boards could not load the library.
+        """
+        objects = network.compile(points, folder, progress)
+        progress("linking")
+        code = folder / "library.so"
+        link_library(objects.files, code, self.target.profile, self.linker)
+        made = [each.made_by(objects.rules[each.task.name]) for each in decisions]
+        manifest = manifest_of(
+            *(self.model, self.backend, self.target, self.made_for, form, objects, made, self.tolerances)
+        )
+        if form == "tar":
+            code = folder / "library.tar"
+            write_object_tar(objects.files, code)
+        return Content(code, manifest, objects, made)
+
+
+def bundling(
+    model: Model,
+    backend: Backend,
+    target: BuildFor,
+    made_for: BoardTarget,
+    reference: Reference,
+    linker: Linker | None = None,
+) -> Bundling:
+    """Return how bundles of a model are made; the tolerances may take some runs of the reference."""
+    least = tolerance_of(model, backend)
+    tolerances = rounding_tolerances(model, reference, made_for.device or CPU, backend.dtype, least)
+    return Bundling(model, backend, target, made_for, reference, tolerances, linker)
