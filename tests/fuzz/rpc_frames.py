@@ -7,6 +7,7 @@ from enum import IntEnum
 from random import Random
 
 VERSION = b"0.8.0"
+MAGIC = 0xFF271
 
 
 class Code(IntEnum):
@@ -28,11 +29,17 @@ class Type(IntEnum):
     FUNCTION, MODULE, REMOTE = 68, 73, 115
 
 
+NOTHING = struct.pack("<i", Type.NONE)
 CPU = struct.pack("<ii", 1, 0)
 OPENCL = struct.pack("<ii", 4, 0)
 LAZY = struct.pack("<ii", 12, 0)  # tests/runtime/lazy_device.cc, where it is compiled in
 NUMBERS = (0, 1, 2, 3, 4, 7, 8, 16, 64, 65, 70, 127, 255, 4096, 2**16, 2**20, 2**30, 2**31 - 1, 2**31, 2**32)
 LIMITS = (*NUMBERS, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64 - 8)
+
+
+def greeting(key: bytes) -> bytes:
+    """Return what each side says before its first frame."""
+    return struct.pack("<ii", MAGIC, len(key)) + key
 
 
 def framed(body: bytes) -> bytes:
@@ -81,7 +88,7 @@ def any_value(random: Random, handles: list[int]) -> bytes:
     words = random.randbytes(random.choice((0, 1, 7, 8, 40)))
     kind = random.choice(list(Type))
     if kind is Type.NONE:
-        return struct.pack("<i", kind)
+        return NOTHING
     if kind is Type.DEVICE:
         return struct.pack("<iii", kind, random.choice((1, 2, 14, -1, 40, 200)), random.choice((0, 1, -1)))
     if kind is Type.TENSOR:

@@ -27,8 +27,7 @@ from toolchain.runtime import ensure_runtime
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
-MAGIC = 0xFF271
-WELCOME = struct.pack("<ii", MAGIC, len(b"server:fuzz")) + b"server:fuzz"
+WELCOME = rpc.greeting(b"server:fuzz")
 PATIENCE_S = 20.0
 DEVICES = (rpc.CPU, rpc.LAZY)
 BAD = ("ended by signal", "ERROR: AddressSanitizer", "runtime error:")
@@ -189,7 +188,7 @@ def harness() -> Iterator[Attempt]:
                 session: Session | None = None
                 try:
                     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as server:
-                        server.sendall(struct.pack("<ii", MAGIC, len(greeting)) + greeting)
+                        server.sendall(rpc.greeting(greeting))
                         session = Session(server)
                         with session.said:
                             converse(random, session)

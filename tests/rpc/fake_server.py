@@ -17,92 +17,80 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.fuzz import rpc_frames as rpc
+from tests.fuzz.rpc_frames import Code, Type
 from toolchain.rpc import frames, packets
 from toolchain.rpc.frames import HOST
-from toolchain.rpc.packets import HEADER, Code
+from toolchain.rpc.packets import HEADER
 
 SECRET = "0" * 32
-INT, TENSOR, RAW_STR, FUNCTION = 1, 7, 8, 68
 
 
-def packet(code: int, body: bytes = b"", size: int | None = None) -> bytes:
-    return HEADER.pack(4 + len(body) if size is None else size, code) + body
+def packet(code: int, body: bytes = b"") -> bytes:
+    """Return a frame with its length before it."""
+    return rpc.framed(rpc.frame(code, body))
 
 
-def value(kind: int, content: bytes = b"") -> bytes:
-    return struct.pack("<i", kind) + content
+def announced(size: int, code: int, body: bytes = b"") -> bytes:
+    """Return a frame of which another length is told than it has."""
+    return struct.pack("<Q", size) + rpc.frame(code, body)
 
 
-def integer(number: int) -> bytes:
-    return value(INT, struct.pack("<q", number))
-
-
-def text(words: bytes) -> bytes:
-    return value(RAW_STR, struct.pack("<Q", len(words)) + words)
-
-
-def sequence(*values: bytes) -> bytes:
-    return struct.pack("<i", len(values)) + b"".join(values)
-
-
-def tensor(rank: int) -> bytes:
-    return value(TENSOR, struct.pack("<Qiii4s", 1, 1, 0, rank, b"\2\x20\1\0") + bytes(8 * max(rank, 0) + 8))
-
-
-VOID = packet(Code.RETURN, sequence(value(0)))
-TAKE_OVER = packet(
-    Code.INIT_SERVER, struct.pack("<Q", 5) + b"0.8.0" + sequence(text(b"rpc.LocalSession"))
-) + packet(Code.GET_GLOBAL_FUNC, sequence(text(b"rpc.CreatePipeClient")))
+TENSOR = struct.pack("<i", Type.TENSOR)
+VOID = packet(Code.RETURN, rpc.values(rpc.NOTHING))
+TAKE_OVER = rpc.framed(rpc.init(rpc.text(b"rpc.LocalSession"))) + packet(
+    Code.GET_FUNCTION, rpc.values(rpc.text(b"rpc.CreatePipeClient"))
+)
 
 # What the server says where it should answer a question (GET_GLOBAL_FUNC), and what is told of it.
 LIES: dict[str, tuple[bytes, str]] = {
     "take-over": (TAKE_OVER, "sent kInitServer, which only a client may say"),
     "callback": (
-        packet(Code.CALL_FUNC, struct.pack("<Q", 1) + sequence(text(b"touch"))),
+        packet(Code.CALL, struct.pack("<Q", 1) + rpc.values(rpc.text(b"touch"))),
         "sent kCallFunc, which only a client may say",
     ),
-    "write": (packet(Code.COPY_TO_REMOTE, bytes(64)), "sent kCopyToRemote, which only a client may say"),
+    "write": (packet(Code.COPY_TO, bytes(64)), "sent kCopyToRemote, which only a client may say"),
     "unknown code": (packet(77), "sent the unknown code 77"),
     "no code": (packet(0), "sent kNone"),
-    "oversized": (packet(Code.RETURN, size=1 << 40), f"announced kReturn of {1 << 40} bytes"),
-    "beyond 63 bits": (packet(Code.RETURN, size=(1 << 64) - 1), "announced kReturn of"),
-    "empty": (HEADER.pack(0, Code.RETURN), "announced kReturn of 0 bytes"),
+    "oversized": (announced(1 << 40, Code.RETURN), f"announced kReturn of {1 << 40} bytes"),
+    "beyond 63 bits": (announced((1 << 64) - 1, Code.RETURN), "announced kReturn of"),
+    "empty": (announced(0, Code.RETURN), "announced kReturn of 0 bytes"),
     "a copy": (packet(Code.COPY_ACK, bytes(8)), "sent kCopyAck in answer to kGetGlobalFunc"),
     "shutdown": (packet(Code.SHUTDOWN), "sent kShutdown in answer to kGetGlobalFunc"),
     "an address": (
-        packet(Code.RETURN, sequence(value(FUNCTION, b"\x41" * 8))),
-        f"sent a value of type {FUNCTION}",
+        packet(Code.RETURN, rpc.values(rpc.number(int.from_bytes(b"\x41" * 8), Type.FUNCTION))),
+        f"sent a value of type {Type.FUNCTION}",
     ),
-    "an object": (packet(Code.RETURN, sequence(value(73, bytes(8)))), "sent a value of type 73"),
-    "no values": (packet(Code.RETURN, sequence()), "sent 0 values"),
+    "an object": (packet(Code.RETURN, rpc.values(rpc.number(0, Type.MODULE))), "sent a value of type 73"),
+    "no values": (packet(Code.RETURN, rpc.values()), "sent 0 values"),
     "many values": (packet(Code.RETURN, struct.pack("<i", 1 << 30)), f"sent {1 << 30} values"),
     "fewer than none": (packet(Code.RETURN, struct.pack("<i", -1)), "sent -1 values"),
-    "two values": (packet(Code.RETURN, sequence(integer(1), integer(2))), "returned 2 values"),
-    "a tensor": (packet(Code.RETURN, sequence(tensor(1))), "returned 1 values where one"),
+    "two values": (packet(Code.RETURN, rpc.values(rpc.number(1), rpc.number(2))), "returned 2 values"),
+    "a tensor": (packet(Code.RETURN, rpc.values(TENSOR + rpc.tensor(1, 0))), "returned 1 values where one"),
     "a tensor of many": (
-        packet(Code.RETURN, sequence(value(TENSOR, struct.pack("<Qiii", 1, 1, 0, 1 << 30) + bytes(12)))),
+        packet(Code.RETURN, rpc.values(TENSOR + struct.pack("<Qiii", 1, 1, 0, 1 << 30) + bytes(12))),
         f"sent a tensor of {1 << 30} dimensions",
     ),
     "a tensor of another session": (
         packet(
             Code.RETURN,
-            sequence(value(TENSOR, struct.pack("<Qiii", 1, 1 + 128, 0, 0) + b"\2\x20\1\0" + bytes(8))),
+            rpc.values(TENSOR + rpc.tensor(1, device=struct.pack("<ii", 1 + 128, 0))),
         ),
         "sent a tensor of device 129",
     ),
     "a long text": (
-        packet(Code.RETURN, sequence(value(RAW_STR, struct.pack("<Q", 1 << 62) + b"x"))),
+        packet(Code.RETURN, rpc.values(struct.pack("<iQ", Type.TEXT, 1 << 62) + b"x")),
         "sent kReturn whose parts are longer than itself",
     ),
-    "trailing": (packet(Code.RETURN, sequence(integer(1)) + b"more"), "sent 4 bytes behind its values"),
+    "trailing": (packet(Code.RETURN, rpc.values(rpc.number(1)) + b"more"), "sent 4 bytes behind its values"),
     "an exception of numbers": (
-        packet(Code.EXCEPTION, sequence(integer(1))),
+        packet(Code.EXCEPTION, rpc.values(rpc.number(1))),
         "sent an exception that is no text",
     ),
     "cut": (packet(Code.RETURN, b""), "sent kReturn whose parts are longer than itself"),
 }
 # These end the session or say nothing: there is nothing to tell but that.
-HALVES: dict[str, bytes] = {"half a frame": packet(Code.RETURN, b"half", size=100), "silence": b""}
+HALVES: dict[str, bytes] = {"half a frame": announced(100, Code.RETURN, b"half"), "silence": b""}
 
 
 def receive(connection: socket.socket, count: int) -> bytes:
@@ -125,7 +113,7 @@ def greet(connection: socket.socket) -> None:
     """Answer a client's greeting as any server does."""
     _, length = struct.unpack("<ii", receive(connection, 8))
     receive(connection, length)
-    connection.sendall(struct.pack("<ii", packets.MAGIC, 6) + b"server")
+    connection.sendall(rpc.greeting(b"server"))
 
 
 def lie(connection: socket.socket, words: bytes, patience_s: float = 20.0) -> None:
@@ -133,7 +121,7 @@ def lie(connection: socket.socket, words: bytes, patience_s: float = 20.0) -> No
     connection.settimeout(patience_s)
     with suppress(EOFError, OSError), connection:
         greet(connection)
-        assert question(connection)[0] == Code.INIT_SERVER
+        assert question(connection)[0] == Code.INIT
         connection.sendall(VOID)
         question(connection)
         connection.sendall(words)
@@ -149,12 +137,12 @@ def take_over(connection: socket.socket, marker: str) -> None:
         question(connection)
         connection.sendall(VOID)
         question(connection)
-        connection.sendall(packet(Code.INIT_SERVER, struct.pack("<Q", 5) + b"0.8.0" + sequence()))
+        connection.sendall(rpc.framed(rpc.init()))
         question(connection)  # the client has become a server
-        connection.sendall(packet(Code.GET_GLOBAL_FUNC, sequence(text(b"rpc.CreatePipeClient"))))
+        connection.sendall(packet(Code.GET_FUNCTION, rpc.values(rpc.text(b"rpc.CreatePipeClient"))))
         handle = question(connection)[1][8:16]
-        command = sequence(text(b"touch"), text(marker.encode()))
-        connection.sendall(packet(Code.CALL_FUNC, handle + command))
+        command = rpc.values(rpc.text(b"touch"), rpc.text(marker.encode()))
+        connection.sendall(packet(Code.CALL, handle + command))
         while connection.recv(1 << 16):
             pass
 

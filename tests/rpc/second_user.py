@@ -6,7 +6,6 @@ import encodings.idna  # noqa: F401 - the first connection imports it, and the o
 import os
 import pickle
 import socket
-import struct
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from toolchain.rpc import frames, packets
+from tests.fuzz import rpc_frames as rpc
+from toolchain.rpc import frames
 from toolchain.rpc.frames import HOST, Code
 
 UID = 65534  # nobody
@@ -52,7 +52,7 @@ def answers(port: int) -> bytes:
     said = b""
     for words in (
         frames.MAGIC + frames.encode([Code.SUMMARY]),
-        struct.pack("<ii", packets.MAGIC, 8) + b"client:x",
+        rpc.greeting(b"client:x"),
     ):
         with suppress(OSError), socket.create_connection((HOST, port), timeout=2) as connection:
             connection.sendall(words)

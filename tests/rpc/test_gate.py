@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz import rpc_frames as rpc
 from tests.rpc import fake_server as fake
 from tests.waiting import until
 from toolchain.rpc import packets
@@ -21,8 +22,8 @@ from toolchain.rpc.frames import HOST
 from toolchain.rpc.gate import Gate
 from toolchain.rpc.packets import HEADER, Code
 
-ASKED = fake.packet(Code.GET_GLOBAL_FUNC, fake.sequence(fake.text(b"edge.info")))
-BEGIN = fake.packet(Code.INIT_SERVER, struct.pack("<Q", 5) + b"0.8.0" + fake.sequence())
+ASKED = fake.packet(Code.GET_GLOBAL_FUNC, rpc.values(rpc.text(b"edge.info")))
+BEGIN = rpc.framed(rpc.init())
 
 
 @contextmanager
@@ -41,7 +42,7 @@ def gate(session: Callable[[socket.socket], None]) -> Iterator[tuple[Gate, list[
 def client(opened: Gate) -> Iterator[socket.socket]:
     """Greet as TVM's client does, and begin a session."""
     with socket.create_connection((HOST, opened.port), timeout=60) as connection:
-        connection.sendall(struct.pack("<ii", packets.MAGIC, 8) + b"client:x")
+        connection.sendall(rpc.greeting(b"client:x"))
         assert fake.receive(connection, 14)[8:] == b"server"
         connection.sendall(BEGIN)
         assert fake.receive(connection, len(fake.VOID)) == fake.VOID
@@ -78,7 +79,7 @@ def test_a_refusal_arrives_though_the_server_has_gone(code: int) -> None:
     with gate(session) as (opened, told):
         for _ in range(20):
             with socket.create_connection((HOST, opened.port), timeout=60) as connection:
-                connection.sendall(struct.pack("<ii", packets.MAGIC, 8) + b"client:x")
+                connection.sendall(rpc.greeting(b"client:x"))
                 assert rest(connection) == struct.pack("<i", code)
     assert told == []
 
@@ -97,7 +98,7 @@ def test_what_a_library_of_the_client_did_to_the_session_is_no_lie_of_the_board(
         connection.recv(1)
 
     with gate(session) as (opened, told), client(opened) as connection:
-        connection.sendall(fake.packet(Code.GET_GLOBAL_FUNC, fake.sequence(fake.text(packets.LOADS))))
+        connection.sendall(fake.packet(Code.GET_GLOBAL_FUNC, rpc.values(rpc.text(packets.LOADS))))
         assert fake.receive(connection, len(fake.VOID)) == fake.VOID
         connection.sendall(ASKED)
         received = rest(connection)
@@ -185,7 +186,7 @@ def test_a_greeting_is_checked(greeting: bytes, told: str) -> None:
         gate(session) as (opened, said),
         socket.create_connection((HOST, opened.port), timeout=60) as connection,
     ):
-        connection.sendall(struct.pack("<ii", packets.MAGIC, 8) + b"client:x")
+        connection.sendall(rpc.greeting(b"client:x"))
         rest(connection)
     assert told in said[0]
 
@@ -222,7 +223,7 @@ def test_an_exception_may_come_unasked_as_the_last_word() -> None:
 def test_a_copy_is_as_large_as_it_was_asked_for(size: int) -> None:
     content = bytes(range(256)) * (size // 256 + 1)
     content = content[:size]
-    asked = fake.packet(Code.COPY_FROM_REMOTE, fake.tensor(1)[4:] + struct.pack("<Q", size))
+    asked = fake.packet(Code.COPY_FROM_REMOTE, rpc.tensor(1, 0) + struct.pack("<Q", size))
 
     def session(extra: int, connection: socket.socket) -> None:
         fake.greet(connection)

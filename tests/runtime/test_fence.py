@@ -17,8 +17,7 @@ from toolchain.rpc.client import TrackerClient
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
-MAGIC = 0xFF271
-WELCOME = struct.pack("<ii", MAGIC, len(b"server:board")) + b"server:board"
+WELCOME = rpc.greeting(b"server:board")
 CPU_DEVICE = struct.pack("<i", Type.DEVICE) + rpc.CPU
 F32 = struct.pack("<iBBHi", Type.DTYPE, 2, 32, 1, 0)
 
@@ -74,7 +73,7 @@ class Server:
         assert grant
         key = f"client:{grant.match_key} -timeout=60".encode()
         with socket.create_connection(self._address, timeout=60) as connection:
-            connection.sendall(struct.pack("<ii", MAGIC, len(key)) + key)
+            connection.sendall(rpc.greeting(key))
             talk = Talk(connection)
             with talk._said:
                 assert talk._said.read(len(WELCOME)) == WELCOME

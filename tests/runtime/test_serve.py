@@ -26,6 +26,7 @@ import pytest
 import tvm
 from tvm import relax, rpc
 
+from tests.fuzz import rpc_frames
 from tests.rpc.peers import listening, running_tracker
 from tests.runtime import networks
 from tests.runtime.conftest import Case, Edge, address_of
@@ -311,9 +312,9 @@ def test_strangers_do_no_harm(server: subprocess.Popen[bytes], tracker: int) -> 
     address = address_of(server)
     with socket.create_connection(address, timeout=60) as other:
         key = b"client:board:wrong"
-        other.sendall(struct.pack("<ii", 0xFF271, len(key)) + key)
+        other.sendall(rpc_frames.greeting(key))
         assert struct.unpack("<i", other.recv(4)) == (MISMATCH,)
-    lengths = [struct.pack("<ii", 0xFF271, length) for length in (-1, 0, 2**31 - 1)]
+    lengths = [struct.pack("<ii", rpc_frames.MAGIC, length) for length in (-1, 0, 2**31 - 1)]
     for noise in (b"GET / HTTP/1.0\r\n\r\n", *lengths):
         with socket.create_connection(address, timeout=60) as other:
             other.sendall(noise)
@@ -335,8 +336,8 @@ def test_an_announced_message_costs_no_memory_and_has_a_limit(
             peer.makefile("rb") as said,
         ):
             key = f"client:{grant.match_key}".encode()
-            peer.sendall(struct.pack("<ii", 0xFF271, len(key)) + key)
-            expected = struct.pack("<ii", 0xFF271, len(b"server:board")) + b"server:board"
+            peer.sendall(rpc_frames.greeting(key))
+            expected = rpc_frames.greeting(b"server:board")
             assert said.read(len(expected)) == expected
             peer.sendall(struct.pack("<Q", length) + b"x" * 1000)
             if length == 2**30:

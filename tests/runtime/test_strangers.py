@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.frugal_tracker import FrugalTracker
 from tests.runtime.conftest import Edge
 from tests.waiting import until
@@ -32,8 +33,8 @@ pytestmark = [pytest.mark.slow, needs_root]  # edge-rt may have to be compiled
 
 STRANGER, OWNER = 65534, 65533
 HOST = "127.0.0.1"
-MAGIC = struct.pack("<ii", 0xFF271, len(b"client:wrong")) + b"client:wrong"
-MISMATCH = struct.pack("<i", 0xFF271 + 2)
+GREETING = rpc.greeting(b"client:wrong")
+MISMATCH = struct.pack("<i", rpc.MAGIC + 2)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def greet(address: tuple[str, int]) -> bytes:
     """Greet a server with a wrong key; return its answer, if it gives one."""
     try:
         with socket.create_connection(address, timeout=60) as connection:
-            connection.sendall(MAGIC)
+            connection.sendall(GREETING)
             return connection.recv(4)
     except ConnectionError:
         return b""
@@ -160,7 +161,7 @@ def test_a_connection_that_was_left_is_not_roots(native: Edge, tmp_path: Path) -
 
         def leave() -> bytes:
             with socket.create_connection(served.address) as connection:
-                connection.sendall(MAGIC)
+                connection.sendall(GREETING)
             return b"left"
 
         served.process.send_signal(signal.SIGSTOP)
