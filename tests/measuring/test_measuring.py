@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
-import io
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from elftools.elf.elffile import ELFFile
 
+from tests.measuring.changed import code, nothing_left, with_library
 from tests.measuring.small_network import INPUT, built
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
-from toolchain.boards.local.transport import LocalTransport
 from toolchain.bundles.manifest import RuntimeNeeds
 from toolchain.bundles.read import Bundle
-from toolchain.errors import CheckError, ToolchainError, UsageError
+from toolchain.errors import CheckError, UsageError
 from toolchain.measuring.bench import bench_bundle
 from toolchain.measuring.run import run_bundle
 from toolchain.measuring.verify import verify_bundle
@@ -32,27 +24,8 @@ from toolchain.measuring.verify import verify_bundle
 pytestmark = pytest.mark.slow
 
 
-def root(board: Board) -> Path:
-    assert isinstance(board.transport, LocalTransport)
-    return board.transport.root
-
-
-def nothing_left(board: Board) -> bool:
-    return board.transport.listing("run") == {}
-
-
-def with_library(bundle: Bundle, library: bytes) -> Bundle:
-    return dataclasses.replace(bundle, library=library)
-
-
 def with_facts(bundle: Bundle, **facts: object) -> Bundle:
     return dataclasses.replace(bundle, manifest=bundle.manifest.model_copy(update=facts))
-
-
-def code(library: bytes) -> tuple[int, int]:
-    """Return where the library's instructions begin and end."""
-    text = ELFFile(io.BytesIO(library)).get_section_by_name(".text")
-    return text["sh_offset"], text["sh_offset"] + text["sh_size"]
 
 
 def test_verify_passes_on_this_host(for_local: Bundle, local: Board) -> None:
@@ -234,107 +207,3 @@ def test_one_changed_instruction_fails(for_rk3399: Bundle, rk3399: Board) -> Non
     found = verify_bundle(with_library(for_rk3399, bytes(library)), rk3399)
     assert not found.passed
     assert found.comparison.worst.worst_index is not None
-
-
-@pytest.mark.parametrize("where", ["local", "rk3399"])
-def test_a_crash_is_told_with_its_signal(where: str, request: pytest.FixtureRequest) -> None:
-    board: Board = request.getfixturevalue(where)
-    bundle: Bundle = request.getfixturevalue(f"for_{where}")
-    begin, end = code(bundle.library)
-    trap = b"\x0f\x0b" if board.profile.arch == "x86_64" else b"\0\0\0\0"  # ud2, udf #0
-    filled = (trap * (end - begin))[: end - begin]
-    library = bundle.library[:begin] + filled + bundle.library[end:]
-    with pytest.raises(ToolchainError, match=r"on board \w+: the library crashed with SIGILL"):
-        verify_bundle(with_library(bundle, library), board)
-    assert nothing_left(board)
-    assert not list(root(board).glob("*core*"))
-
-
-def test_a_library_that_is_none_is_an_error(for_local: Bundle, local: Board) -> None:
-    with pytest.raises(ToolchainError, match=r"run of small on board local: .*no ELF header"):
-        verify_bundle(with_library(for_local, b"no library"), local)
-
-
-def test_a_run_that_takes_too_long_is_killed(for_rk3399: Bundle, rk3399: Board) -> None:
-    with pytest.raises(ToolchainError, match=r"did not end within 0.05 s \(given by --timeout\)") as raised:
-        verify_bundle(for_rk3399, rk3399, timeout=0.05)
-    assert "--timeout S" in raised.value.hint
-    assert nothing_left(rk3399)
-
-
-class Holder:
-    """Holds a board's lock as a measurement does."""
-
-    def __init__(self, board: Board) -> None:
-        folder = root(board) / "state"
-        folder.mkdir(exist_ok=True)
-        self._file = (folder / "measure.lock").open("w")
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        self._file.write('{"pid": 4711, "what": "bench of another"}\n')
-        self._file.flush()
-
-    def release(self) -> None:
-        self._file.truncate(0)
-        self._file.close()
-
-
-def test_a_busy_board_says_who_holds_it_and_wait_waits(for_local: Bundle, local: Board) -> None:
-    holder = Holder(local)
-    with pytest.raises(
-        ToolchainError, match=r"board local is busy: bench of another \(process 4711"
-    ) as raised:
-        bench_bundle(for_local, local)
-    assert "--wait" in raised.value.hint
-    assert raised.value.exit_code == 1
-    assert nothing_left(local)
-    releasing = threading.Timer(0.7, holder.release)
-    releasing.start()
-    assert verify_bundle(for_local, local, wait=30).passed
-    releasing.join()
-
-
-def test_ctrl_c_leaves_neither_process_nor_files(for_local: Bundle, local: Board) -> None:
-    holder = Holder(local)
-    program = (
-        "import sys; from pathlib import Path\n"
-        "from toolchain.boards.inventory.lookup import find_board\n"
-        "from toolchain.bundles.read import read_bundle\n"
-        "from toolchain.measuring.verify import verify_bundle\n"
-        "verify_bundle(read_bundle(Path(sys.argv[1])), find_board('local'), wait=60)\n"
-    )
-    argv = [sys.executable, "-c", program, str(for_local.path)]
-    with subprocess.Popen(argv, stderr=subprocess.PIPE) as owner:
-        deadline = time.monotonic() + 60
-        while not (runners := working_in(root(local))):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        owner.send_signal(signal.SIGINT)
-        assert b"KeyboardInterrupt" in owner.communicate(timeout=60)[1]
-    holder.release()
-    assert not set(runners) & set(working_in(root(local)))
-    assert nothing_left(local)
-
-
-def working_in(folder: Path) -> list[str]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if (process / "cwd").readlink() == folder and "run/" in (process / "cmdline").read_text():
-                found.append(process.name)
-        except OSError:
-            continue
-    return found
-
-
-def test_libraries_are_sent_once_and_what_killed_runs_left_is_swept(for_local: Bundle, local: Board) -> None:
-    old = root(local) / "run" / "old"
-    old.mkdir(parents=True)
-    os.utime(old, (1, 1))
-    recent = root(local) / "run" / "recent"
-    recent.mkdir()
-    verify_bundle(for_local, local)
-    (library,) = (root(local) / "lib").iterdir()
-    inode = library.stat().st_ino
-    verify_bundle(for_local, local)
-    assert library.stat().st_ino == inode
-    assert list(local.transport.listing("run")) == ["recent"]

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.boards.ssh.sshd import Sshd, sshd
-from tests.measuring.test_measuring import code, with_library
+from tests.measuring.changed import code, with_library
 from tests.waiting import until
 from toolchain.boards.board import Board
 from toolchain.boards.ssh.transport import SshTransport
