@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -123,7 +124,11 @@ def test_another_user_is_sent_away_and_named_once(edge: Edge, tmp_path: Path) ->
             assert as_user(STRANGER, lambda: greet(served.address)) == b""
         assert greet(served.address) == MISMATCH
         lines = served.words.read_text().splitlines()
-    assert lines == [f"edge-rt: refused a connection from user id {STRANGER}; --any-peer would let it in"]
+    refused = f"edge-rt: refused a connection from user id {STRANGER}; --any-peer would let it in"
+    assert lines[0] == refused
+    # A machine that is busy may take so long for all that the rest is told of, in one line.
+    assert all(re.fullmatch(re.escape(refused) + r" \(\d+ more since then\)", line) for line in lines[1:])
+    assert len(lines) < 5
 
 
 def test_any_peer_lets_everybody_in(native: Edge, tmp_path: Path) -> None:
