@@ -6,20 +6,26 @@ what boards get, has no address sanitizer: g++ or clang++ does it, for this host
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from tests.howto.page import blocks
 from toolchain.configuration import settings as config
 from toolchain.errors import MissingError
 from toolchain.runtime.compile import source_definitions
 from toolchain.runtime.fingerprint import NATIVE
 
+_TOOLS = Path(sys.executable).parent
+_NINJA = _TOOLS / "ninja"
 FOLDER = Path(__file__).parents[2] / "build" / "sanitized"
 PROGRAM = FOLDER / "edge-rt"
 # Without -fsanitize=vptr: it wants to know classes that are hidden here.
 LAZY_DEVICE = Path(__file__).parents[1] / "runtime" / "lazy_device.cc"
+HOWTO = Path(__file__).parents[2] / "docs" / "howto" / "add-a-device.md"
 FLAGS = "-fsanitize=address,undefined;-fno-sanitize=vptr"
 # A wish for more memory than there is is answered, not a fault; a session ends by _exit: no leaks are sought.
 OPTIONS = {
@@ -50,18 +56,38 @@ def build() -> Path:
         "EDGE_SANITIZE": FLAGS,
         **source_definitions(),
         "EDGE_RT_TRIPLE": "sanitized",
-        "EDGE_RT_DEVICES": str(LAZY_DEVICE),
+        "EDGE_RT_DEVICES": f"{LAZY_DEVICE};{_device_of_the_howto()}",
+        "CMAKE_MAKE_PROGRAM": str(_NINJA),
     }
-    tools = Path(sys.executable).parent
-    configure = [str(tools / "cmake"), "-S", str(NATIVE), "-B", str(FOLDER), "-G", "Ninja"]
+    configure = [str(_TOOLS / "cmake"), "-S", str(NATIVE), "-B", str(FOLDER), "-G", "Ninja"]
     settings = [f"-D{key}={value}" for key, value in definitions.items()]
-    make = f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}"
-    subprocess.run([*configure, make, *settings], check=True, stdout=sys.stderr)
+    subprocess.run([*configure, *settings], check=True, stdout=sys.stderr)
     jobs = str(config.settings().jobs)
-    subprocess.run(
-        [str(tools / "ninja"), "-C", str(FOLDER), "-j", jobs, PROGRAM.name], check=True, stdout=sys.stderr
-    )
+    subprocess.run([str(_NINJA), "-C", str(FOLDER), "-j", jobs, PROGRAM.name], check=True, stdout=sys.stderr)
     return PROGRAM
+
+
+def without(kinds: Sequence[str], program: Path) -> None:
+    """Link what `build` has compiled as another program, without the objects of some kinds of devices."""
+    ask = [str(_NINJA), "-C", str(FOLDER), "-t", "commands", PROGRAM.name]
+    last = subprocess.run(ask, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
+    link = [word for word in shlex.split(last) if word not in (":", "&&")]
+    for kind in kinds:
+        objects = [word for word in link if word.startswith(f"CMakeFiles/device_{kind}.dir/")]
+        if not objects:
+            raise AssertionError(f"no object of {kind} in {last}")
+        link = [word for word in link if word not in objects]
+    link[link.index("-o") + 1] = str(program)
+    subprocess.run(link, check=True, cwd=FOLDER)
+
+
+def _device_of_the_howto() -> Path:
+    """Write the device that docs/howto/add-a-device.md shows as a file, if it is another than there is."""
+    (code,) = blocks(HOWTO.name, "cpp")
+    file = FOLDER / "npu.cc"
+    if not file.exists() or file.read_text() != code:
+        file.write_text(code)
+    return file
 
 
 if __name__ == "__main__":

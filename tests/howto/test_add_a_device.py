@@ -20,7 +20,7 @@ def test_the_file_compiles(tmp_path: Path) -> None:
     (text,) = blocks(PAGE, "cpp")
     name, _, _rest = text.removeprefix("// ").partition(":")
     assert Path(name).parent == (NATIVE / "src").relative_to(ROOT) and not (ROOT / name).exists()
-    assert Path(name).name in (ROOT / "docs" / "howto" / PAGE).read_text().partition("set(DEVICE_SOURCES")[2]
+    assert Path(name).name in (ROOT / "docs" / "howto" / PAGE).read_text().partition("set(DEVICES")[2]
     source = tmp_path / Path(name).name
     source.write_text(text)
     folders = [f"-I{folder}" for folder in (NATIVE / "src", *include_paths())]

@@ -109,6 +109,18 @@ def test_a_device_is_listed_with_the_names_of_its_driver(lazy: Lazy) -> None:
 
 
 @pytest.mark.full
+def test_the_device_of_the_howto_compiles_and_says_what_is_written_there(lazy: Lazy) -> None:
+    from tests.fuzz.sanitized import HOWTO
+
+    shown = " ".join(HOWTO.read_text().split())
+    _, facts, _ = lazy("info")
+    (npu,) = [each for each in facts["devices"] if each["kind"] == "npu"]
+    assert json.dumps(npu) in shown
+    _, answer, _ = lazy("bench", "any.so", "--device", "npu", names=None)
+    assert answer["error"]["message"] in shown
+
+
+@pytest.mark.full
 def test_a_device_that_is_absent_is_refused_with_what_is_here(lazy: Lazy) -> None:
     for name, names, words in (
         ("lazy", None, "the environment names none"),

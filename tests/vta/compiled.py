@@ -18,7 +18,14 @@ _OWN = Path(__file__).parent
 _WARNINGS = ("-Wall", "-Wextra")
 _OPTIONS = ("-std=c++20", "-O1", "-g1", "-fno-sanitize-recover=all", "-D_GLIBCXX_ASSERTIONS", *_WARNINGS)
 _VERB = ("text.cc", "options.cc", "folder.cc")
-_ALONE = {"call.cc", "command.cc", "drivers.cc", "measure.cc", "run.cc"}  # what needs the rest of edge-rt
+_ALONE = {
+    "call.cc",
+    "command.cc",
+    "drivers.cc",
+    "measure.cc",
+    "run.cc",
+    "session.cc",
+}  # what needs the rest of edge-rt
 
 
 def verb() -> Path:

@@ -70,8 +70,9 @@ Failure Missing(const std::string& name, const std::string& why) {
 }
 
 Failure NoName(const std::string& name) {
-  return Usage("the device " + Quote(name) +
-               ": give a kind, or a kind and a number as in opencl:0, or a kind and a name as in vta:sim");
+  std::string kinds;
+  for (const DeviceKind& kind : Kinds()) kinds += (kinds.empty() ? "" : ", ") + std::string(kind.name);
+  return Usage("the device " + Quote(name) + ": give a kind, KIND:NUMBER or KIND:NAME; the kinds are " + kinds);
 }
 
 // A device's number, by what stands behind its kind: nothing, a number or a name.
@@ -104,16 +105,17 @@ thread_local std::string computes_on;
 RegisterDevice::RegisterDevice(const DeviceKind& kind) { Kinds().push_back(kind); }
 
 Found FindDevice(const std::string& name) {
-  if (name.empty()) return {{kDLCPU, 0}, "cpu"};
+  if (name.empty()) return {{kDLCPU, 0}, "cpu", &Kinds().front(), false};
   const std::string word = name.substr(0, name.find(':'));
   if (word.empty()) throw NoName(name);
   for (const DeviceKind& kind : Kinds()) {
     if (kind.name != word) continue;
     const Presence presence = kind.probe();
     const size_t number = Number(name, kind, presence);
-    if (kind.type != kDLCPU) return {{kind.type, static_cast<int32_t>(number)}, name};
+    const bool simulated = number + presence.simulated >= presence.names.size();
+    if (kind.type != kDLCPU) return {{kind.type, static_cast<int32_t>(number)}, name, &kind, simulated};
     // Kinds whose devices all compute in the host's memory are told apart by their names.
-    return {{kDLCPU, 0}, presence.simulated == 0 ? word : word + ":" + presence.names[number]};
+    return {{kDLCPU, 0}, presence.simulated == 0 ? word : word + ":" + presence.names[number], &kind, simulated};
   }
   throw Missing(name, "this edge-rt knows no such kind");
 }

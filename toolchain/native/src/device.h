@@ -1,13 +1,17 @@
-// What networks run on: the CPU, and kinds of devices that register themselves. A new kind is a file of
-// its own and a line in CMakeLists.txt (docs/howto/add-a-device.md).
+// What networks run on: the CPU, and kinds of devices that register themselves. A kind is a file or a folder of
+// its own and a line in CMakeLists.txt; without both it is gone (docs/howto/add-a-device.md). The CPU alone cannot
+// be taken away: a network's host code runs on it, whatever device computes.
 #pragma once
 
 #include <dlpack/dlpack.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace edge {
+
+class Options;
 
 // The devices of one kind that are here.
 struct Presence {
@@ -28,6 +32,20 @@ struct DeviceKind {
   // It opens a driver, which may take its time, crash or never return: it is asked only when its devices
   // are asked for.
   bool driver = false;
+
+  // Hooks: the rest of edge-rt calls them and knows no kind by its name. Null where a kind has no use for one.
+
+  // Called for each constant of a library, in the host's memory, before its bytes are there. Returns what the kind
+  // keeps for that constant, which is deleted just before the constant's memory is freed; null: nothing.
+  std::shared_ptr<void> (*keep)(const DLTensor& constant) = nullptr;
+  // Returns, as a JSON object, how long all that the calling thread has simulated since the last call takes by the
+  // kind's model; "null" if it simulated nothing.
+  std::string (*modelled)() = nullptr;
+  // Registers the functions that the client of an RPC session is given (offer.h). Called once, in the session's
+  // own process.
+  void (*offer)() = nullptr;
+  // Runs `edge-rt NAME`, a verb of the kind's own; returns the exit code.
+  int (*verb)(const Options& options) = nullptr;
 };
 
 // At file scope, in the kind's own file.
@@ -41,6 +59,8 @@ class RegisterDevice {
 struct Found {
   DLDevice device;
   std::string name;
+  const DeviceKind* kind;
+  bool simulated;
 };
 
 // The device of a name: "" or "cpu"; a kind; a kind and a number, as in "opencl:1"; or a kind and a name. Throws
@@ -67,8 +87,7 @@ const std::string& ComputesOn();
 const std::vector<DeviceKind>& DeviceKinds();
 
 // Kinds as JSON, the CPU first: the names and, where there are none but simulations, the problem. Without
-// `drivers` those
-// alone that need none.
+// `drivers` only the kinds that need none.
 std::string JsonDevices(bool drivers);
 std::string JsonKind(const char* name, const Presence& presence);
 

@@ -6,8 +6,10 @@
 #include <link.h>
 #include <sys/mman.h>
 #include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/string.h>
+#include <tvm/runtime/device_api.h>
 #include <tvm/runtime/tensor.h>
 #include <tvm/runtime/vm/executable.h>
 #include <tvm/support/serializer.h>
@@ -15,18 +17,21 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
+#include "device.h"
 #include "edge_rt.h"
 #include "failure.h"
 #include "module_internal.h"
-#include "vta/run/run.h"
 
 using tvm::ffi::Any;
 using tvm::ffi::Module;
 using tvm::ffi::ModuleObj;
 using tvm::ffi::TypeIndex;
+using tvm::runtime::DeviceAPI;
 using tvm::runtime::Tensor;
 using tvm::runtime::vm::VMExecutable;
 
@@ -112,6 +117,23 @@ Failure Damaged() {
   return Failure(EDGE_FAILED, "load", "the library's embedded part is damaged; was it all copied?");
 }
 
+// Allocates a constant, and frees what kinds of devices keep for it before the constant itself.
+struct ConstantMemory {
+  void AllocData(DLTensor* tensor) {
+    tensor->data =
+        DeviceAPI::Get(tensor->device)->AllocDataSpace(tensor->device, tensor->ndim, tensor->shape, tensor->dtype);
+    for (const DeviceKind& kind : DeviceKinds()) {
+      if (kind.keep == nullptr) continue;
+      if (std::shared_ptr<void> one = kind.keep(*tensor)) kept.push_back(std::move(one));
+    }
+  }
+  void FreeData(DLTensor* tensor) {
+    kept.clear();
+    DeviceAPI::Get(tensor->device)->FreeDataSpace(tensor->device, tensor->data);
+  }
+  std::vector<std::shared_ptr<void>> kept;
+};
+
 // Reads a value of a plain type, a string or a vector.
 template <typename T>
 T Next(Mapped* in) {
@@ -141,8 +163,8 @@ Tensor NextTensor(Mapped* in) {
   }
   const uint64_t bytes = bits / 8 + (bits % 8 != 0);
   if (Next<uint64_t>(in) != bytes || bytes > in->left()) throw Damaged();
-  Tensor tensor = vta::MayBeProgram(dtype, shape) ? vta::NewProgram(shape[0])
-                                                  : Tensor::Empty(tvm::ffi::Shape(shape), dtype, {kDLCPU, 0});
+  Tensor tensor =
+      tvm::ffi::Tensor::FromNDAlloc(ConstantMemory(), tvm::ffi::Shape(shape), dtype, DLDevice{kDLCPU, 0});
   if (in->Read(tensor->data, bytes) != bytes) throw Damaged();
   return tensor;
 }

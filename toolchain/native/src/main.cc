@@ -5,14 +5,15 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
+#include "device.h"
 #include "edge_rt.h"
 #include "failure.h"
 #include "machine.h"
 #include "measure.h"
 #include "serve.h"
 #include "text.h"
-#include "vta/command.h"
 
 namespace {
 
@@ -22,7 +23,7 @@ struct Command {
   std::vector<std::string> options;
 };
 
-const Command kCommands[] = {
+const std::vector<Command> kCommands = {
     {"info", edge::InfoCommand, {"state", "devices!", "timeout"}},
     {"run",
      edge::RunCommand,
@@ -35,18 +36,22 @@ const Command kCommands[] = {
     {"serve",
      edge::ServeCommand,
      {"tracker", "key", "host", "port", "state", "threads", "cluster",
-      "spin-us", "any-peer!"}},
-    {"vta", edge::VtaCommand, {}}};
+      "spin-us", "any-peer!"}}};
 
 int Dispatch(int argc, char** argv) {
+  std::vector<Command> commands = kCommands;
+  for (const edge::DeviceKind& kind : edge::DeviceKinds()) {
+    if (kind.verb != nullptr) commands.push_back({kind.name, kind.verb, {}});
+  }
   const std::string name = argc < 2 ? "" : argv[1];
-  for (const Command& command : kCommands) {
+  std::string names;
+  for (const Command& command : commands) {
     if (name == command.name) {
       return command.run(edge::Options(argc - 2, argv + 2, command.options));
     }
+    names += (names.empty() ? "" : ", ") + std::string(command.name);
   }
-  throw edge::Usage(name.empty() ? "give a command: info, run, bench, serve, vta"
-                                 : "unknown command " + name + "; there are info, run, bench, serve, vta");
+  throw edge::Usage(name.empty() ? "give a command: " + names : "unknown command " + name + "; there are " + names);
 }
 
 int Fail(const edge::Failure& failure) {

@@ -15,7 +15,6 @@
 #include "npy.h"
 #include "pool.h"
 #include "text.h"
-#include "vta/run/run.h"
 
 namespace edge {
 namespace {
@@ -48,13 +47,13 @@ struct Session {
   }
 
   // What is refused needs no lock to be refused.
-  std::string Device() const { return "\"device\": " + Quote(computes_on); }
+  std::string Device() const { return "\"device\": " + Quote(device.name); }
 
   std::string Checked(const Options& options) {
     CheckFeatures(options.Text("requires", ""));
-    const std::string device = options.Text("device", "");
-    if (!device.empty()) SetDeviceFolder(DeviceCode(options), true);
-    computes_on = FindDevice(device).name;
+    const std::string name = options.Text("device", "");
+    if (!name.empty()) SetDeviceFolder(DeviceCode(options), true);
+    device = FindDevice(name);
     CheckFunctions(options.Text("functions", ""));
     CheckLibrary(options.Only("library"));
     return options.Only("library");
@@ -74,14 +73,14 @@ struct Session {
 
   edge_library* Open(const Options& options) const {
     const std::string cluster = options.Text("cluster", ""), needs = options.Text("requires", "");
-    const std::string device = options.Text("device", "");
-    const std::string code = device.empty() ? "" : DeviceCode(options);
+    const std::string name = options.Text("device", "");
+    const std::string code = name.empty() ? "" : DeviceCode(options);
     const edge_options given{sizeof given,
                              cluster.c_str(),
                              needs.c_str(),
                              options.Int("threads", 0, 1, 1024),
                              spin_us == 0 ? -1 : spin_us,
-                             device.c_str(),
+                             name.c_str(),
                              code.c_str()};
     edge_library* opened = edge_open(path.c_str(), &given);
     if (opened == nullptr) throw Failure(LastFailure());
@@ -96,7 +95,7 @@ struct Session {
            ", \"spin_us\": " + std::to_string(PoolSpinUs());
   }
 
-  std::string computes_on;  // before `path`: what checks the options sets it
+  Found device;  // before `path`: what checks the options sets it
   std::string path;
   std::vector<Array> arrays;
   int spin_us;
@@ -146,15 +145,12 @@ std::string Copies(edge_library* library) {
   return "{\"to_device\": " + JsonNumber(to_ms) + ", \"from_device\": " + JsonNumber(from_ms) + "}";
 }
 
-// Of one inference, by the cycle model of a simulation; "null" where none computed. It is no time of a board's.
-std::string ModelledTime(edge_library* library) {
-  vta::TakeModelled();
+// Of one inference, by the model of a device that is simulated; else "null". It is no time of a board's.
+std::string ModelledTime(edge_library* library, const Found& device) {
+  if (!device.simulated || device.kind->modelled == nullptr) return "null";
+  device.kind->modelled();  // forgets what ran before
   Check(edge_run(library));
-  const auto modelled = vta::TakeModelled();
-  if (!modelled) return "null";
-  return "{\"ms\": " + JsonNumber(modelled->ms) + ", \"cycles\": " + std::to_string(modelled->cycles) +
-         ", \"mhz\": " + std::to_string(modelled->mhz) + ", \"version\": " + std::to_string(modelled->version) +
-         ", \"programs\": " + std::to_string(modelled->programs) + "}";
+  return device.kind->modelled();
 }
 
 }  // namespace
@@ -205,8 +201,7 @@ int BenchCommand(const Options& options) {
   } while (++taken < repeat &&
            std::chrono::duration<double>(Clock::now() - begin).count() < budget);
   const std::string copies = Copies(session.library.get());
-  const bool simulated = session.computes_on == "vta:sim";
-  const std::string modelled = simulated ? ModelledTime(session.library.get()) : "null";
+  const std::string modelled = ModelledTime(session.library.get(), session.device);
   const std::string peak = JsonNumber(PeakRssMib());
   std::string document =
       "{\"times_ms\": [" + times + "], \"number\": " + std::to_string(runs) +

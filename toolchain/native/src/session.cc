@@ -1,22 +1,18 @@
 #include "session.h"
 
-#include <tvm/ffi/container/array.h>
-#include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
 
 #include <memory>
-#include <vector>
 
 #include "channel.h"
 #include "device.h"
 #include "failure.h"
 #include "load.h"
-#include "lock.h"
 #include "machine.h"
+#include "offer.h"
 #include "pool.h"
 #include "text.h"
-#include "vta/run/measure.h"
 
 using tvm::ffi::Any;
 using tvm::ffi::AnyView;
@@ -26,8 +22,6 @@ using tvm::ffi::PackedArgs;
 
 namespace edge {
 namespace {
-
-constexpr int64_t kMostRuns = 1 << 30;
 
 // The one session of this process.
 SessionSettings session;
@@ -43,18 +37,8 @@ auto Translated(Body body) {
   }
 }
 
-// A client's names stay inside the session's folder.
-std::string Inside(const std::string& name) {
-  if (name.empty() || name == "." || name.find('/') != name.npos || name.find("..") != name.npos ||
-      name.find('\0') != name.npos) {
-    TVM_FFI_THROW(ValueError) << "edge-rt: the file name " << Quote(name)
-                              << " is refused: no folders, no '..'";
-  }
-  return session.folder + "/" + name;
-}
-
 Module Load(const std::string& name) {
-  const std::string path = Inside(name);
+  const std::string path = SessionFile(name);
   if (!name.ends_with(".so")) {
     TVM_FFI_THROW(ValueError) << "edge-rt: " << name << " can't be loaded: there is no linker on "
                               << "a board; link it to .so on the host";
@@ -87,45 +71,11 @@ void LockEvaluators() {
     make.CallPacked(args, count, &made);
     const Function timer = made.cast<Function>();
     *result = Function::FromPacked([timer](const AnyView* args, int count, Any* result) {
-      std::unique_ptr<MeasureLock> lock = Translated(
-          [] { return std::make_unique<MeasureLock>(session.state, "rpc session", session.timeout); });
+      const auto lock = Translated([] { return LockForSession(); });
       timer.CallPacked(args, count, result);
     });
   });
   Function::SetGlobal("runtime.RPCTimeEvaluator", locked, true);
-}
-
-// edge.vta.measure: a file's name, how often (number, repeat, least milliseconds of a repeat), inputs, outputs.
-void MeasureProgram(PackedArgs arguments, Any* result) {
-  int64_t often[3] = {};
-  bool said = arguments.size() >= 4 && arguments[0].try_cast<tvm::ffi::String>().has_value();
-  for (int i = 0; said && i < 3; ++i) {
-    const auto number = arguments[1 + i].try_cast<int64_t>();
-    said = number.has_value() && *number >= (i == 0) && *number <= kMostRuns;
-    if (said) often[i] = *number;
-  }
-  std::vector<DLTensor*> tensors;
-  for (int i = 4; said && i < arguments.size(); ++i) {
-    const auto tensor = arguments[i].try_cast<DLTensor*>();
-    said = tensor.has_value();
-    if (said) tensors.push_back(*tensor);
-  }
-  if (!said) {
-    TVM_FFI_THROW(TypeError) << "edge-rt: edge.vta.measure takes a file's name, three numbers (how many runs, one at "
-                             << "least; how often; milliseconds), and tensors: the inputs, the outputs";
-  }
-  const std::string path = Inside(arguments[0].cast<std::string>());
-  const vta::Timing how{static_cast<int>(often[0]), static_cast<int>(often[1]), static_cast<int>(often[2])};
-  *result = Translated([&] {
-    try {
-      vta::Uploaded program(path);  // what is refused waits for nobody
-      const MeasureLock lock(session.state, "rpc session", session.timeout);
-      return program.Measure(tensors, how);
-    } catch (const vta::Refusal& refusal) {
-      const char* what = refusal.rule == "driver" ? "" : "the program is refused: ";
-      TVM_FFI_THROW(RuntimeError) << "edge.vta.measure: " << what << refusal.what();
-    }
-  });
 }
 
 // Some of TVM's own functions count on their arguments: called with fewer, they read what is none.
@@ -157,20 +107,40 @@ void ServeSession(int socket, const SessionSettings& settings) {
   const auto global = [](const char* name, auto body) {
     Function::SetGlobal(name, Function::FromTyped(body), true);
   };
-  global("tvm.rpc.server.workpath", [](const std::string& name) { return Inside(name); });
+  global("tvm.rpc.server.workpath", [](const std::string& name) { return SessionFile(name); });
   global("tvm.rpc.server.load_module", [](const std::string& name) { return Load(name); });
   global("edge.fingerprint", [] { return std::string(Fingerprint()); });
   global("edge.info", [] { return Info(session.state, JsonDevices(false)); });
   // The session's own deadline is that of a driver, too.
   global("edge.devices", [] { return JsonDevices(true); });
   global("edge.configure", [](int threads, const std::string& cluster) { Configure(threads, cluster); });
-  Function::SetGlobal("edge.vta.measure", Function::FromPacked([](PackedArgs arguments, Any* result) {
-                        MeasureProgram(arguments, result);
-                      }),
-                      true);
+  for (const DeviceKind& kind : DeviceKinds()) {
+    if (kind.offer != nullptr) kind.offer();
+  }
   // TVM's name, by which its clients ask.
   global("runtime.NumThreads", PoolThreads);
   ServeBehindFence(socket);
+}
+
+void OfferFunction(const char* name, void (*body)(PackedArgs, Any*)) {
+  Function::SetGlobal(name, Function::FromPacked([body](PackedArgs arguments, Any* result) {
+                        Translated([&] { body(arguments, result); });
+                      }),
+                      true);
+}
+
+// A client's names stay inside the session's folder.
+std::string SessionFile(const std::string& name) {
+  if (name.empty() || name == "." || name.find('/') != name.npos || name.find("..") != name.npos ||
+      name.find('\0') != name.npos) {
+    TVM_FFI_THROW(ValueError) << "edge-rt: the file name " << Quote(name)
+                              << " is refused: no folders, no '..'";
+  }
+  return session.folder + "/" + name;
+}
+
+std::unique_ptr<MeasureLock> LockForSession() {
+  return std::make_unique<MeasureLock>(session.state, "rpc session", session.timeout);
 }
 
 void AnswerTimeout(int socket, double timeout) {

@@ -2,8 +2,10 @@
 #include <map>
 #include <mutex>
 
+#include "vta/command.h"
 #include "vta/run/driver.h"
 #include "vta/run/pynq.h"
+#include "vta/run/run.h"
 
 namespace edge::vta {
 
@@ -25,7 +27,13 @@ Presence FindVtas() {
 
 namespace {
 
-const RegisterDevice registered({"vta", kDLCPU, FindVtas});
+const RegisterDevice registered({.name = "vta",
+                                 .type = kDLCPU,
+                                 .probe = FindVtas,
+                                 .keep = KeepProgram,
+                                 .modelled = TakeModelled,
+                                 .offer = OfferMeasure,
+                                 .verb = VtaCommand});
 
 }  // namespace
 }  // namespace edge::vta

@@ -2,7 +2,7 @@
 
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/reflection/registry.h>
-#include <tvm/runtime/device_api.h>
+#include <tvm/runtime/tensor.h>
 
 #include <map>
 #include <memory>
@@ -13,13 +13,12 @@
 
 #include "device.h"
 #include "failure.h"
+#include "text.h"
 #include "vta/run/call.h"
 #include "vta/run/driver.h"
 
 using tvm::ffi::Any;
 using tvm::ffi::PackedArgs;
-using tvm::runtime::DeviceAPI;
-using tvm::runtime::Tensor;
 
 namespace edge::vta {
 namespace {
@@ -33,8 +32,8 @@ struct Made {
   std::map<std::string, std::unique_ptr<Loaded>> loaded;
 };
 
-// By the first byte of constants of libraries that are open. An entry ends with its tensor (Constant below), so
-// no other tensor is ever taken for it.
+// By the first byte of constants of libraries that are open. An entry ends before its constant's memory is freed
+// (KeepProgram), so no other tensor is ever taken for it.
 struct Kept {
   std::mutex mutex;
   std::map<const void*, std::shared_ptr<Made>> made;
@@ -45,30 +44,27 @@ Kept& TheKept() {
   return *kept;
 }
 
-struct Constant {
-  void AllocData(DLTensor* tensor) {
-    tensor->data =
-        DeviceAPI::Get(tensor->device)->AllocDataSpace(tensor->device, tensor->ndim, tensor->shape, tensor->dtype);
-    const std::lock_guard lock(TheKept().mutex);
-    TheKept().made[tensor->data] = std::make_shared<Made>();
-  }
-  void FreeData(DLTensor* tensor) {
-    std::shared_ptr<Made> made;
-    {
-      const std::lock_guard lock(TheKept().mutex);
-      made = std::move(TheKept().made[tensor->data]);
-      TheKept().made.erase(tensor->data);
-    }
-    made.reset();  // gives an accelerator's memory back
-    DeviceAPI::Get(tensor->device)->FreeDataSpace(tensor->device, tensor->data);
-  }
-};
+void Forget(const void* program) {
+  std::shared_ptr<Made> made;  // gives an accelerator's memory back when the lock is free again
+  const std::lock_guard lock(TheKept().mutex);
+  const auto found = TheKept().made.find(program);
+  if (found == TheKept().made.end()) return;
+  made = std::move(found->second);
+  TheKept().made.erase(found);
+}
 
 std::shared_ptr<Made> MadeOf(const void* program) {
   const std::lock_guard lock(TheKept().mutex);
   const auto found = TheKept().made.find(program);
   return found == TheKept().made.end() ? std::make_shared<Made>() : found->second;
 }
+
+// What the cycle model says of the programs that the calling thread has simulated.
+struct Modelled {
+  double ms = 0;
+  uint64_t cycles = 0;
+  uint32_t programs = 0, mhz = 0, version = 0;
+};
 
 thread_local Modelled modelled;
 
@@ -157,20 +153,22 @@ std::string DriverName() {
   return FindDevice("vta").name.substr(4);
 }
 
-bool MayBeProgram(DLDataType dtype, const std::vector<int64_t>& shape) {
-  return dtype.code == kDLUInt && dtype.bits == 8 && dtype.lanes == 1 && shape.size() == 1 &&
-         shape[0] >= static_cast<int64_t>(sizeof(ProgramHeader));
+std::shared_ptr<void> KeepProgram(const DLTensor& constant) {
+  if (!IsOf(constant, kDLUInt) || constant.ndim != 1) return nullptr;
+  if (constant.shape[0] < static_cast<int64_t>(sizeof(ProgramHeader))) return nullptr;
+  {
+    const std::lock_guard lock(TheKept().mutex);
+    TheKept().made[constant.data] = std::make_shared<Made>();
+  }
+  return {constant.data, Forget};
 }
 
-Tensor NewProgram(int64_t bytes) {
-  return tvm::ffi::Tensor::FromNDAlloc(Constant(), tvm::ffi::Shape({bytes}), DLDataType{kDLUInt, 8, 1},
-                                       DLDevice{kDLCPU, 0});
-}
-
-std::optional<Modelled> TakeModelled() {
+std::string TakeModelled() {
   const Modelled taken = std::exchange(modelled, {});
-  if (taken.programs == 0) return std::nullopt;
-  return taken;
+  if (taken.programs == 0) return "null";
+  return "{\"ms\": " + JsonNumber(taken.ms) + ", \"cycles\": " + std::to_string(taken.cycles) +
+         ", \"mhz\": " + std::to_string(taken.mhz) + ", \"version\": " + std::to_string(taken.version) +
+         ", \"programs\": " + std::to_string(taken.programs) + "}";
 }
 
 }  // namespace edge::vta
