@@ -73,8 +73,12 @@ def test_it_is_one_of_the_kinds() -> None:
 @pytest.mark.parametrize(
     ("said", "failure"),
     [
-        ("cuLaunchKernel says CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)", "registers"),
-        ("cuModuleLoadData says CUDA_ERROR_INVALID_PTX (218)", "build"),
+        (
+            "[cause out-of-resources] cuLaunchKernel says CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)",
+            "registers",
+        ),
+        ("[cause invalid-ptx] cuModuleLoadData says CUDA_ERROR_INVALID_PTX (218)", "build"),
+        ("[cause work-group] of another kind of device", "runtime"),
         ("cuLaunchKernel says CUDA_ERROR_UNKNOWN (999)", "runtime"),
     ],
 )

@@ -51,6 +51,12 @@ def large_group(arch: str = "x86_64") -> bytes:
 
 
 @lru_cache
+def square_group(arch: str = "x86_64") -> bytes:
+    """Return the library of a function `main`, y = x + 1, in one work group of 32 x 32 items."""
+    return _linked(tvm.compile(_plus_one(1024, 32, 32), target=target(arch)), arch)
+
+
+@lru_cache
 def plus_one(arch: str = "x86_64") -> bytes:
     """Return the library of a function `main`, y = x + 1 for 64 numbers."""
     return _linked(tvm.compile(_plus_one(64, 16), target=target(arch)), arch)
@@ -100,18 +106,19 @@ def _scheduled(name: str, tensors: list[Any], *blocks: str) -> tvm.tirx.PrimFunc
     return schedule.mod["main"].with_attr({"global_symbol": name, "tirx.is_scheduled": True})
 
 
-def _plus_one(count: int, group: int) -> tvm.IRModule:
+def _plus_one(count: int, *group: int) -> tvm.IRModule:
     x = te.placeholder((count,), name="x")
     function = te.create_prim_func([x, te.compute((count,), lambda i: x[i] + np.float32(1), name="y")])
     schedule = tvm.s_tir.Schedule(function)
-    _bind(schedule, "y", group)
+    _bind(schedule, "y", *group)
     return tvm.IRModule({"main": schedule.mod["main"]})
 
 
-def _bind(schedule: Any, block: str, group: int) -> None:
-    blocks, items = schedule.split(schedule.get_loops(block)[0], [None, group])
+def _bind(schedule: Any, block: str, *group: int) -> None:
+    blocks, *items = schedule.split(schedule.get_loops(block)[0], [None, *group])
     schedule.bind(blocks, "blockIdx.x")
-    schedule.bind(items, "threadIdx.x")
+    for loop, axis in zip(items, "xyz", strict=False):
+        schedule.bind(loop, f"threadIdx.{axis}")
 
 
 def _linked(executable: Any, arch: str) -> bytes:

@@ -282,7 +282,7 @@ def test_what_the_compiler_says_is_told(device: Device, tmp_path: Path) -> None:
     code, answer = device("bench", *device.arguments(tmp_path / "state", "bad.so"))
     message = answer["error"]["message"]
     assert code == FAILED and "clBuildProgram says CL_BUILD_PROGRAM_FAILURE (-11): kernel " in message
-    assert "its log:\n" in message and "__kernal" in message
+    assert "its log:\n" in message and "__kernal" in message and answer["error"]["cause"] == "build"
     assert "; device pthread-" in message and "driver 3." in message
 
 

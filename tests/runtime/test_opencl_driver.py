@@ -143,7 +143,7 @@ def test_what_fails_is_said_with_the_call_and_the_device(fake: Fake, call: str, 
     code, answer, _ = fake.bench(FAKE_FAIL=call)
     message = answer["error"]["message"]
     assert code == FAILED and "OpenCL: " + call in message and says in message, message
-    assert message.endswith("device Mali-T860, driver 1.2")
+    assert message.endswith("device Mali-T860, driver 1.2") and "cause" not in answer["error"]
     if call == "clFinish":
         assert "; the last kernel begun is " in message
     if call == "clCreateBuffer":
@@ -155,6 +155,7 @@ def test_a_kernel_with_too_many_registers_is_told_from_one_with_too_many_items(f
     message = answer["error"]["message"]
     assert code == FAILED and "kernel matmul_kernel cannot be begun with" in message
     assert "too many registers, with which a work group has at most 32 work items" in message
+    assert answer["error"]["cause"] == "registers" and message.startswith("OpenCL: ")
     assert asked["launch"] == 0
 
 

@@ -75,7 +75,7 @@ class DeviceKind:
     facts
         Returns the form of what its driver says of a device.
     failures
-        What an error of edge-rt says, a part of its text -> kind of failure of a candidate in records.
+        Cause that edge-rt sends with an error (native/src/cause.h) -> kind of failure in records.
     nodes
         Device files, as patterns of the shell, that `board status` lists.
     language

@@ -9,38 +9,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.rpc.peers import running_tracker
-from tests.runtime import opencl_network
 from tests.runtime.conftest import Edge
 from tests.runtime.stub_drivers import stub
-from toolchain.boards.board import Board
-from toolchain.boards.inventory.lookup import find_board
-from toolchain.devices.opencl import OPENCL
 from toolchain.errors import UsageError
 from toolchain.processes.worker import Worker
-from toolchain.rpc import lab
 from toolchain.rpc.client import TrackerClient
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.session import wait_for_server
 from toolchain.runtime import ensure_runtime
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import write_case
-from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards import devices
 from toolchain.tuning.boards.devices import _one, check_driver, device_there, told
-from toolchain.tuning.boards.failing import failure_of
-from toolchain.tuning.boards.measure import Request, Subject, measure
 from toolchain.tuning.boards.pool import BoardPool
-
-
-@pytest.fixture
-def local(state: Path) -> Board:
-    """Return the board `local` with nothing on it."""
-    assert state
-    return find_board("local")
 
 
 @contextmanager
@@ -133,70 +115,3 @@ def test_a_simulation_is_taken_by_its_name_alone(tmp_path: Path) -> None:
 def test_a_build_is_told_how_to_take_the_records() -> None:
     assert told("opencl:mali-t860", "opencl:mali-t860") == ""
     assert told("opencl:pthread-x(r)", "opencl").endswith("--device 'opencl:pthread-x(r)'")
-
-
-def measured(board: Board, library: bytes, count: int, folder: Path) -> Result:
-    """Measure the function `main` of a library, which adds 1 to numbers."""
-    (folder / "lib.so").write_bytes(library)
-    x = np.arange(count, dtype=np.float32)
-    case = write_case(folder, "case", {0: x})
-    case.expect([x + 1])
-    vector = Parameter((count,), "float32")
-    with lab.join([board]) as running, TrackerClient(running.host, running.port) as tracker:
-        grant = wait_for_server(tracker, "local", 30.0, 60.0)
-        (result,) = measure(
-            Request(
-                *(grant, "local@local", folder / "lib.so"),
-                (Subject("main", (vector, vector), 1, "opencl"),),
-                *(1, "", 1, 1, 1, 60.0, 0.0, 60.0, (case,)),
-            )
-        )
-    return result
-
-
-@pytest.mark.slow
-def test_a_group_that_is_too_large_is_a_failure_of_its_own(local: Board, tmp_path: Path) -> None:
-    result = measured(local, opencl_network.large_group(), opencl_network.MOST_ITEMS, tmp_path)
-    assert result.failure == "work group" and "at most 4096" in result.message
-
-
-@pytest.mark.slow
-def test_what_a_driver_does_not_compile_failed_to_build(local: Board, tmp_path: Path) -> None:
-    broken = opencl_network.changed(
-        opencl_network.plus_one(), lambda code: code.replace(b"1.000000e+00f", b"no_such_value")
-    )
-    result = measured(local, broken, 64, tmp_path)
-    assert result.failure == "build" and "kernel main_kernel does not compile" in result.message
-    assert "no_such_value" in result.message, "the compiler's own words"
-
-
-@pytest.mark.slow
-def test_a_sound_function_is_timed_in_the_memory_of_the_device(local: Board, tmp_path: Path) -> None:
-    result = measured(local, opencl_network.plus_one(), 64, tmp_path)
-    assert result.failure is None and result.mean_ms > 0, result.message
-
-
-@pytest.mark.parametrize(
-    ("said", "kind"),
-    [
-        (
-            "kernel k cannot be begun with 1 groups: the work group is too large, the device takes",
-            "work group",
-        ),
-        ("the device takes at most 64 along axis y of a work group; device Mali", "work group"),
-        ("the kernel needs too many registers, with which a work group has at most 64", "registers"),
-        ("clBuildProgram says X (-11): kernel k does not compile, it has no log; device", "build"),
-        ("clEnqueueNDRangeKernel says CL_OUT_OF_RESOURCES (-5)", "runtime"),
-    ],
-)
-def test_messages_have_a_kind(said: str, kind: str) -> None:
-    assert failure_of(RuntimeError(said), "runtime", OPENCL) == (kind, said)
-
-
-def test_a_log_is_quoted_from_its_first_error() -> None:
-    log = "warning: unused\n/some/folder/x.cl:3: error: no such name\n  int y = z;\n"
-    error = RuntimeError(f"clBuildProgram says X (-11): kernel k does not compile, its log:\n{log}")
-    assert failure_of(error, "runtime", OPENCL) == (
-        "build",
-        "kernel k does not compile: x.cl:3: error: no such name | int y = z;",
-    )

@@ -19,6 +19,7 @@
 #include <memory>
 #include <utility>
 
+#include "cause.h"
 #include "check.h"
 #include "cpu.h"
 #include "device.h"
@@ -90,7 +91,9 @@ static int Guard(const char* kind, Body body) {
   } catch (const Failure& failure) {
     last = failure;
   } catch (const tvm::ffi::Error& error) {
-    last = Failure(EDGE_FAILED, kind, error.message());
+    std::string message = error.message();
+    const std::string cause = TakeCause(&message);
+    last = Failure(EDGE_FAILED, kind, message, cause.empty() ? "" : ", \"cause\": " + Quote(cause));
   } catch (const std::exception& error) {
     last = Failure(EDGE_FAILED, kind, error.what());
   } catch (...) {

@@ -51,9 +51,10 @@ Shape ShapeOf(const KernelCode& code, const tvm::ffi::AnyView* extents) {
 }
 
 [[noreturn]] void Refuse(const Queue& queue, const KernelCode& code, const Shape& shape,
-                         const std::string& why) {
+                         const std::string& why, const char* cause = nullptr) {
   Fail("kernel " + code.name + " cannot be begun with " + shape.Text() + ": " + why + "; device " +
-       queue.device.name + ", driver " + queue.device.driver_version);
+           queue.device.name + ", driver " + queue.device.driver_version,
+       cause);
 }
 
 size_t ItemsOf(const Shape& shape) {
@@ -71,12 +72,14 @@ void CheckShape(const Queue& queue, const Kernel& kernel, const KernelCode& code
     if (shape.items[axis] > device.work_items[axis]) {
       Refuse(queue, code, shape,
              "the device takes at most " + std::to_string(device.work_items[axis]) + " along axis " +
-                 std::string(1, "xyz"[axis]) + " of a work group");
+                 std::string(1, "xyz"[axis]) + " of a work group",
+             kTooLargeGroup);
     }
   }
   if (ItemsOf(shape) > device.work_group) {
     Refuse(queue, code, shape,
-           "the work group is too large, the device takes at most " + std::to_string(device.work_group));
+           "the work group is too large, the device takes at most " + std::to_string(device.work_group),
+           kTooLargeGroup);
   }
   if (kernel.local_bytes > device.local_bytes) {
     Refuse(queue, code, shape,
@@ -92,7 +95,8 @@ void CheckShape(const Queue& queue, const Kernel& kernel, const KernelCode& code
       ItemsOf(shape) > kernel.work_group) {
     Refuse(queue, code, shape,
            "the kernel needs too many registers, with which a work group has at most " +
-               std::to_string(kernel.work_group) + " work items");
+               std::to_string(kernel.work_group) + " work items",
+           kTooManyRegisters);
   }
   std::string about = "kernel " + code.name + ", " + shape.Text();
   if (error == kNoMemory) {

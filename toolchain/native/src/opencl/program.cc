@@ -112,7 +112,8 @@ cl_program Build(Queue& queue, const KernelCode& code) {
   if (error == kSuccess) return program;
   const std::string log = BuildLog(queue, program);
   queue.cl.clReleaseProgram(program);
-  FailCall("clBuildProgram", error, "kernel " + code.name + " does not compile, " + log, queue.device);
+  FailCall("clBuildProgram", error, "kernel " + code.name + " does not compile, " + log, queue.device,
+           kDoesNotBuild);
 }
 
 }  // namespace

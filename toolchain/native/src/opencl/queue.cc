@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cause.h"
 #include "opencl/workspace.h"
 
 namespace edge::opencl {
@@ -48,11 +49,16 @@ Memory Piece(const Queue& queue, const void* handle, size_t offset, size_t bytes
 
 std::string Mib(uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
 
-void Fail(const std::string& words) { TVM_FFI_THROW(RuntimeError) << "OpenCL: " << words; }
+void Fail(const std::string& words, const char* cause) {
+  if (cause != nullptr) ThrowFor(cause, "OpenCL: " + words);
+  TVM_FFI_THROW(RuntimeError) << "OpenCL: " << words;
+}
 
-void FailCall(const char* call, cl_int code, const std::string& about, const ClDevice& device) {
+void FailCall(const char* call, cl_int code, const std::string& about, const ClDevice& device,
+              const char* cause) {
   Fail(std::string(call) + " says " + ErrorName(code) + (about.empty() ? "" : ": " + about) + "; device " +
-       device.name + ", driver " + device.driver_version);
+           device.name + ", driver " + device.driver_version,
+       cause);
 }
 
 Queue::Queue(int number, const ClDevice& device)

@@ -11,10 +11,16 @@ namespace edge::opencl {
 
 // "4 MiB", rounded up.
 std::string Mib(uint64_t bytes);
+// Causes of errors (cause.h); toolchain/devices/opencl.py reads them.
+constexpr const char* kDoesNotBuild = "build";
+constexpr const char* kTooManyRegisters = "registers";
+constexpr const char* kTooLargeGroup = "work-group";
+
 // Throws TVM's RuntimeError: these errors cross TVM's code, and sessions.
-[[noreturn]] void Fail(const std::string& words);
+[[noreturn]] void Fail(const std::string& words, const char* cause = nullptr);
 // With the call, the name of its code, what it was about, and the device.
-[[noreturn]] void FailCall(const char* call, cl_int code, const std::string& about, const ClDevice& device);
+[[noreturn]] void FailCall(const char* call, cl_int code, const std::string& about, const ClDevice& device,
+                           const char* cause = nullptr);
 
 // A device's context and its one queue, which works in order. Made when the device is first used, never
 // by whoever forks, and never deleted.
