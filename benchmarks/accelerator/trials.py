@@ -104,6 +104,6 @@ def _by_chance(points: int, near: int) -> int:
     return drawn
 
 
-def _untold(tuner: Tuner, space: Space, seed: int) -> None:
+def _untold(tuner: Tuner[Any], space: Space[Any], seed: int) -> None:
     """Say nothing of the default: it is the best already."""
     del tuner, space, seed

@@ -61,7 +61,7 @@ def _turn(file: Path) -> Iterator[tuple[str, _Built]]:
             yield name, _built(network, name)
 
 
-def _built(network: Network, algorithm: str) -> _Built:
+def _built(network: Network[Any], algorithm: str) -> _Built:
     (task,) = network.tasks
     space = network.space(task)
     point = space.default()

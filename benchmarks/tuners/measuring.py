@@ -74,7 +74,7 @@ def read(raw: Path) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, raw.read_text().splitlines())
 
 
-def _line(network: str, task: Task, space: Space, point: object) -> dict[str, Any]:
+def _line(network: str, task: Task, space: Space[Any], point: object) -> dict[str, Any]:
     entry = space.entry(point)
     return {
         "network": network,

@@ -129,11 +129,11 @@ def decisions_of(entry: Entry) -> dict[str, Any]:
     return {name: tuple(each) if isinstance(each, list) else each for name, each in decisions.items()}
 
 
-Prepare = Callable[[Tuner, Table, int], None]
+Prepare = Callable[[Tuner[Any], Table, int], None]
 
 
 def trials(
-    space: Table, make: MakeTuner, seed: int, limit: int, prepare: Prepare | None = None
+    space: Table, make: MakeTuner[Any], seed: int, limit: int, prepare: Prepare | None = None
 ) -> list[float]:
     """Return the best time after each trial, until `NEAR` the space's best or `limit` trials."""
     tuner = make(space.task, space, seed)
@@ -153,7 +153,7 @@ def trials(
 
 
 def needed(
-    space: Table, make: MakeTuner, seeds: int, limit: int = 1 << 30, prepare: Prepare | None = None
+    space: Table, make: MakeTuner[Any], seeds: int, limit: int = 1 << 30, prepare: Prepare | None = None
 ) -> float:
     """Return the median number of trials until a point is near the best, over so many seeds."""
     return median(len(trials(space, make, seed, limit, prepare)) for seed in range(1, seeds + 1))

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from benchmarks.tuners.replay import BATCH, Table
 from toolchain.tasks.backend import MakeTuner
@@ -32,7 +33,7 @@ class Outcome:
 def run(
     spaces: Sequence[Table],
     make: MakeScheduler,
-    make_tuner: MakeTuner,
+    make_tuner: MakeTuner[Any],
     trials: int,
     patience: int | None,
     seed: int,
@@ -72,7 +73,7 @@ def latency(spaces: Sequence[Table], times: Sequence[float]) -> float:
 def outcome(
     spaces: Sequence[Table],
     make: MakeScheduler,
-    make_tuner: MakeTuner,
+    make_tuner: MakeTuner[Any],
     trials: int,
     patience: int | None,
     seeds: int,

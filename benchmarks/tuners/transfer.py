@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 from statistics import median
+from typing import Any
 
 from benchmarks.tuners.replay import Prepare, Table, trials
 from toolchain.tasks.backend import MakeTuner
@@ -17,7 +18,7 @@ RECORDS = 64  # of each other task, by chance
 def after(others: Sequence[Table]) -> Prepare:
     """Return what tells a tuner the records of other tasks; the default is withheld."""
 
-    def prepare(tuner: Tuner, space: Table, seed: int) -> None:
+    def prepare(tuner: Tuner[Any], space: Table, seed: int) -> None:
         random = Random(seed)  # noqa: S311  # no secret hangs on it
         histories = [table.foreign(random.sample(table.points, min(RECORDS, table.size))) for table in others]
         tuner.transfer(experience_of(histories, space))
@@ -25,12 +26,12 @@ def after(others: Sequence[Table]) -> Prepare:
     return prepare
 
 
-def nothing(_tuner: Tuner, _space: Table, _seed: int) -> None:
+def nothing(_tuner: Tuner[Any], _space: Table, _seed: int) -> None:
     """Tell a tuner nothing, the default withheld too."""
 
 
 def compared(
-    spaces: Sequence[Table], space: Table, make: MakeTuner, seeds: int
+    spaces: Sequence[Table], space: Table, make: MakeTuner[Any], seeds: int
 ) -> tuple[list[int], list[int]]:
     """Return the trials of each seed without and with the records of all other spaces."""
     others = [other for other in spaces if other is not space]

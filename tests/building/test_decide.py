@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def with_cpu(cpu: str) -> Profile:
 
 
 @pytest.fixture(scope="module")
-def networks(model: Model) -> Iterator[dict[str, Network]]:
+def networks(model: Model) -> Iterator[dict[str, Network[Any]]]:
     """Return the network as it is lowered for CPUs of three levels; only the second is the class's own."""
     cpus = ("x86-64-v2", "x86-64-v3", "skylake-avx512")
     backends = [Packed(with_cpu(cpu), CodeOptions()) for cpu in cpus]
@@ -41,12 +42,14 @@ def networks(model: Model) -> Iterator[dict[str, Network]]:
         network.close()
 
 
-def decided(networks: dict[str, Network], store: RecordStore, cpu: str, **options: object) -> list[Decision]:
+def decided(
+    networks: dict[str, Network[Any]], store: RecordStore, cpu: str, **options: object
+) -> list[Decision[Any]]:
     network = networks[cpu]
     return [decide_task(network, task, store, network.target, "x86_64", **options) for task in network.tasks]
 
 
-def record_second(networks: dict[str, Network], store: RecordStore, cpu: str, ms: float) -> int:
+def record_second(networks: dict[str, Network[Any]], store: RecordStore, cpu: str, ms: float) -> int:
     """Record for every task that has one its second choice on a CPU; return for how many."""
     network, count = networks[cpu], 0
     for task in network.tasks:
@@ -63,7 +66,7 @@ def record_second(networks: dict[str, Network], store: RecordStore, cpu: str, ms
 
 
 def test_what_was_found_with_avx512_is_never_compiled_for_a_cpu_without(
-    networks: dict[str, Network], store: RecordStore
+    networks: dict[str, Network[Any]], store: RecordStore
 ) -> None:
     count = record_second(networks, store, "skylake-avx512", 0.001)
     assert count > 2
@@ -75,7 +78,7 @@ def test_what_was_found_with_avx512_is_never_compiled_for_a_cpu_without(
 
 
 def test_a_record_that_no_such_board_can_have_measured_is_skipped_and_named(
-    networks: dict[str, Network], store: RecordStore
+    networks: dict[str, Network[Any]], store: RecordStore
 ) -> None:
     record_second(networks, store, "x86-64-v3", 0.001)
     network = networks["x86-64-v3"]
@@ -91,7 +94,7 @@ def test_a_record_that_no_such_board_can_have_measured_is_skipped_and_named(
 
 
 def test_what_was_found_without_avx512_serves_a_cpu_with_it_and_that_is_told(
-    networks: dict[str, Network], store: RecordStore
+    networks: dict[str, Network[Any]], store: RecordStore
 ) -> None:
     count = record_second(networks, store, "x86-64-v3", 5.0)
     found = decided(networks, store, "skylake-avx512")
@@ -109,7 +112,7 @@ def test_what_was_found_without_avx512_serves_a_cpu_with_it_and_that_is_told(
 
 
 def test_what_is_shipped_decides_where_the_user_has_nothing(
-    networks: dict[str, Network], store: RecordStore, tmp_path: Path
+    networks: dict[str, Network[Any]], store: RecordStore, tmp_path: Path
 ) -> None:
     path = tmp_path / "shipped.jsonl"
     with RecordStore(tmp_path / "maker.sqlite") as maker:

@@ -21,18 +21,18 @@ NAME = "backwards"
 
 
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeTuner]:
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeTuner[Any]]:
     """Add the page's tuner, by the line that it shows of the table."""
     with files_planted(PAGE, tmp_path) as (module,):
         (table,) = [block for block in blocks(PAGE) if block.startswith("TUNERS: ")]
         lines = dict(re.findall(r'^    "(\w+)": (\w+),$', table, re.MULTILINE))
         assert {name: TUNERS[name].__name__ for name in lines if name != NAME} == {"gridsearch": "GridSearch"}
-        found: MakeTuner = getattr(importlib.import_module(module), lines[NAME])
+        found: MakeTuner[Any] = getattr(importlib.import_module(module), lines[NAME])
         monkeypatch.setitem(TUNERS, NAME, found)
         yield found
 
 
-def test_it_goes_through_a_space_from_its_end(make: MakeTuner) -> None:
+def test_it_goes_through_a_space_from_its_end(make: MakeTuner[Any]) -> None:
     space = Grid(3, 6)
     tuner = make(TASK, space, 1)
     earlier = space.points[-2]
@@ -42,7 +42,7 @@ def test_it_goes_through_a_space_from_its_end(make: MakeTuner) -> None:
     assert tuner.propose(1) == []
 
 
-def test_it_is_typed_by_its_name(make: MakeTuner) -> None:
+def test_it_is_typed_by_its_name(make: MakeTuner[Any]) -> None:
     network: Any = SimpleNamespace(tuner="random", tuners={})
     tuner = tuner_for(network, TASK, Grid(3, 6), NAME, 1)
     assert type(tuner) is make

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class Here(Cases):
 @contextmanager
 def toy_run(
     store: RecordStore, runner: InProcess, *, fresh: bool = False, recorded: Tiles | None = None
-) -> Iterator[TaskRun]:
+) -> Iterator[TaskRun[Any]]:
     """Yield the task in a run of its own, its default measured, and what is `recorded` elsewhere."""
     said = Provenance("run", "", "runtime", "tvm", "ffi", "tool")
     space = ToySpace(TASK)
@@ -101,7 +102,7 @@ def toy_run(
         yield run
 
 
-def search(run: TaskRun, count: int) -> int:
+def search(run: TaskRun[Any], count: int) -> int:
     """Measure the next points that the tuner proposes; return how many."""
     proposals = run.propose(count)
     measured = run.measure(proposals)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolchain.backends.packed import kinds as packed
 from toolchain.backends.tensorir import kinds as tensorir
@@ -47,25 +47,25 @@ class Offer:
 
     devices: tuple[str, ...]
     layouts: tuple[str, ...]
-    make: Callable[[Profile, CodeOptions], Backend]
+    make: Callable[[Profile, CodeOptions], Backend[Any]]
     builds: tuple[Build, ...]
     on_boards: bool = True
 
 
-def packed_code(profile: Profile, options: CodeOptions) -> Backend:
+def packed_code(profile: Profile, options: CodeOptions) -> Backend[Any]:
     """Return the generator's code: for CPUs, and kinds of devices that have a dialect and a machine."""
     from toolchain.backends.packed.backend import Packed
 
     return Packed(profile, options)
 
 
-def _vta(profile: Profile, options: CodeOptions) -> Backend:
+def _vta(profile: Profile, options: CodeOptions) -> Backend[Any]:
     from toolchain.backends.vta.backend import Vta
 
     return Vta(profile, options)
 
 
-def scheduled_code(profile: Profile, options: CodeOptions) -> Backend:
+def scheduled_code(profile: Profile, options: CodeOptions) -> Backend[Any]:
     """Return scheduled code: for CPUs, and kinds of devices that have a dialect and schedules."""
     from toolchain.backends.tensorir.backend import TensorIR  # imports MetaSchedule
 
@@ -142,7 +142,7 @@ def measured_on_boards(device_kind: str) -> bool:
     return all(offer.on_boards for offer in _offers_for(device_kind))
 
 
-def backend_for(profile: Profile, options: CodeOptions) -> Backend:
+def backend_for(profile: Profile, options: CodeOptions) -> Backend[Any]:
     """Return what makes the code that options ask for.
 
     Raises

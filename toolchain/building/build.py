@@ -98,10 +98,10 @@ class BuildResult:
     library: Path
     library_sha256: str
     target: BoardTarget
-    decisions: list[Decision]
+    decisions: list[Decision[Any]]
     reference: Reference
     quantised: Quantised | None = None
-    beside: list[Decision] = field(default_factory=list)
+    beside: list[Decision[Any]] = field(default_factory=list)
     size: Size = field(default_factory=Size)
     tolerances: tuple[OutputTolerance, ...] = ()
     checked: VerifyResult | None = None
@@ -133,7 +133,7 @@ class BuildResult:
         return said + (self.quantised.cost.warnings() if self.quantised else [])
 
 
-def _decided(decisions: list[Decision]) -> dict[str, object]:
+def _decided(decisions: list[Decision[Any]]) -> dict[str, object]:
     return {
         "tasks": count(decisions),
         "records": [decision.to_json() for decision in decisions],
@@ -141,7 +141,7 @@ def _decided(decisions: list[Decision]) -> dict[str, object]:
     }
 
 
-def count(decisions: list[Decision]) -> dict[str, int]:
+def count(decisions: list[Decision[Any]]) -> dict[str, int]:
     """Return total, tuned and improved tasks."""
     return {
         "total": len(decisions),
@@ -238,8 +238,8 @@ def reference_for(model: Model, options: BuildOptions) -> Reference:
 
 
 def decide_network(
-    network: Network, model: Model, target: BuildFor, store: RecordStore | None, options: BuildOptions
-) -> tuple[list[Decision], list[Decision]]:
+    network: Network[Any], model: Model, target: BuildFor, store: RecordStore | None, options: BuildOptions
+) -> tuple[list[Decision[Any]], list[Decision[Any]]]:
     """Return what decides for the tasks of a network, and for those of the CPU beside its device.
 
     Raises
@@ -265,7 +265,7 @@ def decide_network(
 
 
 def _others(
-    store: RecordStore | None, decisions: list[Decision], made_for: BoardTarget, target: BuildFor
+    store: RecordStore | None, decisions: list[Decision[Any]], made_for: BoardTarget, target: BuildFor
 ) -> list[str]:
     """Return the other devices of the same kind for which there are records of a task that lacks one."""
     if store is None or made_for.limits is None:
@@ -280,7 +280,7 @@ def _others(
 
 
 def _require_tuned(
-    decisions: list[Decision], model: Model, target: BuildFor, options: BuildOptions, others: list[str]
+    decisions: list[Decision[Any]], model: Model, target: BuildFor, options: BuildOptions, others: list[str]
 ) -> None:
     missing = [decision.task for decision in decisions if not decision.tuned]
     if not missing:

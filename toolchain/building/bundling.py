@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from toolchain.building.decide import Decision
 from toolchain.building.manifest import manifest_of, tolerance_of
@@ -20,7 +20,6 @@ from toolchain.models.load import Model
 from toolchain.targets.build_for import BuildFor
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network, Objects
-from toolchain.tasks.space import Point
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Content:
     code: Path
     manifest: Manifest
     objects: Objects
-    decisions: list[Decision]
+    decisions: list[Decision[Any]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Bundling:
     """
 
     model: Model
-    backend: Backend
+    backend: Backend[Any]
     target: BuildFor
     made_for: BoardTarget
     reference: Reference
@@ -67,9 +66,9 @@ class Bundling:
 
     def make(
         self,
-        network: Network,
-        points: Mapping[str, Point],
-        decisions: Sequence[Decision],
+        network: Network[Any],
+        points: Mapping[str, Any],
+        decisions: Sequence[Decision[Any]],
         folder: Path,
         progress: Callable[[str], None],
         form: Literal["so", "tar"] = "so",
@@ -108,7 +107,7 @@ class Bundling:
 
 def bundling(
     model: Model,
-    backend: Backend,
+    backend: Backend[Any],
     target: BuildFor,
     made_for: BoardTarget,
     reference: Reference,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Generic
 
 from toolchain.errors import ToolchainError
 from toolchain.records.lookup import Hit, lookup
@@ -14,12 +15,12 @@ from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Network
 from toolchain.tasks.key import entry_of, record_key, unbelievable
-from toolchain.tasks.space import Point
+from toolchain.tasks.space import P
 from toolchain.tasks.task import Task
 
 
 @dataclass(frozen=True)
-class Decision:
+class Decision(Generic[P]):
     """What decided how one task is computed.
 
     Attributes
@@ -38,12 +39,12 @@ class Decision:
 
     task: Task
     hit: Hit | None = None
-    point: Point | None = None
+    point: P | None = None
     improved: bool = False
     warning: str = ""
     rule: str = ""
 
-    def made_by(self, rule: str) -> Decision:
+    def made_by(self, rule: str) -> Decision[P]:
         """Return the decision with what its code was made by."""
         return replace(self, rule=rule)
 
@@ -83,13 +84,13 @@ class Decision:
 
 
 def decide_task(
-    network: Network,
+    network: Network[P],
     task: Task,
     store: RecordStore | None,
     target: BoardTarget,
     record_class: str,
     shipped: Path | None = SHIPPED,
-) -> Decision:
+) -> Decision[P]:
     """Return what decides for a task of a network.
 
     Parameters
@@ -129,8 +130,8 @@ def decide_task(
 
 
 def decide_beside(
-    network: Network, store: RecordStore | None, record_class: str, shipped: Path | None = SHIPPED
-) -> list[Decision]:
+    network: Network[Any], store: RecordStore | None, record_class: str, shipped: Path | None = SHIPPED
+) -> list[Decision[Any]]:
     """Return what decides for what the CPU computes beside a network's device: records of the CPU."""
     beside = network.beside
     if beside is None:
@@ -138,6 +139,6 @@ def decide_beside(
     return [decide_task(beside, task, store, beside.target, record_class, shipped) for task in beside.tasks]
 
 
-def points(decisions: list[Decision]) -> Mapping[str, Point]:
+def points(decisions: list[Decision[Any]]) -> Mapping[str, Any]:
     """Return how the tasks are computed that a record decided for, by their workloads."""
     return {each.task.workload: each.point for each in decisions if each.tuned}

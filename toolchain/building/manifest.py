@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from toolchain import __version__
 from toolchain.building.decide import Decision
@@ -33,12 +33,12 @@ from toolchain.tasks.backend import Backend, Objects
 
 def manifest_of(
     model: Model,
-    backend: Backend,
+    backend: Backend[Any],
     target: BuildFor,
     made_for: BoardTarget,
     form: Literal["so", "tar"],
     objects: Objects,
-    decisions: list[Decision],
+    decisions: list[Decision[Any]],
     tolerances: tuple[OutputTolerance, ...] = (),
 ) -> Manifest:
     """Return the manifest of a bundle, but for the list of its files.
@@ -102,7 +102,7 @@ def manifest_of(
     )
 
 
-def tolerance_of(model: Model, backend: Backend) -> float:
+def tolerance_of(model: Model, backend: Backend[Any]) -> float:
     """Return the tolerance of outputs in floats: a file of float16 rounds whatever we compute in."""
     return TOLERANCE["float16" if holds_float16(model.onnx) else backend.dtype]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolchain.bundles.manifest import RuntimeNeeds
 from toolchain.tasks.bench import Bench
 from toolchain.tasks.reference import Probe, Reference
-from toolchain.tasks.space import Point, Space
+from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Tuner
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolchain.targets.target import BoardTarget
 
 Progress = Callable[[str], None]
-MakeTuner = Callable[[Task, Space, int], Tuner]
+MakeTuner = Callable[[Task, Space[P], int], Tuner[P]]
 """From a task, its space and a seed to who searches it."""
 MakeBench = Callable[["BoardTarget"], AbstractContextManager[Bench]]
 """From what code is made for to who builds and measures it."""
@@ -66,7 +66,7 @@ class Objects:
     transformed: int = 0
 
 
-class Network(Protocol):
+class Network(Protocol[P]):
     """A model, lowered for a target: what there is to compute, and the ways to compute it.
 
     A context: processes that it may start to compile in end with the block.
@@ -83,13 +83,13 @@ class Network(Protocol):
         Why a profile of the network tells nothing of single tasks, and so cannot judge them; empty: it does.
     """
 
-    tuners: Mapping[str, MakeTuner]
+    tuners: Mapping[str, MakeTuner[P]]
     tuner: str
     target: BoardTarget
     one_piece: str
 
     @property
-    def beside(self) -> Network | None:
+    def beside(self) -> Network[Any] | None:
         """What the CPU computes beside the device, with tasks of its own; None: the tasks are all there is.
 
         They are the same as those of the network on the CPU alone, as far as that has them: records of it
@@ -100,7 +100,7 @@ class Network(Protocol):
     def tasks(self) -> Sequence[Task]:
         """What there is to compute, the heaviest (weight x flops) first."""
 
-    def space(self, task: Task) -> Space:
+    def space(self, task: Task) -> Space[P]:
         """Return the ways to compute one of the tasks."""
 
     def reference(self, task: Task) -> Reference:
@@ -109,7 +109,7 @@ class Network(Protocol):
     def probe(self) -> Probe | None:
         """Return a kernel that is known to be good; None: there is none. It is tried where boards measure."""
 
-    def compile(self, points: Mapping[str, Point], folder: Path, progress: Progress) -> Objects:
+    def compile(self, points: Mapping[str, P], folder: Path, progress: Progress) -> Objects:
         """Write the objects of the whole network into `folder`.
 
         Parameters
@@ -128,7 +128,7 @@ class Network(Protocol):
     def listing(self, task: Task) -> str:
         """Return a task's definition as people read it."""
 
-    def code(self, task: Task, point: Point, form: str) -> str:
+    def code(self, task: Task, point: P, form: str) -> str:
         """Return the code of a point of a task, for people.
 
         Parameters
@@ -143,12 +143,12 @@ class Network(Protocol):
             There is no such form of code for this device.
         """
 
-    def __enter__(self) -> Network: ...
+    def __enter__(self) -> Network[P]: ...
 
     def __exit__(self, *_ended: object) -> None: ...
 
 
-class Backend(Protocol):
+class Backend(Protocol[P]):
     """A way of making code, with its options resolved for one board class and device.
 
     Attributes
@@ -185,7 +185,7 @@ class Backend(Protocol):
             The class has no such cores, or they do not compute in the dtype.
         """
 
-    def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> Network:
+    def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> Network[P]:
         """Return the tasks of a model.
 
         Parameters

@@ -7,11 +7,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from math import log2
 from random import Random
-from typing import Generic, TypeVar
+from typing import Generic
 
 from toolchain.errors import ToolchainError
+from toolchain.tasks.space import P
 
-P = TypeVar("P")
 Decisions = Mapping[str, Hashable]
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from toolchain.records.store import Usable
 from toolchain.tasks.candidate import Candidate, Entry
 
-Point = Any
-"""One way to compute a task: plain data that can be compared and hashed; what it says is the space's own."""
+P = TypeVar("P", bound=Hashable)
+"""A point, one way to compute a task: plain data that can be compared and hashed, of a backend's own type."""
 
 
-class Space(Protocol):
+class Space(Protocol[P]):
     """The ways to compute one task. A tuner needs nothing else of a task.
 
     Attributes
@@ -37,13 +37,13 @@ class Space(Protocol):
     def size(self) -> int | None:
         """How many points there are; None: more than can be counted, and they have no order."""
 
-    def default(self) -> Point:
+    def default(self) -> P:
         """Return the point that a build takes without a record."""
 
-    def legal(self, point: Point) -> bool:
+    def legal(self, point: P) -> bool:
         """Whether a point computes this task on this machine."""
 
-    def check(self, point: Point) -> None:
+    def check(self, point: P) -> None:
         """Make sure of a point that was read that it computes this task.
 
         Raises
@@ -52,7 +52,7 @@ class Space(Protocol):
             It does not, for the reason that the message gives.
         """
 
-    def point(self, index: int) -> Point:
+    def point(self, index: int) -> P:
         """Return the point of a place, from 0 to below `size`: the default first, then what promises most.
 
         Raises
@@ -61,7 +61,7 @@ class Space(Protocol):
             The points have no order.
         """
 
-    def index(self, point: Point) -> int:
+    def index(self, point: P) -> int:
         """Return the place of a point.
 
         Raises
@@ -70,13 +70,13 @@ class Space(Protocol):
             The points have no order.
         """
 
-    def sample(self, random: Random) -> Point:
+    def sample(self, random: Random) -> P:
         """Draw a legal point."""
 
-    def neighbours(self, point: Point, random: Random) -> list[Point]:
+    def neighbours(self, point: P, random: Random) -> list[P]:
         """Return legal points that differ from one in a single decision; some, where they are too many."""
 
-    def features(self, point: Point) -> Sequence[float]:
+    def features(self, point: P) -> Sequence[float]:
         """Return what a cost model may learn a point's time from: as many numbers for each point."""
 
     def foreign_features(self, entry: Entry, definition: str) -> Sequence[float]:
@@ -90,7 +90,7 @@ class Space(Protocol):
             Nothing is known of the entry here.
         """
 
-    def adapted(self, entry: Entry, definition: str) -> Point | None:
+    def adapted(self, entry: Entry, definition: str) -> P | None:
         """Return the legal point that is most like a point of another task; None: there is none like it.
 
         Raises
@@ -99,13 +99,13 @@ class Space(Protocol):
             Nothing is known of the entry here.
         """
 
-    def rule(self, point: Point) -> str:
+    def rule(self, point: P) -> str:
         """Return, for people, what the code of a point is made by: `winograd`, say."""
 
-    def entry(self, point: Point) -> Entry:
+    def entry(self, point: P) -> Entry:
         """Return a point as the store keeps it."""
 
-    def read(self, entry: Entry, definition: str) -> Point:
+    def read(self, entry: Entry, definition: str) -> P:
         """Return the point of an entry, at little cost: what takes long to find out is left to `check`.
 
         Parameters
@@ -119,7 +119,7 @@ class Space(Protocol):
             It is no point of this space: of another version, say, or damaged.
         """
 
-    def candidate(self, point: Point) -> Candidate:
+    def candidate(self, point: P) -> Candidate:
         """Return what is compiled and measured of a point.
 
         Raises

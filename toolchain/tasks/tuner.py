@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Protocol
+from typing import Generic, Protocol
 
 from toolchain.devices.failure import Failure
 from toolchain.tasks.candidate import Entry
-from toolchain.tasks.space import Point
+from toolchain.tasks.space import P
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Result:
         return fmean(self.run_ms)
 
 
-class Tuner(Protocol):
+class Tuner(Protocol[P]):
     """Searches one space. It proposes no point twice, and none that it was told the result of.
 
     It may be asked for more while what it proposed is still being measured.
@@ -54,7 +54,7 @@ class Tuner(Protocol):
     @property
     def transfers(self) -> bool: ...
 
-    def propose(self, count: int) -> list[Point]:
+    def propose(self, count: int) -> list[P]:
         """Return at most `count` points to measure next; none: the space is exhausted.
 
         Raises
@@ -63,13 +63,13 @@ class Tuner(Protocol):
             The search failed.
         """
 
-    def learn(self, measured: Sequence[tuple[Point, Result]]) -> None:
+    def learn(self, measured: Sequence[tuple[P, Result]]) -> None:
         """Take note of results, in any order: of what was proposed, or, before that, of what others measured.
 
         What failed is as good to know as what ran.
         """
 
-    def transfer(self, experience: Experience) -> None:
+    def transfer(self, experience: Experience[P]) -> None:
         """Begin with what other tasks have taught, before anything is proposed; a tuner may ignore it."""
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Foreign:
 
 
 @dataclass(frozen=True)
-class Experience:
+class Experience(Generic[P]):
     """What such points say about one space.
 
     Attributes
@@ -104,4 +104,4 @@ class Experience:
     """
 
     lessons: Sequence[Sequence[tuple[Sequence[float], Result]]] = field(default=())
-    points: Sequence[Point] = field(default=())
+    points: Sequence[P] = field(default=())

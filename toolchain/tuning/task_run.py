@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Literal
+from typing import Any, Generic, Literal
 
 from toolchain.errors import ToolchainError
 from toolchain.records.key import RecordKey
@@ -15,7 +15,7 @@ from toolchain.records.store import RecordStore
 from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate
 from toolchain.tasks.key import entry_of, unbelievable
-from toolchain.tasks.space import Point, Space
+from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result, Tuner
 from toolchain.tuning.boards.cases import Cases
@@ -53,15 +53,15 @@ class RunContext:
     listener: Listener
     fresh: bool
     key_of: Callable[[str], RecordKey]
-    recorded: Mapping[str, Point] = field(default_factory=dict)
+    recorded: Mapping[str, Any] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
 
 
 @dataclass(frozen=True)
-class Proposal:
+class Proposal(Generic[P]):
     """A point that a tuner wants measured, and what is built of it."""
 
-    point: Point
+    point: P
     candidate: Candidate
 
 
@@ -69,7 +69,7 @@ class BadDefaultError(ToolchainError):
     """What a build takes of a task without a record does not compile, or computes something else."""
 
 
-class TaskRun:
+class TaskRun(Generic[P]):
     """Tunes one task and writes every measurement to the store at once; `begin` comes first.
 
     Attributes
@@ -82,11 +82,11 @@ class TaskRun:
         There is nothing more to measure.
     """
 
-    default: Finalist
+    default: Finalist[P]
     left: int | None
     _function: str  # whose records these are; see `RecordStore.add_function`
 
-    def __init__(self, task: Task, space: Space, tuner: Tuner, context: RunContext) -> None:
+    def __init__(self, task: Task, space: Space[P], tuner: Tuner[P], context: RunContext) -> None:
         self.task, self.space, self.tuner = task, space, tuner
         self.context = context
         self.key = context.key_of(task.workload)
@@ -96,7 +96,7 @@ class TaskRun:
         self.boards: Counter[str] = Counter()
         self.first_failure = ""
         self.modelled = False
-        self.measured: list[Measured] = []
+        self.measured: list[Measured[P]] = []
         self._own: set[str] = set()  # digests of what this run proposed
         self._out_of_proposals = False
 
@@ -133,7 +133,7 @@ class TaskRun:
         """Of the default and everything searched so far."""
         return min([self.default_ms, *(each.result.mean_ms for each in self.measured)])
 
-    def propose(self, count: int) -> list[Proposal]:
+    def propose(self, count: int) -> list[Proposal[P]]:
         """Return what to measure next, at most `count`; none: there is no more.
 
         What another run measured the tuner is told from the store at once: it is no trial of this one. Only
@@ -163,7 +163,7 @@ class TaskRun:
             self._earlier()
 
     def measure(
-        self, proposals: Sequence[Proposal], over: Callable[[], bool] = lambda: False
+        self, proposals: Sequence[Proposal[P]], over: Callable[[], bool] = lambda: False
     ) -> list[tuple[Built, Result]]:
         """Build and run what was proposed: all of it, or the first, where it is `over` before the others."""
         bench = self.context.bench
@@ -174,19 +174,19 @@ class TaskRun:
             results += bench.runner.run(self.task, built[at : at + _SHARE * max(1, bench.runner.lanes)])
         return list(zip(built, results, strict=False))
 
-    def record(self, proposals: Sequence[Proposal], measured: Sequence[tuple[Built, Result]]) -> None:
+    def record(self, proposals: Sequence[Proposal[P]], measured: Sequence[tuple[Built, Result]]) -> None:
         """Write what was measured to the store, and tell the listener."""
         for proposal, (built, result) in zip(proposals, measured, strict=True):
             record = self._record(built, result, next(self.context.numbers))
             self.context.store.add(record)
             self._count(Measured(proposal.point, record, result))
 
-    def learn(self, proposals: Sequence[Proposal], measured: Sequence[tuple[Built, Result]]) -> None:
+    def learn(self, proposals: Sequence[Proposal[P]], measured: Sequence[tuple[Built, Result]]) -> None:
         """Tell the tuner what came of its proposals."""
         results = [result for _built, result in measured]
         self.tuner.learn([(p.point, result) for p, result in zip(proposals, results, strict=True)])
 
-    def settle(self, finalists: Sequence[Finalist], confirmed: Confirmed) -> TunedTask:
+    def settle(self, finalists: Sequence[Finalist[P]], confirmed: Confirmed) -> TunedTask:
         """Keep what the last comparison said."""
         # It may be of an earlier run, of one that left out something else: now it is what this one chose.
         found, run = confirmed.choice.provenance, self.context.provenance.run
@@ -233,7 +233,7 @@ class TaskRun:
         self.context.store.add(self._record(built, result))
         self._fail(result)
 
-    def point(self, record: Record) -> Point:
+    def point(self, record: Record) -> P:
         """Return the point of a record.
 
         Raises
@@ -243,7 +243,7 @@ class TaskRun:
         """
         return self.space.read(entry_of(record), self.context.store.definition(record.function))
 
-    def _earlier(self) -> list[tuple[Point, Result]]:
+    def _earlier(self) -> list[tuple[P, Result]]:
         """Return what earlier runs measured and need not be measured again."""
         wanted = self.context.store.measured(self.key)
         # A model's times are no answer where boards measure, nor theirs where a model is asked.
@@ -265,14 +265,14 @@ class TaskRun:
                 continue  # it no longer applies: nothing to learn from
         return found
 
-    def _left(self, earlier: Sequence[Point]) -> int | None:
+    def _left(self, earlier: Sequence[P]) -> int | None:
         size = self.space.size
         if size is None:
             return None
         known = {self.space.default(), *earlier}  # some of them, maybe, of another version's space
         return sum(self.space.point(index) not in known for index in range(size))
 
-    def _measure_default(self) -> tuple[Finalist, Result]:
+    def _measure_default(self) -> tuple[Finalist[P], Result]:
         point = self.space.default()
         built, result = self._check(self.space.candidate(point))
         if result.failure:
@@ -301,7 +301,7 @@ class TaskRun:
         (result,) = bench.runner.check(self.task, [built])
         return built, result
 
-    def _measure_recorded(self) -> list[tuple[Point, Result]]:
+    def _measure_recorded(self) -> list[tuple[P, Result]]:
         point = self.context.recorded.get(self.task.workload)
         if point is None or self.space.entry(point).digest in {self.default.record.digest, *self.known}:
             return []
@@ -319,7 +319,7 @@ class TaskRun:
         self._tell("recorded", result)
         return [(point, result)]
 
-    def _count(self, measured: Measured) -> None:
+    def _count(self, measured: Measured[P]) -> None:
         result = measured.result
         self.trials += 1
         if result.board:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from random import Random
+from typing import assert_type
 
 import pytest
 
 from tests.building.network import written
+from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
@@ -24,6 +26,9 @@ from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 from toolchain.tasks.candidate import Entry
 from toolchain.tasks.options import CodeOptions
+from toolchain.tasks.space import Space
+from toolchain.tasks.tuner import Result, Tuner
+from toolchain.tuning.tuners.gridsearch import GridSearch
 
 TARGET = target_for(load_profile("x86_64"))
 
@@ -132,3 +137,14 @@ def test_an_entry_that_is_none_of_the_task_is_refused(stem: FusedTask, payload: 
     entry = Entry(found.kinds[0], payload, "digest")
     with pytest.raises(ToolchainError, match="choice"):
         found.read(entry, stem.definition)
+
+
+def test_a_choice_is_followed_from_its_proposal_to_its_code_by_the_type_checker(stem: FusedTask) -> None:
+    """mypy reads this test, too: a step that lost the type would be an error there."""
+    ways: Space[Choice] = space(stem)
+    tuner: Tuner[Choice] = GridSearch(stem, ways, seed=1)
+    (proposed,) = assert_type(tuner.propose(1), list[Choice])
+    tuner.learn([(proposed, Result((1.0,)))])
+    kept = assert_type(ways.read(ways.entry(proposed), stem.definition), Choice)
+    assert kept == proposed
+    assert ways.candidate(kept).entry == ways.entry(proposed)

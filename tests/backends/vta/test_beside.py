@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def model(tmp_path: Path) -> Model:
     return loaded(tmp_path, (Block(8, pool=True), Block(8, shortcut="identity")))
 
 
-def lowered(model: Model, code: CodeOptions) -> Network:
+def lowered(model: Model, code: CodeOptions) -> Network[Any]:
     backend = backend_for(find_target("local").profile, code)
     return backend.lower(model, backend.target())
 
@@ -39,8 +40,8 @@ def lowered(model: Model, code: CodeOptions) -> Network:
 @dataclass(frozen=True)
 class Compiled:
     objects: Objects
-    decisions: list[Decision]
-    beside: list[Decision]
+    decisions: list[Decision[Any]]
+    beside: list[Decision[Any]]
 
 
 def compiled(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.toy.backend import POINTS
@@ -17,7 +19,7 @@ FASTEST, SECOND = POINTS[3], POINTS[9]
 TIMES = {FASTEST: 0.1, SECOND: 0.2}
 
 
-def chosen(run: TaskRun, standing: list[Finalist]) -> TunedTask:
+def chosen(run: TaskRun[Any], standing: list[Finalist[Any]]) -> TunedTask:
     return run.settle(standing, confirm(run.task, standing, run.context.bench.runner))
 
 

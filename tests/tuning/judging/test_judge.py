@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from toolchain.errors import ToolchainError
-from toolchain.tasks.space import Point
 from toolchain.tuning import allowance
 from toolchain.tuning.allowance import Allowance, TimeUpError
 from toolchain.tuning.judging import judge as rules
@@ -21,7 +21,7 @@ from toolchain.tuning.judging.judge import judge
 ROUNDS = 5
 CANDIDATES = {"conv": ["default", "a", "b"], "dense": ["default", "c"], "pool": ["default"]}
 NEVER = Allowance(float("inf"))
-Points = Mapping[str, Point]
+Points = Mapping[str, Any]
 
 
 @dataclass

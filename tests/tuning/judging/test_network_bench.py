@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def said(_step: str) -> None:
 class Here:
     """The network on the board `local`, untuned."""
 
-    network: Network
+    network: Network[Any]
     bench: BoardNetworkBench
     untuned: Variant
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,6 @@ from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
 from toolchain.tasks.candidate import Entry
-from toolchain.tasks.space import Point
 from toolchain.tasks.tuner import Experience
 from toolchain.tuning.run.experience import Experienced, experience_of, recorded
 from toolchain.tuning.tuners.random import RandomSearch
@@ -117,19 +117,19 @@ def test_without_shared_features_the_best_points_are_tried(store: RecordStore, n
 
 def test_experience_is_asked_for_once_when_a_search_begins(store: RecordStore) -> None:
     """By then the run's other tasks have records; a tuner without a use for them costs nothing."""
-    told: list[Experience] = []
+    told: list[Experience[Any]] = []
 
-    class Listening(RandomSearch):
+    class Listening(RandomSearch[Any]):
         transfers = True
 
-        def transfer(self, experience: Experience) -> None:
+        def transfer(self, experience: Experience[Any]) -> None:
             told.append(experience)
 
     space = Related()
     tuner = Experienced(Listening(TASK, space, 1), space, OURS, store)
     tuner.learn([(space.default(), measured(space.default()))])
     add(store, replace(OURS, workload="near"), space.points[:3])
-    points: list[Point] = [*tuner.propose(2), *tuner.propose(2)]
+    points: list[Any] = [*tuner.propose(2), *tuner.propose(2)]
     assert len(told) == 1 and len(told[0].lessons[0]) == 3
     assert space.default() not in points
     store.close()

@@ -104,7 +104,7 @@ def test_an_unknown_tuner_is_told_which_there_are_the_closest_first(typed: str, 
     assert sorted(hint.split(", ")) == sorted([*TUNERS, "own"])
 
 
-def searched(tuner: Tuner, trials: int, most: int = 1 << 30) -> list[Cell]:
+def searched(tuner: Tuner[Any], trials: int, most: int = 1 << 30) -> list[Cell]:
     """Return the first proposals of a search, in batches of four."""
     found: list[Cell] = []
     while len(found) < trials and (points := tuner.propose(min(4, trials - len(found)))):

@@ -24,7 +24,6 @@ from toolchain.targets.target import BoardTarget, device_target, target_for
 from toolchain.tasks.backend import MakeTuner, Objects, Progress
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.space import Point
 from toolchain.tasks.task import Task
 
 
@@ -62,7 +61,7 @@ class PackedNetwork(FusedNetwork):
         self.choices = Choices(machine_of(target), winograd)
         if target.limits is not None:
             self.choices = replace(self.choices, unread=partial(device_schedule, target=target.target))
-        self.tuners: Mapping[str, MakeTuner] = {}
+        self.tuners: Mapping[str, MakeTuner[Choice]] = {}
 
     def space(self, task: Task) -> PackedSpace:
         """Return the choices of a task."""
@@ -79,7 +78,7 @@ class PackedNetwork(FusedNetwork):
         lines += [f"# {each.shape} {each.dtype}: {_said(each)}" for each in made.parameters]
         return "\n".join([*lines, text])
 
-    def compile(self, points: Mapping[str, Point], folder: Path, progress: Progress) -> Objects:
+    def compile(self, points: Mapping[str, Choice], folder: Path, progress: Progress) -> Objects:
         """Write the objects of the network; functions are compiled while others are still chosen."""
         decided: dict[str, Choice] = {
             name: points[task.workload]

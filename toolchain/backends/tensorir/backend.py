@@ -20,7 +20,7 @@ from toolchain.profiles import Profile
 from toolchain.targets.target import BoardTarget, device_target, target_for
 from toolchain.tasks.backend import MakeTuner, Objects, OffBoards, Progress
 from toolchain.tasks.options import CodeOptions
-from toolchain.tasks.space import Point, Space
+from toolchain.tasks.space import Space
 from toolchain.tasks.task import Task
 
 
@@ -61,7 +61,7 @@ class TensorIRNetwork(FusedNetwork):
 
     def __init__(self, model: Model, target: BoardTarget, layout: str, *, compiles: bool) -> None:
         super().__init__(model, target, layout, f"tensorir {layout}", compiles=compiles)
-        self.tuners: Mapping[str, MakeTuner] = {"evolutionary": self._evolutionary}
+        self.tuners: Mapping[str, MakeTuner[Schedules]] = {"evolutionary": self._evolutionary}
         self._spaces: dict[str, TraceSpace] = {}
 
     def space(self, task: Task) -> TraceSpace:
@@ -75,7 +75,7 @@ class TensorIRNetwork(FusedNetwork):
         func = self.space(task).scheduled(point, self.fused_task(task).func)
         return list_code(func, self.target.target, form)
 
-    def compile(self, points: Mapping[str, Point], folder: Path, progress: Progress) -> Objects:
+    def compile(self, points: Mapping[str, Schedules], folder: Path, progress: Progress) -> Objects:
         """Write the objects of the network."""
         functions = dict(self.fused.functions)
         rules = {}
@@ -98,6 +98,6 @@ class TensorIRNetwork(FusedNetwork):
     def _lessons(self) -> Lessons:
         return Lessons(cost_model())
 
-    def _evolutionary(self, task: Task, space: Space, seed: int) -> Evolutionary:
+    def _evolutionary(self, task: Task, space: Space[Schedules], seed: int) -> Evolutionary:
         del space  # one of TraceSpace, which can be had again
         return Evolutionary(self.space(task), self._lessons, seed)

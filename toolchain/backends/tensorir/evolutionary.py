@@ -127,7 +127,7 @@ class Evolutionary:
             self.context.notify_runner_results(candidates, results)
         self.lessons.add(self.context, candidates, results)
 
-    def transfer(self, experience: Experience) -> None:
+    def transfer(self, experience: Experience[Schedules]) -> None:
         """Ignore it: the cost model learns from the other tasks of the run by itself."""
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.backend import PackedNetwork
 from toolchain.backends.vta.model_runner import TRIAL_S, VTA_MODEL, model_bench
 from toolchain.backends.vta.offload import Offload
@@ -25,7 +26,6 @@ from toolchain.tasks.backend import MakeTuner, Objects, OffBoards, Progress
 from toolchain.tasks.bench import Bench
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.reference import Probe
-from toolchain.tasks.space import Point
 from toolchain.tasks.task import Task
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.blob import blob_of
@@ -92,7 +92,7 @@ class VtaNetwork:
         self._winograd = options.winograd != "off"
         self._offload = Offload(model.module, options.start_pack, options.stop_pack)
         self.tasks = tasks_of(self._offload.regions)
-        self.tuners: Mapping[str, MakeTuner] = {}
+        self.tuners: Mapping[str, MakeTuner[Knobs]] = {}
         self._held = ExitStack()
 
     @cached_property
@@ -117,7 +117,7 @@ class VtaNetwork:
         """Return the shape."""
         return self._own(task).definition
 
-    def code(self, task: Task, point: Point, form: str) -> str:
+    def code(self, task: Task, point: Knobs, form: str) -> str:
         """Refuse: a program has no form that a compiler knows.
 
         Raises
@@ -132,14 +132,15 @@ class VtaNetwork:
             "`toolchain vta disasm DIR` show them",
         )
 
-    def compile(self, points: Mapping[str, Point], folder: Path, progress: Progress) -> Objects:
+    def compile(self, points: Mapping[str, Knobs | Choice], folder: Path, progress: Progress) -> Objects:
         """Write the objects of the network, in which each region is one program."""
         for name, reason in self._offload.left.items():
             progress(f"left to the CPU: {name}: {reason}")
         progress("making the VTA's programs")
         programs = [assemble(self._cut(region, points), self.config) for region in self._offload.regions]
         with self._rest([blob_of(program) for program in programs], compiles=True) as rest:
-            made = rest.compile(points, folder, progress)
+            beside = {workload: point for workload, point in points.items() if isinstance(point, Choice)}
+            made = rest.compile(beside, folder, progress)
         return Objects(
             made.files,
             {**made.rules, **{task.name: "vta" for task in self.tasks}},
@@ -154,8 +155,9 @@ class VtaNetwork:
         rest = replace(self._model, module=module)
         return PackedNetwork(rest, cores, self._winograd, compiles=compiles)
 
-    def _cut(self, region: Region, points: Mapping[str, Point]) -> Region:
-        knobs = {task.shape: points[task.workload] for task in self.tasks if task.workload in points}
+    def _cut(self, region: Region, points: Mapping[str, Knobs | Choice]) -> Region:
+        decided = [(task.shape, points.get(task.workload)) for task in self.tasks]
+        knobs = {shape: point for shape, point in decided if isinstance(point, Knobs)}
         layers = [replace(each, knobs=self._fitting(each, knobs)) for each in region.layers]
         return replace(region, layers=layers)
 

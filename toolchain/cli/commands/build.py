@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -161,7 +161,7 @@ def show(result: BuildResult) -> None:
     click.echo(f"library: {result.library}\nbundle: {result.bundle}")
 
 
-def _show_decisions(decisions: Sequence[Decision]) -> None:
+def _show_decisions(decisions: Sequence[Decision[Any]]) -> None:
     """Print which record decided for each task."""
     rows = []
     for decision in decisions:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any, Generic
 
 from toolchain.records.record import Record, now
 from toolchain.tasks.bench import Built, Runner
-from toolchain.tasks.space import Point
+from toolchain.tasks.space import P
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.judging.gain import fastest
@@ -18,16 +19,16 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(Generic[P]):
     """A candidate that ran."""
 
-    point: Point
+    point: P
     record: Record
     result: Result
 
 
 @dataclass(frozen=True)
-class Finalist(Measured):
+class Finalist(Measured[P]):
     """A candidate that may become the task's choice."""
 
     built: Built
@@ -67,7 +68,9 @@ def result_of(record: Record) -> Result:
     return Result(record.run_ms, record.failure, modelled=record.provenance.modelled)
 
 
-def confirm(task: Task, finalists: Sequence[Finalist], runner: Runner, rounds: int = ROUNDS) -> Confirmed:
+def confirm(
+    task: Task, finalists: Sequence[Finalist[Any]], runner: Runner, rounds: int = ROUNDS
+) -> Confirmed:
     """Compare the finalists once more; the first is the default.
 
     The smallest of many noisy readings flatters the fastest candidate, so every finalist is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolchain.errors import ToolchainError
 from toolchain.records.store import Usable
@@ -17,7 +17,7 @@ _OF_THIS_RUN = 2
 _HOPELESS = 1.05
 
 
-def finalists(run: TaskRun) -> list[Finalist]:
+def finalists(run: TaskRun[Any]) -> list[Finalist[Any]]:
     """Return a task's default, the best of this run, and the choices of earlier runs, each of them checked.
 
     What computes something else than the task's definition is kept as a failure, and the next best is taken
@@ -27,12 +27,12 @@ def finalists(run: TaskRun) -> list[Finalist]:
 
 
 class _Finalists:
-    def __init__(self, run: TaskRun) -> None:
+    def __init__(self, run: TaskRun[Any]) -> None:
         self.run, self.context, self.space = run, run.context, run.space
         self.standing = [run.default]
         self.refused: set[str] = set()
 
-    def all(self) -> list[Finalist]:
+    def all(self) -> list[Finalist[Any]]:
         fast = [each for each in self.run.measured if each.result.mean_ms < _HOPELESS * self.run.default_ms]
         for candidate in sorted(fast, key=lambda each: each.result.mean_ms):
             if len(self.standing) > _OF_THIS_RUN:
@@ -49,7 +49,7 @@ class _Finalists:
     def _digests(self) -> set[str]:
         return {finalist.record.digest for finalist in self.standing}
 
-    def _choices(self, usable: Usable) -> Iterator[Measured]:
+    def _choices(self, usable: Usable) -> Iterator[Measured[Any]]:
         """Yield the choice of earlier runs; then the next best, while those before are refused."""
         while True:
             record = self.context.store.best(
@@ -64,7 +64,7 @@ class _Finalists:
                 continue
             yield candidate
 
-    def _take(self, candidate: Measured) -> bool:
+    def _take(self, candidate: Measured[Any]) -> bool:
         """Let a candidate compute every case of the task on a board; return whether it stands."""
         bench = self.context.bench
         try:

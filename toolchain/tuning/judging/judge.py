@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from toolchain.errors import ToolchainError
-from toolchain.tasks.space import Point
 from toolchain.tuning.allowance import Allowance, TimeUpError
 from toolchain.tuning.judging.gain import Gain, fastest, gain
 from toolchain.tuning.judging.judging_time import JudgingTime
@@ -29,7 +28,7 @@ Variant = TypeVar("Variant")
 class NetworkBench(Protocol[Variant]):
     """Builds a network with certain points, and times it on one board."""
 
-    def variant(self, points: Mapping[str, Point], step: Callable[[str], None]) -> Variant:
+    def variant(self, points: Mapping[str, Any], step: Callable[[str], None]) -> Variant:
         """Return the network with a point for each workload; all others as they are without tuning.
 
         Parameters
@@ -119,7 +118,7 @@ class Judgement:
 
 
 def judge(
-    candidates: Mapping[str, Sequence[Point]],
+    candidates: Mapping[str, Sequence[Any]],
     bench: NetworkBench[Variant],
     allowed: Allowance,
     notice: Callable[[str], None],
@@ -151,7 +150,7 @@ def judge(
 
 @dataclass
 class _Judge(Generic[Variant]):
-    candidates: Mapping[str, Sequence[Point]]
+    candidates: Mapping[str, Sequence[Any]]
     bench: NetworkBench[Variant]
     networks: int  # that are profiled in turn: the untuned one, and one for each place among the candidates
     time: JudgingTime
@@ -186,7 +185,7 @@ class _Judge(Generic[Variant]):
             return self._defaults(before, brought, reason)
         return self._judgement(winners, before, median(new), brought)
 
-    def _built(self, points: Mapping[str, Point], what: str) -> Variant:
+    def _built(self, points: Mapping[str, Any], what: str) -> Variant:
         self.time.begin(f"building {what}")
         return self.bench.variant(points, lambda text: self.time.begin(f"building {what}: {text}"))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from toolchain.boards.board import Board
 from toolchain.building.build import SAMPLE_SEED
@@ -21,7 +22,6 @@ from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
-from toolchain.tasks.space import Point
 from toolchain.tasks.task import Task
 
 _SAMPLE_S = 0.5  # of inferences for one time, and at least one
@@ -55,7 +55,7 @@ class BoardNetworkBench:
     """
 
     def __init__(
-        self, bundling: Bundling, network: Network, board: Board, others: Mapping[str, Point], folder: Path
+        self, bundling: Bundling, network: Network[Any], board: Board, others: Mapping[str, Any], folder: Path
     ) -> None:
         self._bundling, self._network = bundling, network
         self._target, self._board, self._folder = bundling.made_for, board, folder
@@ -63,11 +63,11 @@ class BoardNetworkBench:
         self._numbers = count()
         self._warmup: int | None = None
 
-    def variant(self, points: Mapping[str, Point], step: Callable[[str], None]) -> Variant:
+    def variant(self, points: Mapping[str, Any], step: Callable[[str], None]) -> Variant:
         """Compile and link the network, and check what came out."""
         folder = self._folder / str(next(self._numbers))
         folder.mkdir()
-        decisions = [Decision(task) for task in self._network.tasks]
+        decisions: list[Decision[Any]] = [Decision(task) for task in self._network.tasks]
         made = self._bundling.make(self._network, {**self._others, **points}, decisions, folder, step)
         reference = self._bundling.reference
         library = made.code.read_bytes()
@@ -130,8 +130,8 @@ class BoardNetworkBench:
 
 def prepare_network_bench(
     model: Model,
-    backend: Backend,
-    network: Network,
+    backend: Backend[Any],
+    network: Network[Any],
     target: BoardTarget,
     board: Board,
     store: RecordStore,

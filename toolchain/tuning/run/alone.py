@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.tuning.allowance import Allowance
@@ -30,8 +31,8 @@ class Alone:
 
     def __init__(
         self,
-        runs: Sequence[TaskRun],
-        standing: Sequence[Sequence[Finalist]],
+        runs: Sequence[TaskRun[Any]],
+        standing: Sequence[Sequence[Finalist[Any]]],
         allowed: Allowance,
         listener: Listener,
         checks_s: float,
@@ -50,7 +51,7 @@ class Alone:
         runner = self._runs[0].context.bench.runner
         let_signals_end_waits()
 
-        def keep(run: TaskRun, own: Sequence[Finalist]) -> TunedTask:
+        def keep(run: TaskRun[Any], own: Sequence[Finalist[Any]]) -> TunedTask:
             return run.settle(own, confirm(run.task, own, runner, rounds))
 
         with ThreadPoolExecutor(runner.lanes) as threads:

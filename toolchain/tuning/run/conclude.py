@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from toolchain.boards.board import Board
 from toolchain.errors import ToolchainError, UsageError
@@ -57,15 +58,15 @@ class NetworkJudge:
     """What the judge of the network needs."""
 
     model: Model
-    backend: Backend
-    network: Network
+    backend: Backend[Any]
+    network: Network[Any]
     target: BoardTarget
     boards: Sequence[Board]
     store: RecordStore
     listener: Listener
 
     def judge(
-        self, runs: Sequence[TaskRun], standing: Sequence[Sequence[Finalist]], allowed: Allowance
+        self, runs: Sequence[TaskRun[Any]], standing: Sequence[Sequence[Finalist[Any]]], allowed: Allowance
     ) -> Judged:
         """Judge on one board; where that goes away, on the next.
 
@@ -117,7 +118,7 @@ class Judged:
     judgement: Judgement
     board: str
 
-    def of(self, task: Task, own: Sequence[Finalist]) -> Confirmed:
+    def of(self, task: Task, own: Sequence[Finalist[Any]]) -> Confirmed:
         """Return what it says of a task."""
         said = self.judgement
         winner = own[said.winners.get(task.workload, 0)]
@@ -132,7 +133,7 @@ class Judged:
 
 
 def conclude(
-    runs: Sequence[TaskRun], network: NetworkJudge, obstacle: str, allowed: Allowance
+    runs: Sequence[TaskRun[Any]], network: NetworkJudge, obstacle: str, allowed: Allowance
 ) -> tuple[list[TunedTask], Judgement | None]:
     """Choose among each task's finalists, and keep the choice.
 
@@ -150,7 +151,7 @@ def conclude(
     """
     network.listener(Step("checking the finalists"))
     begun = time.monotonic()
-    standing: list[list[Finalist]] = []
+    standing: list[list[Finalist[Any]]] = []
     for run in runs:
         if allowed.up:
             network.listener(Notice(NOT_COMPARED))
@@ -176,5 +177,5 @@ def conclude(
     return alone.compared(), None
 
 
-def _undisputed(default: Finalist) -> Confirmed:
+def _undisputed(default: Finalist[Any]) -> Confirmed:
     return Confirmed(choice_of(default.record, default.record.run_ms), default.result.mean_ms)

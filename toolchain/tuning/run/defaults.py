@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from toolchain.tasks.space import Space
 from toolchain.tasks.task import Task
@@ -14,11 +15,11 @@ from toolchain.tuning.task_run import BadDefaultError, RunContext, TaskRun
 
 def measured_defaults(
     tasks: Sequence[Task],
-    spaces: Sequence[Space],
-    tuners: Sequence[Tuner],
+    spaces: Sequence[Space[Any]],
+    tuners: Sequence[Tuner[Any]],
     context: RunContext,
     allowed: Allowance | None,
-) -> list[TaskRun]:
+) -> list[TaskRun[Any]]:
     """Begin with the tasks in their order, which measures the default of each.
 
     A task whose default's code is at fault is left out with a notice, if another one can be tuned.
@@ -33,7 +34,7 @@ def measured_defaults(
     ToolchainError
         A default does not run, or the code of every one is at fault.
     """
-    runs: list[TaskRun] = []
+    runs: list[TaskRun[Any]] = []
     faulty: list[BadDefaultError] = []
     for task, space, tuner in zip(tasks, spaces, tuners, strict=True):
         if runs and allowed is not None and allowed.up:

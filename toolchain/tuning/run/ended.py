@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from toolchain.tuning.allowance import Allowance
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.task_run import TaskRun
 
 
-def why_ended_early(runs: Sequence[TaskRun], options: TuneOptions, allowed: Allowance | None) -> str:
+def why_ended_early(runs: Sequence[TaskRun[Any]], options: TuneOptions, allowed: Allowance | None) -> str:
     """Return a sentence for the user; empty where every trial was used."""
     used = sum(run.trials for run in runs)
     if used >= options.trials:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain, zip_longest
+from typing import Any, Generic
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from toolchain.records.record import PASSING_FAILURES
 from toolchain.records.selection import Selection
 from toolchain.records.store import RecordStore
 from toolchain.tasks.key import entry_of
-from toolchain.tasks.space import Point, Space
+from toolchain.tasks.space import P, Space
 from toolchain.tasks.tuner import Experience, Foreign, Result, Tuner
 
 _LESSON = 256  # points of one task in one place: its last ones
@@ -23,7 +24,7 @@ _UNCOUNTED = 128  # the same of spaces that cannot be counted: features of a sch
 _BEST = 4  # points of a task that may be tried here
 
 
-def recorded(store: RecordStore, key: RecordKey, space: Space) -> list[list[Foreign]]:
+def recorded(store: RecordStore, key: RecordKey, space: Space[Any]) -> list[list[Foreign]]:
     """Return what was measured of other tasks and in other places, each in a list of its own.
 
     Other places are other boards, numbers of threads and devices of the same backend. An emulator's ranking
@@ -48,7 +49,7 @@ def recorded(store: RecordStore, key: RecordKey, space: Space) -> list[list[Fore
     return [list(group.values()) for group in groups.values()]
 
 
-def experience_of(groups: Iterable[Sequence[Foreign]], space: Space) -> Experience:
+def experience_of(groups: Iterable[Sequence[Foreign]], space: Space[P]) -> Experience[P]:
     """Return what such measurements say about a space; what it cannot make sense of is left out."""
     lessons, tried = [], []
     for group in groups:
@@ -64,7 +65,7 @@ def experience_of(groups: Iterable[Sequence[Foreign]], space: Space) -> Experien
     return Experience(lessons, _by_similarity(tried))
 
 
-def _adapted(group: Sequence[Foreign], space: Space) -> list[tuple[Point, Sequence[float], Sequence[float]]]:
+def _adapted(group: Sequence[Foreign], space: Space[P]) -> list[tuple[P, Sequence[float], Sequence[float]]]:
     """Return the points of a space like the best of a group, with the features of both."""
     ran = sorted((each for each in group if not each.result.failure), key=lambda each: each.result.mean_ms)
     adapted = []
@@ -79,7 +80,7 @@ def _adapted(group: Sequence[Foreign], space: Space) -> list[tuple[Point, Sequen
     return adapted
 
 
-def _by_similarity(tried: Sequence[list[tuple[Point, Sequence[float], Sequence[float]]]]) -> list[Point]:
+def _by_similarity(tried: Sequence[list[tuple[P, Sequence[float], Sequence[float]]]]) -> list[P]:
     """Return points, those of the most similar task first: features tell how far both are apart."""
     tried = [group for group in tried if group]
     if not tried:
@@ -87,7 +88,7 @@ def _by_similarity(tried: Sequence[list[tuple[Point, Sequence[float], Sequence[f
     every = np.asarray([row for group in tried for _point, *rows in group for row in rows], np.float64)
     scale = every.std(axis=0) + 1e-9
 
-    def distance(group: list[tuple[Point, Sequence[float], Sequence[float]]]) -> float:
+    def distance(group: list[tuple[P, Sequence[float], Sequence[float]]]) -> float:
         return float(
             np.mean([np.abs((np.asarray(one) - np.asarray(two)) / scale).mean() for _, one, two in group])
         )
@@ -97,17 +98,17 @@ def _by_similarity(tried: Sequence[list[tuple[Point, Sequence[float], Sequence[f
     return list(dict.fromkeys(points))
 
 
-class Experienced:
+class Experienced(Generic[P]):
     """A tuner that is told what the store has just before it first proposes; see `tasks.tuner.Tuner`.
 
     By then other tasks of the same run have results too.
     """
 
-    def __init__(self, tuner: Tuner, space: Space, key: RecordKey, store: RecordStore) -> None:
+    def __init__(self, tuner: Tuner[P], space: Space[P], key: RecordKey, store: RecordStore) -> None:
         self._tuner, self._space, self._key, self._store = tuner, space, key, store
         self._begun = False
 
-    def propose(self, count: int) -> list[Point]:
+    def propose(self, count: int) -> list[P]:
         """Return what the tuner proposes."""
         if not self._begun:
             self._begun = True
@@ -120,11 +121,11 @@ class Experienced:
         """Whether the tuner makes use of experience."""
         return self._tuner.transfers
 
-    def learn(self, measured: Sequence[tuple[Point, Result]]) -> None:
+    def learn(self, measured: Sequence[tuple[P, Result]]) -> None:
         """Hand results on."""
         self._tuner.learn(measured)
 
-    def transfer(self, experience: Experience) -> None:
+    def transfer(self, experience: Experience[P]) -> None:
         """Hand it on."""
         self._tuner.transfer(experience)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from toolchain.errors import ToolchainError
 from toolchain.processes.interrupts import let_signals_end_waits, uninterrupted
@@ -35,7 +36,7 @@ class _Batch:
     """What became of a turn; without proposals there was nothing left to try, or the search ended before."""
 
     turn: Turn
-    proposals: Sequence[Proposal]
+    proposals: Sequence[Proposal[Any]]
     measured: Sequence[tuple[Built, Result]]
 
 
@@ -50,7 +51,9 @@ class Pipeline:
         self._ending = threading.Event()
         self._allowed: Allowance | None = None
 
-    def run(self, runs: Sequence[TaskRun], scheduler: Scheduler, allowed: Allowance | None = None) -> None:
+    def run(
+        self, runs: Sequence[TaskRun[Any]], scheduler: Scheduler, allowed: Allowance | None = None
+    ) -> None:
         """Search until the scheduler has no more turns.
 
         After an interrupt, and after an error, nothing new is begun; what is being built or measured comes to
@@ -97,7 +100,7 @@ class Pipeline:
         """Begin nothing more."""
         self._ending.set()
 
-    def _begin(self, runs: Sequence[TaskRun], scheduler: Scheduler) -> None:
+    def _begin(self, runs: Sequence[TaskRun[Any]], scheduler: Scheduler) -> None:
         batch = max(_BATCH, runs[0].context.bench.runner.lanes)
         while self._out < _DEPTH and not self._over():
             turn = scheduler.next(batch)
@@ -106,14 +109,14 @@ class Pipeline:
             self._out += 1
             self._under_way.add(self._batches.submit(self._carry_out, turn, runs[turn.task]))
 
-    def _carry_out(self, turn: Turn, run: TaskRun) -> _Batch:
+    def _carry_out(self, turn: Turn, run: TaskRun[Any]) -> _Batch:
         proposals = self._search.submit(self._propose, turn, run).result()
         if not proposals or self._over():
             return _Batch(turn, (), ())
         measured = run.measure(proposals, self._over)
         return _Batch(turn, proposals[: len(measured)], measured)
 
-    def _propose(self, turn: Turn, run: TaskRun) -> Sequence[Proposal]:
+    def _propose(self, turn: Turn, run: TaskRun[Any]) -> Sequence[Proposal[Any]]:
         return () if self._over() else run.propose(turn.trials)
 
     def _over(self) -> bool:
@@ -128,7 +131,9 @@ class Pipeline:
             if done:
                 return done
 
-    def _finish(self, future: Future[_Batch | None], runs: Sequence[TaskRun], scheduler: Scheduler) -> None:
+    def _finish(
+        self, future: Future[_Batch | None], runs: Sequence[TaskRun[Any]], scheduler: Scheduler
+    ) -> None:
         self._under_way.discard(future)
         batch = future.result()
         if batch is None:
@@ -161,7 +166,7 @@ def pipeline() -> Iterator[Pipeline]:
             made.end()
 
 
-def check_first_round(runs: Sequence[TaskRun]) -> None:
+def check_first_round(runs: Sequence[TaskRun[Any]]) -> None:
     """Refuse to go on after as many batches as there are tasks, if not one candidate ran.
 
     Raises

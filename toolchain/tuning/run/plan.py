@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from toolchain.boards.board import Board
 from toolchain.errors import UsageError
@@ -91,8 +92,8 @@ class Plan:
 
 
 def plan(
-    network: Network,
-    backend: Backend,
+    network: Network[Any],
+    backend: Backend[Any],
     target: BoardTarget,
     boards: Sequence[Board],
     store: RecordStore,
@@ -130,7 +131,7 @@ def plan(
     )
 
 
-def planned_tasks(network: Network, options: TuneOptions) -> list[Task]:
+def planned_tasks(network: Network[Any], options: TuneOptions) -> list[Task]:
     """Return the tasks that are tuned.
 
     Raises
@@ -141,7 +142,7 @@ def planned_tasks(network: Network, options: TuneOptions) -> list[Task]:
     return tasks_named(network.tasks, options.tasks, "--tasks")[: options.heaviest]
 
 
-def planned_runner(backend: Backend, options: TuneOptions) -> str:
+def planned_runner(backend: Backend[Any], options: TuneOptions) -> str:
     """Return the name of who measures.
 
     Raises

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from importlib.metadata import version
+from typing import Any
 
 from toolchain import __version__
 from toolchain.boards.board import Board
@@ -22,7 +23,6 @@ from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
 from toolchain.tasks.bench import Bench
 from toolchain.tasks.key import record_key
-from toolchain.tasks.space import Point
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Tuner
 from toolchain.tuning.allowance import RunTime
@@ -47,7 +47,7 @@ from toolchain.tuning.tuners.table import tuner_for
 
 def tune(
     model: Model,
-    backend: Backend,
+    backend: Backend[Any],
     boards: Sequence[Board],
     store: RecordStore,
     options: TuneOptions,
@@ -74,7 +74,7 @@ def tune(
         tasks = planned_tasks(network, options)
         listener(Began(tuple(tasks), options.trials))
         spaces = [network.space(task) for task in tasks]
-        tuners: list[Tuner] = [
+        tuners: list[Tuner[Any]] = [
             tuner_for(network, task, space, options.tuner, options.search_seed + place)
             for place, (task, space) in enumerate(zip(tasks, spaces, strict=True))
         ]
@@ -135,14 +135,14 @@ def tune(
 
 
 def _recorded(
-    network: Network, tasks: Sequence[Task], store: RecordStore, target: BoardTarget, board: Board
-) -> Mapping[str, Point]:
+    network: Network[Any], tasks: Sequence[Task], store: RecordStore, target: BoardTarget, board: Board
+) -> Mapping[str, Any]:
     """Return how a build computes tasks today, by the records of the user and of the project."""
     return points([decide_task(network, task, store, target, board.record_class) for task in tasks])
 
 
 def _bench(
-    backend: Backend,
+    backend: Backend[Any],
     runner: str,
     boards: Sequence[Board],
     target: BoardTarget,

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from math import exp
 from random import Random
 
-from toolchain.tasks.space import Point, Space
+from toolchain.tasks.space import P, Space
 
-Guess = Callable[[Sequence[Point]], Sequence[float]]
+Guess = Callable[[Sequence[P]], Sequence[float]]
 """From points to how good they are, more is better."""
 
 
-def anneal(space: Space, guess: Guess, starts: Sequence[Point], steps: int, random: Random) -> list[Point]:
+def anneal(space: Space[P], guess: Guess[P], starts: Sequence[P], steps: int, random: Random) -> list[P]:
     """Return all points that chains met, the best by `guess` first.
 
     Parameters

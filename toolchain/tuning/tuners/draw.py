@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
-from toolchain.tasks.space import Point, Space
+from toolchain.tasks.space import P, Space
 
 _IN_VAIN = 100  # draws, until a space that cannot be counted is taken for exhausted
 
 
-def drawn(space: Space, seen: set[Point], count: int, random: Random) -> list[Point]:
+def drawn(space: Space[P], seen: set[P], count: int, random: Random) -> list[P]:
     """Return at most `count` points that were not seen, each of those that are left with the same chance.
 
     Spaces that cannot be counted are sampled, until nothing new comes.
@@ -18,7 +18,7 @@ def drawn(space: Space, seen: set[Point], count: int, random: Random) -> list[Po
     if size is not None:
         left = [point for point in map(space.point, range(size)) if point not in seen]
         return random.sample(left, min(count, len(left)))
-    points: dict[Point, None] = {}
+    points: dict[P, None] = {}
     in_vain = 0
     while len(points) < count and in_vain < _IN_VAIN:
         point = space.sample(random)

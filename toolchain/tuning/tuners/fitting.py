@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from toolchain.errors import UsageError
 from toolchain.tasks.finite import FiniteSpace
-from toolchain.tasks.space import Space
+from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
 
 
-def counted(tuner: str, task: Task, space: Space) -> int:
+def counted(tuner: str, task: Task, space: Space[P]) -> int:
     """Return how many points a space has.
 
     Raises
@@ -24,7 +22,7 @@ def counted(tuner: str, task: Task, space: Space) -> int:
     return size
 
 
-def with_decisions(tuner: str, task: Task, space: Space) -> FiniteSpace[Any]:
+def with_decisions(tuner: str, task: Task, space: Space[P]) -> FiniteSpace[P]:
     """Return a space as one whose decisions have names.
 
     Raises

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from heapq import nsmallest
 
-from toolchain.tasks.space import Point, Space
+from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Experience
 from toolchain.tuning.tuners.draw import chance, drawn
@@ -21,22 +21,22 @@ _MUTATION = 0.3
 _IN_VAIN = 64  # children that are no points or were seen, until chance must help
 
 
-class Genetic(Seen):
+class Genetic(Seen[P]):
     """Breeds points; see `tasks.tuner.Tuner`. Parents are whatever was learned so far, in whatever order."""
 
     transfers = True
 
-    def __init__(self, task: Task, space: Space, seed: int) -> None:
+    def __init__(self, task: Task, space: Space[P], seed: int) -> None:
         super().__init__()
         self._space = with_decisions("ga", task, space)
         self._all = space
         self._random = chance(seed, task.workload)
 
-    def transfer(self, experience: Experience) -> None:
+    def transfer(self, experience: Experience[P]) -> None:
         """Begin the population with points like the best of other tasks."""
         self.seeds = list(experience.points[: _FIRST // 2])
 
-    def propose(self, count: int) -> list[Point]:
+    def propose(self, count: int) -> list[P]:
         """Return children of the best points; points by chance while there are too few."""
         points = self.sown(count)
         if len(self.times) >= _FIRST:
@@ -53,7 +53,7 @@ class Genetic(Seen):
         self.seen.update(points)
         return points
 
-    def _child(self, population: list[Point]) -> Point | None:
+    def _child(self, population: list[P]) -> P | None:
         one, other = (self._space.decisions(self._parent(population)) for _ in range(2))
         child = self._space.decided({name: self._random.choice((one[name], other[name])) for name in one})
         if child is not None and (child in self.seen or self._random.random() < _MUTATION):
@@ -61,6 +61,6 @@ class Genetic(Seen):
             return near[0] if near else None
         return child
 
-    def _parent(self, population: list[Point]) -> Point:
+    def _parent(self, population: list[P]) -> P:
         """Return the better of two by chance; the population is sorted."""
         return population[min(self._random.randrange(len(population)) for _ in range(2))]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from itertools import combinations
 from math import log2
-from typing import Any, TypeGuard
+from typing import Any, Generic, TypeGuard
 
 from toolchain.tasks.finite import FiniteSpace
-from toolchain.tasks.space import Point
+from toolchain.tasks.space import P
 
 _PAIRED = 12  # positive numbers of a space that are paired: 66 products
 
 
-class Knobs:
+class Knobs(Generic[P]):
     """Decisions as features: a number is itself, a tuple of numbers as many, of all else each has a place.
 
     Products of two positive numbers (their logarithms) come on top: a buffer is filled by products of tile
@@ -25,13 +25,13 @@ class Knobs:
         Whether all decisions are: then one means the same whatever the others are.
     """
 
-    def __init__(self, space: FiniteSpace[Any]) -> None:
+    def __init__(self, space: FiniteSpace[P]) -> None:
         self._space = space
         positive = [name for name, domain in space.domains.items() if _positive(domain)]
         self._pairs = list(combinations(positive[:_PAIRED], 2))
         self.are_numbers = all(map(_numeric, space.domains.values()))
 
-    def features(self, point: Point) -> list[float]:
+    def features(self, point: P) -> list[float]:
         """Return a point's decisions as numbers, as many for each point of the space."""
         decisions = self._space.decisions(point)
         numbers = [
@@ -42,7 +42,7 @@ class Knobs:
         products: list[Any] = [(decisions[one], decisions[other]) for one, other in self._pairs]
         return [*numbers, *(log2(one) + log2(other) for one, other in products)]
 
-    def promising(self, point: Point) -> list[float]:
+    def promising(self, point: P) -> list[float]:
         """Return the features and, last, the logarithm of the point's place: the first promise most."""
         return [*self.features(point), log2(1 + self._space.index(point))]
 

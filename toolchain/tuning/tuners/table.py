@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from typing import Any
 
 from toolchain.errors import UsageError
 from toolchain.tasks.backend import MakeTuner, Network
-from toolchain.tasks.space import Space
+from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Tuner
 from toolchain.tuning.tuners.ga import Genetic
@@ -14,7 +15,7 @@ from toolchain.tuning.tuners.gridsearch import GridSearch
 from toolchain.tuning.tuners.random import RandomSearch
 from toolchain.tuning.tuners.xgb import boosted
 
-TUNERS: dict[str, MakeTuner] = {
+TUNERS: dict[str, MakeTuner[Any]] = {
     "xgb": boosted("xgb"),
     "xgb-rank": boosted("xgb-rank"),
     "xgb-knob": boosted("xgb-knob"),
@@ -25,7 +26,7 @@ TUNERS: dict[str, MakeTuner] = {
 """Those that know any space; a backend may have others of its own."""
 
 
-def tuner_named(network: Network, name: str | None) -> MakeTuner:
+def tuner_named(network: Network[P], name: str | None) -> MakeTuner[P]:
     """Return what makes the tuner of a task.
 
     Parameters
@@ -38,7 +39,7 @@ def tuner_named(network: Network, name: str | None) -> MakeTuner:
     UsageError
         There is none of that name.
     """
-    known = {**TUNERS, **network.tuners}
+    known: dict[str, MakeTuner[P]] = {**TUNERS, **network.tuners}
     wanted = name or network.tuner
     if wanted not in known:
         close = get_close_matches(wanted, known, n=1)
@@ -49,7 +50,7 @@ def tuner_named(network: Network, name: str | None) -> MakeTuner:
     return known[wanted]
 
 
-def tuner_for(network: Network, task: Task, space: Space, name: str | None, seed: int) -> Tuner:
+def tuner_for(network: Network[P], task: Task, space: Space[P], name: str | None, seed: int) -> Tuner[P]:
     """Return a tuner for a task; see `tuner_named`.
 
     Raises

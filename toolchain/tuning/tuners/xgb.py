@@ -22,12 +22,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import nsmallest
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from toolchain.tasks.backend import MakeTuner
-from toolchain.tasks.space import Point, Space
+from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Experience
 from toolchain.tuning.tuners.annealing import anneal
@@ -38,7 +38,7 @@ from toolchain.tuning.tuners.knobs import Knobs
 from toolchain.tuning.tuners.seen import Seen
 from toolchain.tuning.tuners.trend import Floats
 
-Features = Callable[[Point], Sequence[float]]
+Features = Callable[[P], Sequence[float]]
 
 _BY_CHANCE = 0.05  # AutoTVM's epsilon
 _WHOLE = 1 << 16  # points of a space that is ranked as a whole
@@ -52,7 +52,7 @@ _SEEDS = 4
 _OWN = 4  # a result of the task's own counts as much as so many of others
 
 
-class BoostedSearch(Seen):
+class BoostedSearch(Seen[P]):
     """Proposes what boosted trees promise most of; see `tasks.tuner.Tuner`.
 
     Parameters
@@ -68,10 +68,10 @@ class BoostedSearch(Seen):
     def __init__(
         self,
         task: Task,
-        space: Space,
+        space: Space[P],
         seed: int,
         objective: Objective,
-        features: Features | None = None,
+        features: Features[P] | None = None,
         *,
         leaning: bool = False,
     ) -> None:
@@ -82,10 +82,10 @@ class BoostedSearch(Seen):
         self._features = features or space.features
         self._models = Committee(objective, seed, leaning=leaning)
         self._others: list[Lesson] = []
-        self._rows: dict[Point, Floats] = {}
+        self._rows: dict[P, Floats] = {}
         self._taught = 0
 
-    def transfer(self, experience: Experience) -> None:
+    def transfer(self, experience: Experience[P]) -> None:
         """Teach the models what other tasks have shown; begin with points like the best of them, too."""
         if self._shared:
             self._others = [
@@ -97,7 +97,7 @@ class BoostedSearch(Seen):
             ]
         self.seeds = list(experience.points[:_SEEDS])
 
-    def propose(self, count: int) -> list[Point]:
+    def propose(self, count: int) -> list[P]:
         """Return the points that the models promise most of, and some by chance."""
         points = self.sown(count)
         if self._train():
@@ -120,7 +120,7 @@ class BoostedSearch(Seen):
             self._models.train([*self._others, *[own] * _OWN] if self._others else [own])
         return self._models.trained
 
-    def _pool(self) -> list[Point]:
+    def _pool(self) -> list[P]:
         """Return the points that the models choose from."""
         size = self._space.size
         if size is not None and size <= _WHOLE:
@@ -131,25 +131,25 @@ class BoostedSearch(Seen):
         met = anneal(self._space, self._mean, starts, steps, self._random)
         return [point for point in met if point not in self.seen]
 
-    def _mean(self, points: Sequence[Point]) -> list[float]:
+    def _mean(self, points: Sequence[P]) -> list[float]:
         return [float(guess) for guess in self._guess(points).mean(axis=0)]
 
-    def _guess(self, points: Sequence[Point]) -> Floats:
+    def _guess(self, points: Sequence[P]) -> Floats:
         return self._models.guess(self._matrix(points))
 
-    def _matrix(self, points: Sequence[Point]) -> Floats:
+    def _matrix(self, points: Sequence[P]) -> Floats:
         for point in points:
             if point not in self._rows:
                 self._rows[point] = np.asarray(self._features(point), np.float32)
         return np.stack([self._rows[point] for point in points])
 
 
-def boosted(name: Literal["xgb", "xgb-rank", "xgb-knob"]) -> MakeTuner:
+def boosted(name: Literal["xgb", "xgb-rank", "xgb-knob"]) -> MakeTuner[Any]:
     """Return what makes the search of a name."""
     return partial(_made, name)
 
 
-def _made(name: str, task: Task, space: Space, seed: int) -> BoostedSearch:
+def _made(name: str, task: Task, space: Space[P], seed: int) -> BoostedSearch[P]:
     if name == "xgb-knob":
         knobs = Knobs(with_decisions(name, task, space))
         leaning = knobs.are_numbers
