@@ -137,8 +137,16 @@ def vta_regions(model: Model, options: CodeOptions) -> Sequence[Region]:
     return Offload(model.module, options.start_pack, options.stop_pack).regions
 
 
-def measured_on_boards(device_kind: str) -> bool:
-    """Return whether boards measure a device's candidates where no runner is named."""
+def measured_on_boards(runner: str | None, device_kind: str) -> bool:
+    """Return whether boards measure a device's candidates.
+
+    Parameters
+    ----------
+    runner
+        Name of who measures; None: nobody was named.
+    """
+    if runner is not None:
+        return runner == "boards"
     return all(offer.on_boards for offer in _offers_for(device_kind))
 
 

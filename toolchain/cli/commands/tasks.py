@@ -69,11 +69,9 @@ def command(
     """List the tunable tasks of a network, the heaviest first."""
     from toolchain.backends.table import backend_for
     from toolchain.boards.inventory.lookup import find_target
-    from toolchain.building.decide import decide_task
-    from toolchain.building.explain import explain as explained
+    from toolchain.building.chosen import chosen
     from toolchain.cli.explained import show_explained
     from toolchain.cli.store import user_store_with_warnings
-    from toolchain.lowering.modelled import models_of
     from toolchain.models.load import load_model
     from toolchain.tasks.task import tasks_named
 
@@ -85,8 +83,7 @@ def command(
         raise UsageError("--show and --explain cannot be used together", "ask one after the other")
     target = find_target(board_name(board))
     backend = backend_for(target.profile, code)
-    made_for = backend.target(cluster)
-    with backend.lower(load_model(model, options), made_for) as network:
+    with backend.lower(load_model(model, options), backend.target(cluster)) as network:
         if show is None and explain is None:
             show_tasks(network.tasks)
             return
@@ -97,19 +94,13 @@ def command(
             emit({**task.to_json(), "tensorir": listing}, lambda: click.echo(listing))
             return
         with user_store_with_warnings() as store:
-            decision = decide_task(network, task, store, made_for, target.record_class)
-        space = network.space(task)
-        point = decision.point if decision.tuned else space.default()
-        document = {**task.to_json(), "source": decision.source}
+            made = chosen(network, task, store, target.record_class)
         if explain is not None:
-            kernels = explained(space.candidate(point), made_for.device, model=by_model)
-            document |= {"rule": space.rule(point), "kernels": [each.to_json() for each in kernels]}
-            asked = models_of(made_for.device)[0] if by_model else None
-            chosen = f"{task.name}: {space.rule(point)}, {decision.source or 'by default'}"
-            emit(document, lambda: show_explained(chosen, kernels, asked))
+            explained = made.kernels(model=by_model)
+            emit(explained.to_json(), lambda: show_explained(str(made), explained.kernels, explained.model))
             return
-        text = network.code(task, point, form)
-    emit({**document, "form": form, "code": text}, lambda: click.echo(text))
+        text = made.code(form)
+    emit({**made.to_json(), "form": form, "code": text}, lambda: click.echo(text))
 
 
 def show_tasks(tasks: Sequence[Task]) -> None:

@@ -152,8 +152,7 @@ def command(
     from toolchain.backends.table import backend_for, measured_on_boards
     from toolchain.boards.inventory.lookup import find_measured
 
-    runner = search["runner"]
-    on_boards = runner == "boards" or (runner is None and measured_on_boards(code.device_kind))
+    on_boards = measured_on_boards(search["runner"], code.device_kind)
     boards = find_measured(board_name(board), on_boards=on_boards)
     engine = engine if on_boards else engine or "host"  # a model or a simulator has a container of its own
     profile = boards[0].profile
@@ -172,16 +171,15 @@ def command(
     from toolchain.cli.store import user_store_with_warnings
     from toolchain.models.load import load_model
     from toolchain.tuning.options import TuneOptions
-    from toolchain.tuning.run.plan import plan
+    from toolchain.tuning.run.plan import plan_model
     from toolchain.tuning.run.tune import tune
 
     named = tuple(name.strip() for name in tasks.split(",") if name.strip())
     how = TuneOptions(tasks=named, **search)
     backend, loaded = backend_for(profile, code), load_model(model, options)
     if dry_run:
-        target = backend.target(how.cluster, how.threads)
-        with backend.lower(loaded, target) as network, user_store_with_warnings() as store:
-            planned = plan(network, backend, target, boards, store, how)
+        with user_store_with_warnings() as store:
+            planned = plan_model(loaded, backend, boards, store, how)
         emit(planned.to_json(), lambda: show_plan(planned))
         return None
     with user_store_with_warnings() as store, tuning_progress() as listener:

@@ -8,6 +8,7 @@ from typing import Any
 
 from toolchain.boards.board import Board
 from toolchain.errors import UsageError
+from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
@@ -129,6 +130,15 @@ def plan(
         pace or longest_pace(tasks, boards[0], options),
         runner,
     )
+
+
+def plan_model(
+    model: Model, backend: Backend[Any], boards: Sequence[Board], store: RecordStore, options: TuneOptions
+) -> Plan:
+    """Find the tasks of a model, and return what `tune` would do with them; see `plan`."""
+    target = backend.target(options.cluster, options.threads)
+    with backend.lower(model, target) as network:
+        return plan(network, backend, target, boards, store, options)
 
 
 def planned_tasks(network: Network[Any], options: TuneOptions) -> list[Task]:

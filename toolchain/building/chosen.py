@@ -1,0 +1,75 @@
+"""How a build computes one task, for people: the code that it makes, and what its kernels ask of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from toolchain.building.decide import Decision, decide_task
+from toolchain.building.explain import Explained, explain
+from toolchain.devices.model import KernelModel
+from toolchain.lowering.modelled import models_of
+from toolchain.records.store import RecordStore
+from toolchain.tasks.backend import Network
+from toolchain.tasks.space import P
+from toolchain.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Chosen(Generic[P]):
+    """A task, and the point of it that a build takes."""
+
+    network: Network[P]
+    decision: Decision[P]
+    point: P
+
+    def __str__(self) -> str:
+        return f"{self.decision.task.name}: {self.rule}, {self.decision.source or 'by default'}"
+
+    @property
+    def rule(self) -> str:
+        """What the code is made by."""
+        return self.network.space(self.decision.task).rule(self.point)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the task, and which record decided, as `toolchain tasks --json` prints it."""
+        return {**self.decision.task.to_json(), "source": self.decision.source}
+
+    def code(self, form: str) -> str:
+        """Return the code; see `Network.code`."""
+        return self.network.code(self.decision.task, self.point, form)
+
+    def kernels(self, *, model: bool) -> ChosenKernels:
+        """Return what its kernels ask of the device; see `explain`."""
+        device = self.network.target.device
+        candidate = self.network.space(self.decision.task).candidate(self.point)
+        kernels = explain(candidate, device, model=model)
+        return ChosenKernels(self, kernels, models_of(device)[0] if model else None)
+
+
+@dataclass(frozen=True)
+class ChosenKernels:
+    """The kernels of such a point, and the model that was asked of them; None: none was."""
+
+    chosen: Chosen[Any]
+    kernels: Sequence[Explained]
+    model: KernelModel | None
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as `toolchain tasks --explain --json` prints it."""
+        kernels = [each.to_json() for each in self.kernels]
+        return {**self.chosen.to_json(), "rule": self.chosen.rule, "kernels": kernels}
+
+
+def chosen(network: Network[P], task: Task, store: RecordStore | None, record_class: str) -> Chosen[P]:
+    """Return the point of a task that a build takes: what a record says, or the default.
+
+    Parameters
+    ----------
+    record_class
+        The board class under which records are looked up.
+    """
+    decision = decide_task(network, task, store, network.target, record_class)
+    point = decision.point if decision.tuned else None
+    return Chosen(network, decision, network.space(task).default() if point is None else point)
