@@ -11,7 +11,7 @@ from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.mali.fixed_model import FixedModel
 from tests.measuring.small_network import network
-from toolchain.building import explain
+from toolchain.mali import row
 
 
 @pytest.mark.usefixtures("state")
@@ -83,7 +83,7 @@ def test_what_kernels_ask_of_a_device_is_explained(invoke: Toolchain, files: Pat
 @pytest.mark.usefixtures("state")
 def test_a_model_says_what_it_is(invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (files / "good.onnx").exists()
-    monkeypatch.setattr(explain, "MaliModel", FixedModel)
+    monkeypatch.setattr(row, "MaliModel", FixedModel)
     tasks = invoke("tasks", *OPENCL, "--json").document
     convolution = next(task["id"] for task in tasks if "conv" in task["name"])
     ran = invoke("tasks", *OPENCL, "--explain", convolution, "--model")
