@@ -1,1 +1,1 @@
-"""From a source (zoo name or file) to a Model: a static graph, its Relax module and its reference."""
+"""Loads a source (zoo name or file) as a Model: a static graph, its Relax module and its reference."""

@@ -14,7 +14,10 @@ _MOST_HEADER = 10_000  # bytes; as numpy's own
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
-    (3, 0): np.lib.format.read_array_header_2_0,  # its names are in another encoding: they are not looked at
+    (
+        3,
+        0,
+    ): np.lib.format.read_array_header_2_0,  # differs only in the encoding of field names
 }
 
 
@@ -24,7 +27,7 @@ def read_array(file: Path, option: str) -> np.ndarray:
     Raises
     ------
     UsageError
-        The file cannot be read, is no `.npy`, or holds Python objects.
+        The file cannot be read, is not a `.npy` file, or contains Python objects.
     """
     how = "write it by numpy.save(FILE, array)"
     if not file.is_file():
@@ -35,17 +38,17 @@ def read_array(file: Path, option: str) -> np.ndarray:
         if start[:6] != b"\x93NUMPY":
             raise UsageError(f"{option}: {file} is not a .npy file", how)
         if start[6:7] != b"\1" and int.from_bytes(start[8:], "little") > _MOST_HEADER:
-            raise ValueError("its header is too long")  # numpy would take that memory before it looks
+            raise ValueError("its header is too long")  # numpy would allocate it before checking
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of files that Python 2 wrote
+            warnings.simplefilter("ignore", UserWarning)  # for files that Python 2 wrote
             _check_shape(file)
-            warnings.simplefilter("error", RuntimeWarning)  # of a size beyond 64 bits numpy says no more
+            warnings.simplefilter("error", RuntimeWarning)  # numpy's only sign of a size beyond 64 bits
             # Mapped, the header's shape is checked against the file's size before memory is taken.
             mapped = np.load(file, mmap_mode="r", allow_pickle=False)
             return np.array(mapped, dtype=mapped.dtype.newbyteorder("="), order="C")
     except UsageError:
         raise
-    except Exception as error:  # a header is a Python expression: numpy meets bad ones with any error
+    except Exception as error:  # the header is a Python expression, and numpy raises any error for a bad one
         said = error.strerror if isinstance(error, OSError) else str(error)
         reason = said or type(error).__name__
         if "Object arrays" in reason or "object" in reason:
@@ -54,7 +57,7 @@ def read_array(file: Path, option: str) -> np.ndarray:
 
 
 def _check_shape(file: Path) -> None:
-    """Refuse an extent below zero: numpy takes it for what is left, and divides by elements of no bytes."""
+    """Refuse negative extents: numpy takes -1 for "the rest", and may then divide by zero."""
     with open_plain(file) as opened:
         version = np.lib.format.read_magic(opened)
         if (read := _HEADERS.get(version)) is None:

@@ -1,4 +1,4 @@
-"""How big a network is: parameters and multiply-accumulates."""
+"""Counts the parameters and multiply-accumulates of a network."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _COUNTED: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("QLinearConv", "QLinearMatMul"), (0, 3)),
     **dict.fromkeys([str(cell) for cell in GATES], (0, 1)),
 }
-"""Where the operators that are counted have their data and their weights."""
+"""Indices of the data and weight inputs, by operator."""
 
 
 def count_parameters(model: onnx.ModelProto) -> int:
-    """Count the learnt values; running statistics of batch norms don't count, as in published numbers."""
+    """Count the learnt parameters, as published numbers do: without running statistics of batch norms."""
     batch_norms = (node for node in all_nodes(model.graph) if node.op_type == "BatchNormalization")
     statistics = {name for node in batch_norms for name in node.input[3:5]}
     return sum(
@@ -49,12 +49,12 @@ def count_macs(model: onnx.ModelProto) -> int | None:
     Parameters
     ----------
     model
-        Folded: with inferred shapes, and without the branches and loops that are decided.
+        A folded model: with inferred shapes, and with decided branches and loops written flat.
 
     Returns
     -------
     int or None
-        None where a shape that matters is not known, or how often a loop runs.
+        None if a shape that matters or the trip count of a loop is unknown.
     """
     graph = model.graph
     shapes: dict[str, Shape | None] = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}

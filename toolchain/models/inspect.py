@@ -1,4 +1,4 @@
-"""What is in a model, whether it can be built or not."""
+"""Describes a model, whether it can be built or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a source to a Model: the one way in for every command."""
+"""Loads a source as a Model; every command uses this function."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Model:
     source
         `zoo:NAME` or the file's absolute path.
     onnx
-        The graph as it came, or with integers, which the expected output is computed from: weights inside,
-        its outputs alone those that were asked for.
+        The original or quantised graph from which the expected output is computed, with its weights inside
+        and only the requested outputs.
     frozen
-        Inputs of that graph which are constants here, with their values.
+        Values of the graph's inputs that are constants here.
     module
-        What is built, as Relax; weights are constants, the i-th parameter of `main` is `inputs[i]`.
+        The Relax module to build; weights are constants, the i-th parameter of `main` is `inputs[i]`.
     inputs, outputs
         In the order of the graph, under their ONNX names.
     sha256
@@ -58,11 +58,11 @@ class Model:
     softmax_outputs
         Outputs that hold probabilities along their last dimension.
     options
-        What it was loaded with.
+        The options it was loaded with.
     quantised
-        What became integers and what that cost; None: nothing.
+        The result of quantising, None without it.
     rounding
-        Where a file that came with integers rounds to them; None: nowhere.
+        Where an already quantised file rounds to integers; None if nowhere.
     """
 
     name: str
@@ -85,7 +85,8 @@ def load_model(source: str, options: ModelOptions) -> Model:
     Raises
     ------
     UsageError
-        Nothing of this name, an unreadable or invalid file, an open shape, an unsupported operator.
+        The network does not exist, the file is unreadable or invalid, a shape is open, or an operator is
+        unsupported.
     """
     found = read_source(source, options)
     source_graph, static, frozen = prepare(found, options)

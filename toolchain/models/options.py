@@ -1,4 +1,4 @@
-"""The options every command with a MODEL shares. Imports neither tvm nor onnx."""
+"""The options shared by all commands with a MODEL. Imports neither tvm nor onnx."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ARRAY_FILE = ".npy"
 
 
 QUANTIZERS = ("mse", "global-scale")
-"""Ways to choose what the last bit of integers stands for; the first is the default of `--dtype int8`."""
+"""Methods of choosing the scales of integers; the first is the default of `--dtype int8`."""
 
 
 @dataclass(frozen=True)
@@ -24,20 +24,20 @@ class ModelOptions:
     Attributes
     ----------
     batch
-        First dimension of the inputs, where the file leaves it open; None leaves it to `shapes`.
+        First dimension of the inputs if the file leaves it open; None leaves it to `shapes`.
     shapes
         Input name -> its whole static shape.
     input_values
         Name of an input that becomes a constant -> its value as typed: numbers between commas, or a `.npy`
         file.
     outputs
-        Where to cut the graph, as typed: each a tensor's name, or several between commas; empty: nowhere.
+        Tensors at which to cut the graph, as typed: one name or several between commas each; empty: no cut.
     weights_seed
-        Seed of a zoo network's weights; without effect on files.
+        Seed of a zoo network's weights; ignored for files.
     quantizer
-        How the network becomes integers, one of `QUANTIZERS`; empty: it does not.
+        Method of quantising, one of `QUANTIZERS`; empty: the network is not quantised.
     calibration
-        By input: the `.npy` file of images that the quantizer is calibrated with; empty: seeded ones.
+        Input -> `.npy` file with images for calibration; empty: seeded images.
     """
 
     batch: int | None = None
@@ -50,14 +50,14 @@ class ModelOptions:
 
     @property
     def value_files(self) -> list[Path]:
-        """The files that `input_values` and `calibration` may name: which `=` separates is not known yet."""
+        """The files that `input_values` and `calibration` may name; any `=` may be the separator."""
         texts = [f"{name}={value}" for name, value in {**self.input_values, **self.calibration}.items()]
         return [
             Path(file) for text in texts for file in files_after_equals(text) if file.endswith(ARRAY_FILE)
         ]
 
     def typed(self) -> str:
-        """Return what gives these options on a command line, each with a blank before it."""
+        """Return these options as typed on a command line, each preceded by a space."""
         said = [] if self.batch is None else ["--batch", str(self.batch)]
         for name, shape in self.shapes.items():
             said += ["--shape", format_shape(name, shape)]
@@ -79,7 +79,7 @@ class ModelOptions:
 
 
 def split_named(text: str, names: Iterable[str]) -> tuple[str, str] | None:
-    """Split `NAME=VALUE` at the longest of the names that it begins with; None: it begins with none.
+    """Split `NAME=VALUE` at the longest known name that it begins with; None if there is none.
 
     Names may hold `=`, and so may values: files do.
     """
@@ -88,7 +88,7 @@ def split_named(text: str, names: Iterable[str]) -> tuple[str, str] | None:
 
 
 def files_after_equals(text: str) -> Iterator[str]:
-    """Yield all that may be the value of `NAME=VALUE`, the longest first."""
+    """Yield all possible values of `NAME=VALUE`, the longest first."""
     while text:
         _, _, text = text.partition("=")
         if text:
@@ -168,5 +168,5 @@ def parse_calibration(texts: Iterable[str]) -> dict[str, Path]:
 
 
 def format_shape(name: str, shape: Iterable[int | str]) -> str:
-    """Write what `parse_shape` reads; open dimensions keep their names."""
+    """Format a shape for `parse_shape`; open dimensions keep their names."""
     return f"{name}={','.join(str(dimension) for dimension in shape)}"

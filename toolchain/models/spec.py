@@ -1,4 +1,4 @@
-"""What goes into a network and what comes out. Imports neither tvm nor onnx."""
+"""Specifications of a network's inputs and outputs. Imports neither tvm nor onnx."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class TensorSpec:
 NUMBERS = frozenset({"bool", "float16", "float32", "float64"}) | {
     f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
-"""Types of tensors that a program can hand over and read."""
+"""Tensor types that a program can pass in and read."""
 
 
 def check_types(specs: Sequence[TensorSpec], origin: str) -> None:
-    """Check that inputs or outputs are of types that a program can handle.
+    """Check that inputs or outputs have types that a program can pass in and read.
 
     Raises
     ------
     UsageError
-        One is of another type, such as bfloat16.
+        One has another type, such as bfloat16.
     """
     for spec in specs:
         if spec.dtype not in NUMBERS:
@@ -55,7 +55,7 @@ def check_inputs(
     Raises
     ------
     UsageError
-        An input is unknown, missing, or has another shape or dtype; says which and what is expected.
+        An input is unknown, missing, or has another shape or dtype; the message says what is expected.
     """
     expected = "the inputs are: " + "; ".join(str(spec) for spec in specs)
     unknown = sorted(set(arrays) - {spec.name for spec in specs})

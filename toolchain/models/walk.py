@@ -1,4 +1,4 @@
-"""Walks over an ONNX model: its graphs with those inside `If`, `Loop` and `Scan`, and their tensors."""
+"""Iterates over an ONNX model: its graphs, also those inside `If`, `Loop` and `Scan`, and their tensors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def all_names(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 def node_name(node: onnx.NodeProto) -> str:
-    """Return the node's name, or the first of its outputs where it has none."""
+    """Return the node's name, or its first output if it has none."""
     return str(node.name or next(iter(node.output), node.op_type))
 
 

@@ -17,11 +17,11 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import classifier, graph_of, tensor_info
 from toolchain.errors import UsageError
-from toolchain.models.export import export_model
 from toolchain.models.inspect import inspect_model
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
+from toolchain.models.write_onnx import export_model
 
 OPTIONS = ModelOptions()
 

@@ -103,7 +103,7 @@ def _show_open(found: dict[str, Any]) -> None:
 @output_options
 def export(model: str, options: ModelOptions, output: Path) -> None:
     """Write a network as ONNX, with the shapes that were asked for."""
-    from toolchain.models.export import export_model
+    from toolchain.models.write_onnx import export_model
 
     export_model(model, options, output)
     emit({"file": output.absolute()}, lambda: click.echo(f"wrote {output}"))

@@ -1,1 +1,1 @@
-"""Values that decide what memory is touched, or what is divided by: checked while a network computes."""
+"""Bounds checks of indices and divisors while a network computes."""

@@ -1,4 +1,4 @@
-"""Constants out of range: a network with them is refused before anything is computed."""
+"""Refuses networks whose constant indices or divisors are out of range."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolchain.models.walk import node_name
 def refuse_constant(
     stored: Array, check: Checked | Divisor, extents: tuple[int, ...], node: onnx.NodeProto, graph: Graph
 ) -> None:
-    """Raise UsageError where a constant is out of range."""
+    """Raise UsageError if a constant is out of range."""
     if isinstance(check, Divisor):
         wrong, reason = stored == 0, "divides by it"
     else:
@@ -34,7 +34,7 @@ def refuse_constant(
 
 
 def refuse_overflow(divisor: Array | None, x: Array | None, node: onnx.NodeProto, graph: Graph) -> None:
-    """Raise UsageError where the least integer is divided by -1, both constants: there is no reference."""
+    """Raise UsageError if a constant least integer is divided by a constant -1: it has no reference."""
     if divisor is None or x is None or x.dtype.kind != "i":
         return
     if (x == np.iinfo(x.dtype).min).any() and (divisor == -1).any():

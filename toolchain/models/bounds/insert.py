@@ -1,4 +1,4 @@
-"""Writes a check before every node whose values could be out of range."""
+"""Inserts a check before every node whose indices or divisors could be out of range."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph, Rule, apply_r
 from toolchain.models.walk import input_values, node_name
 
 INDICES, DIVISOR = "CheckIndices", "CheckDivisor"
-"""Operators of ours that the importer knows: they hand on what they are given, negative indices counted."""
+"""Our own operators, known to the importer: they return their input, with negative indices resolved."""
 
 _NEGATIVES = ("refused", "from the end", "taken")
 _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 def with_checks(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
-    """Return a static model with checks of values that are computed or come as inputs.
+    """Return a static model with checks of indices and divisors that are computed or are inputs.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def with_checks(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
 
 
 class _Inserter:
-    """Writes the checks of one model: the same values are checked once."""
+    """Inserts the checks of one model; the same values are checked only once."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._inputs = {value.name for value in input_values(model.graph)}
@@ -50,7 +50,7 @@ class _Inserter:
         self._checked: dict[tuple[object, ...], str] = {}
 
     def check(self, node: onnx.NodeProto, graph: Graph) -> bool:
-        """Write a node behind the checks of its inputs; False: nothing is checked."""
+        """Write a node after the checks of its inputs; return False if nothing needs a check."""
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         for check in map(partial(_own, node), BOUNDS[operator_of(node)].checks):
@@ -94,7 +94,7 @@ class _Inserter:
             else f"{printable(repr(name))}, which the network computes,"
         )
         shape, own = graph.shape(source), graph.shape(name)
-        # A place is told in the shape that the input has, where it is the same values in the same order.
+        # Messages give the index in the input's shape if the values are the same in the same order.
         seen = known and len(extents) < 2 and shape is not None and own is not None and shape != own
         given = graph.reshape(name, shape or ()) if seen else name
         if isinstance(check, Divisor):
@@ -107,7 +107,7 @@ class _Inserter:
 
 
 def _own(node: onnx.NodeProto, check: Checked | Divisor) -> Checked | Divisor:
-    """Return a check as a node has it that may stand for another operator."""
+    """Return the check for a node, which may stand for another operator."""
     if isinstance(check, Checked) and node.doc_string == FROM_BEGINNING:
         return replace(check, negative="refused")
     return check

@@ -1,4 +1,4 @@
-"""What is known of an operator whose values decide an address, an extent or a division."""
+"""The rows of the bounds table: which inputs of an operator are checked, and how."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from toolchain.models.rewrites.graph import Graph
 from toolchain.models.walk import attributes_of
 
 Extents = Callable[[onnx.NodeProto, Graph], Sequence[int]]
-"""From a node and its graph to what the values must be below; LookupError: a shape is not known."""
+"""Returns the exclusive upper bounds of a node's values; LookupError for unknown shapes."""
 
 Negative = Literal["refused", "from the end", "taken"]
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Values of one input that are refused while the network computes.
+    """A bounds check of the values of one input while the network computes.
 
     Attributes
     ----------
     place
-        Of the input.
+        Index of the input.
     noun
-        What they are, for messages.
+        What the values are, for messages.
     extents
-        Of the last axis' columns, or of all values; 0: any value will do.
+        Exclusive upper bounds of the last axis' columns, or of all values; 0 for no bound.
     negative
-        What negative values are: `taken` down to minus the extent.
+        How negative values are treated: `taken` accepts them down to minus the extent.
     kinds
-        Types of the values, by numpy's letters, that are checked.
+        Types of values to check, as numpy's kind letters.
     """
 
     place: int
@@ -44,23 +44,23 @@ class Checked:
 
 @dataclass(frozen=True)
 class Divisor:
-    """Integers of one input that are refused where they are 0."""
+    """A check that the integers of one input are not 0."""
 
     place: int = 1
 
 
 @dataclass(frozen=True)
 class Row:
-    """An operator, and what becomes of values out of range.
+    """How an operator treats values out of range.
 
     Attributes
     ----------
     checks
-        What is refused, with the input's or the node's name.
+        The checks of its inputs.
     fixed
-        Places of inputs that must be constants: a network that computes them is refused when it is imported.
+        Indices of inputs that must be constants; a network that computes them is refused at import.
     otherwise
-        What becomes of values that are not refused.
+        What happens with out-of-range values that are not refused.
     """
 
     checks: tuple[Checked | Divisor, ...] = ()
@@ -69,7 +69,7 @@ class Row:
 
 
 def shape_of(name: str, graph: Graph) -> tuple[int, ...]:
-    """Return the shape of a tensor; LookupError where it is not known."""
+    """Return the shape of a tensor; raise LookupError if it is not known."""
     shape = graph.shape(name)
     if shape is None:
         raise LookupError(name)
@@ -77,7 +77,7 @@ def shape_of(name: str, graph: Graph) -> tuple[int, ...]:
 
 
 def along(table: int, axis: str = "axis", default: int = 0) -> Extents:
-    """Return what gives the extent of input `table` along the axis that an attribute names."""
+    """Return a function that gives the extent of input `table` along the axis that an attribute names."""
 
     def extents(node: onnx.NodeProto, graph: Graph) -> list[int]:
         shape = shape_of(node.input[table], graph)
@@ -87,19 +87,19 @@ def along(table: int, axis: str = "axis", default: int = 0) -> Extents:
 
 
 def rows_of(table: int) -> Extents:
-    """Return what gives the first extent of input `table`."""
+    """Return a function that gives the first extent of input `table`."""
     return lambda node, graph: [shape_of(node.input[table], graph)[0]]
 
 
 def coordinates(node: onnx.NodeProto, graph: Graph) -> list[int]:
-    """Return the extents that the columns of GatherND's and ScatterND's indices count."""
+    """Return the extents that bound the columns of GatherND's and ScatterND's indices."""
     data, indices = (shape_of(name, graph) for name in node.input[:2])
     first = attributes_of(node).get("batch_dims", 0)
     return list(data[first : first + indices[-1]])
 
 
 def lengths(axis: str | None = None) -> Extents:
-    """Return what gives one more than the steps of input 0, along the axis of an attribute or the first."""
+    """Return a function that gives one more than input 0's extent along an attribute's axis or the first."""
 
     def extents(node: onnx.NodeProto, graph: Graph) -> list[int]:
         time = attributes_of(node).get(axis, 0) if axis else attributes_of(node).get("layout", 0)

@@ -1,7 +1,7 @@
-"""Every operator whose values decide an address, an extent or a division, and what it does out of range.
+"""The table of operators whose input values decide an address, an extent or a division.
 
-What onnxruntime refuses is refused. All code is confined besides: no value makes it leave a buffer
-(`lowering/graph/confined.py`).
+We refuse the values that onnxruntime refuses. In addition, no value can make generated code access memory
+outside a buffer (`lowering/graph/confined.py`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from toolchain.models.rewrites.graph import Graph
 from toolchain.models.walk import attributes_of
 
 FARTHEST = 2**31
-"""Of a region's side, in pixels of what the network was given: far beyond every image."""
+"""Largest side of a region in pixels of the network's input: far larger than every image."""
 
 MICROSOFT = "com.microsoft."
 
 
 def _free_places(node: onnx.NodeProto, graph: Graph) -> list[int]:
-    """Return one more than the last step at which TensorScatter's update fits; in a circle all fit."""
+    """Return one more than the last step at which TensorScatter's update fits; circular caches have none."""
     own = attributes_of(node)
     axis = own.get("axis", -2)
     cache, update = (shape_of(name, graph)[axis] for name in node.input[:2])
@@ -27,7 +27,7 @@ def _free_places(node: onnx.NodeProto, graph: Graph) -> list[int]:
 
 
 def _images(node: onnx.NodeProto, graph: Graph) -> list[int]:
-    """Return the columns of MaxRoiPool's regions: which image, and four coordinates, which are cut."""
+    """Return the bounds of MaxRoiPool's columns: the image index, and four coordinates that are clamped."""
     return [shape_of(node.input[0], graph)[0], 0, 0, 0, 0]
 
 
@@ -95,4 +95,4 @@ BOUNDS: dict[str, Row] = {
     "Unsqueeze": Row(fixed=(1,)),
     "Upsample": Row(fixed=(1,)),
 }
-"""By operator, as `operator_of` names it. MaxUnpool, losses and others are written as these."""
+"""Rows by operator, as named by `operator_of`. MaxUnpool, losses and others are rewritten as these."""

@@ -1,4 +1,4 @@
-"""Tensors whose values are known."""
+"""Constant tensors: those whose values are known."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from onnx import helper, numpy_helper
 Array = np.ndarray[Any, Any]
 
 SMALL = 1 << 16
-"""Bytes of a tensor that shapes may be inferred from; larger ones are weights."""
+"""Largest size in bytes of a tensor used to infer shapes; larger ones are weights."""
 
 
 class Constant:
-    """A known tensor, as an array and as a message; each is made when first asked for."""
+    """A constant tensor, as an array and as a protobuf message; each form is made on first use."""
 
     def __init__(self, known: Array | onnx.TensorProto) -> None:
         if isinstance(known, onnx.TensorProto):
@@ -33,7 +33,7 @@ class Constant:
 
     @cached_property
     def tensor(self) -> onnx.TensorProto:
-        """The values as ONNX stores them, without a name that matters."""
+        """The values as an ONNX tensor, whose name has no meaning."""
         return numpy_helper.from_array(self.array)
 
     @cached_property
@@ -52,12 +52,12 @@ class Constant:
 
     @property
     def nbytes(self) -> int:
-        """About what the values need."""
+        """Approximate size of the values in bytes."""
         return size_of(self.type) or 0
 
 
 def static_shape(type_: onnx.TypeProto | None) -> tuple[int, ...] | None:
-    """Return the extents that a type tells; None unless it tells all of them."""
+    """Return the extents in a type; None unless all of them are known."""
     if type_ is None or not type_.tensor_type.HasField("shape"):
         return None
     dims = type_.tensor_type.shape.dim
@@ -67,7 +67,7 @@ def static_shape(type_: onnx.TypeProto | None) -> tuple[int, ...] | None:
 
 
 def size_of(type_: onnx.TypeProto | None) -> int | None:
-    """Return how many bytes a tensor of this type has; None where that is not known."""
+    """Return how many bytes a tensor of this type has; None if that is unknown."""
     shape = static_shape(type_)
     if type_ is None or shape is None or not type_.tensor_type.elem_type:
         return None

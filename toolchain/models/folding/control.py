@@ -1,4 +1,4 @@
-"""`If`, `Loop` and `Scan` whose conditions and trip counts are known: their graphs, written flat."""
+"""Inlines the graphs of `If`, and unrolls `Loop` and `Scan`, if conditions and trip counts are known."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from toolchain.models.folding.walk import Walk
 from toolchain.models.walk import attributes_of
 
 UNROLLED = 10_000
-"""Nodes that all loops of a network may become: more take minutes to compile."""
+"""Largest number of nodes for all unrolled loops of a network: more take minutes to compile."""
 
 TOO_LONG = f"makes more than {UNROLLED} nodes when its loop is written out"
 
 
 def branch(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """Write the branch that a known condition takes."""
+    """Inline the branch of an `If` whose condition is known."""
     condition = walk.values.get(scope.find(node.input[0]))
     if condition is None:
         walk.plain(node, scope, reason="takes a branch that depends on the data")
@@ -32,7 +32,7 @@ def branch(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def loop(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """Write the body as often as a loop of known length runs."""
+    """Unroll a `Loop` whose trip count is known."""
     body: onnx.GraphProto = attributes_of(node)["body"]
     count, condition = ([*node.input[:2], "", ""])[:2]
     trips = walk.values.get(scope.find(count)) if count else None
@@ -70,7 +70,7 @@ def loop(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def scan(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """Write the body once for each slice of what is scanned."""
+    """Unroll a `Scan`: write its body once for each slice of the scanned tensors."""
     given = attributes_of(node)
     body: onnx.GraphProto = given["body"]
     count = int(given["num_scan_inputs"])
@@ -117,7 +117,7 @@ def scan(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def stack(walk: Walk, values: Sequence[str], axis: int, like: str) -> str:
-    """Write the values side by side along a new axis; return the name of the result."""
+    """Write the values stacked along a new axis; return the name of the result."""
     rows = []
     for value in values:
         if walk.opset >= 13:
@@ -139,7 +139,7 @@ def _affordable(walk: Walk, body: onnx.GraphProto) -> bool:
 
 
 def _bound(outside: Scope, body: onnx.GraphProto, values: Sequence[str]) -> Scope:
-    """Return a scope for one run of a body, its inputs bound."""
+    """Return a scope for one iteration of a body, with its inputs bound."""
     inner = Scope(outside)
     inner.names.update((value.name, name) for value, name in zip(body.input, values, strict=True))
     return inner

@@ -1,4 +1,4 @@
-"""Runs single nodes on known values, with onnxruntime: the same kernels that compute the reference."""
+"""Runs single nodes on known values with onnxruntime, whose kernels also compute the reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolchain.models.folding.constants import Array, Constant
 from toolchain.models.reading.opsets import for_onnxruntime
 
 KEPT = 256
-"""Sessions kept for nodes of the same kind: making one takes a thousand times as long as running it."""
+"""Number of cached sessions: creating one takes a thousand times as long as running it."""
 
 RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
@@ -37,7 +37,7 @@ class Evaluator:
     Parameters
     ----------
     model
-        Its operator sets are what the nodes mean.
+        The model whose operator sets define the nodes.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
@@ -46,7 +46,7 @@ class Evaluator:
         self._sessions: OrderedDict[tuple[object, ...], onnxruntime.InferenceSession | None] = OrderedDict()
 
     def run(self, node: onnx.NodeProto, inputs: Sequence[Constant | None]) -> list[Array | None] | None:
-        """Return what the node computes, None for an output that it leaves out; None where it cannot."""
+        """Return the outputs of a node, None for an omitted output; return None if the node cannot run."""
         if any(each is not None and not _plain(each) for each in inputs):
             return None
         try:
@@ -69,7 +69,7 @@ class Evaluator:
     def types(
         self, node: onnx.NodeProto, types: dict[str, onnx.TypeProto], values: dict[str, onnx.TensorProto]
     ) -> dict[str, onnx.TypeProto]:
-        """Return the types of the outputs as onnxruntime infers them, for operators that onnx knows not."""
+        """Return the output types that onnxruntime infers, for operators unknown to onnx."""
         inputs = [
             helper.make_value_info(name, types[name]) for name in dict.fromkeys(node.input) if name in types
         ]
@@ -140,7 +140,7 @@ class Evaluator:
 
 
 def _overflows(arrays: Sequence[Array | None]) -> bool:
-    """Tell whether the least integer may be divided by -1: onnxruntime ends the process there."""
+    """Whether the least integer may be divided by -1, which crashes onnxruntime."""
     x, divisor = arrays
     if x is None or divisor is None or x.dtype.kind != "i":
         return False
@@ -148,6 +148,6 @@ def _overflows(arrays: Sequence[Array | None]) -> bool:
 
 
 def _plain(constant: Constant) -> bool:
-    """Tell whether numpy itself has the type; onnxruntime takes no others from Python."""
+    """Whether numpy itself has the type; onnxruntime accepts no others from Python."""
     code = constant.type.tensor_type.elem_type
     return code in _CODES.values()

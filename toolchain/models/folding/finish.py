@@ -1,4 +1,4 @@
-"""Puts together the folded graph: what its outputs need, and nothing else."""
+"""Assembles the folded graph from the nodes that its outputs need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolchain.models.folding.walk import Walk
 from toolchain.models.walk import all_nodes, input_values
 
 COUNTING = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
-"""Operators that make as many elements as the data say, whatever the shapes are."""
+"""Operators whose output shapes depend on the data."""
 
 DEPENDS = "makes a tensor whose shape depends on the data"
 
@@ -24,11 +24,11 @@ def finish(walk: Walk, scope: Scope, frozen: Collection[str]) -> Folded:
     Parameters
     ----------
     walk
-        Done with all nodes.
+        The walk after all nodes.
     scope
         The names of the whole graph.
     frozen
-        Inputs that are constants now.
+        Inputs that have become constants.
     """
     source = walk.model
     outputs = _outputs(walk, scope)
@@ -57,7 +57,7 @@ def finish(walk: Walk, scope: Scope, frozen: Collection[str]) -> Folded:
 
 
 def _renamed(walk: Walk, name: str) -> str:
-    """Give a constant that is an output another name: a node has to make the output."""
+    """Rename a constant that is an output, since a node must produce the output."""
     fresh = f"{name}.value"
     while fresh in walk.values or fresh in walk.types:
         fresh += "_"
@@ -72,7 +72,7 @@ def _renamed(walk: Walk, name: str) -> str:
 
 
 def _problem(walk: Walk, index: int, needed: Collection[str]) -> Problem | None:
-    """Return what is wrong with a node: all that it reads has a shape, and what it makes has none."""
+    """Return the problem of a node whose inputs all have shapes but whose output has none; else None."""
     node = walk.nodes[index]
     if index in walk.problems or node.domain not in ("", "ai.onnx"):
         return walk.problems.get(index)
@@ -87,7 +87,7 @@ def _problem(walk: Walk, index: int, needed: Collection[str]) -> Problem | None:
 
 
 def _outputs(walk: Walk, scope: Scope) -> list[onnx.ValueInfoProto]:
-    """Return the outputs under their names, with what is known of their types."""
+    """Return the outputs under their names, with their types as far as known."""
     outputs = []
     for value in walk.model.graph.output:
         source = scope.find(value.name)

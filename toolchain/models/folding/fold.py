@@ -30,7 +30,7 @@ SPECIAL: dict[str, Special] = {
     "Shape": shape_of,
     "Size": size,
 }
-"""Operators that are folded in a way of their own; all others are computed once their inputs are known."""
+"""Operators with special folding; all others are computed once their inputs are known."""
 
 
 def fold(
@@ -41,20 +41,20 @@ def fold(
     strict: bool = True,
     kept: frozenset[str] = frozenset(),
 ) -> Folded:
-    """Fold what follows from the shapes of the inputs and from constants.
+    """Fold everything that follows from the shapes of the inputs and from constants.
 
     Parameters
     ----------
     model
-        With static inputs if all is to be folded; left alone.
+        The model, not changed; its inputs must be static for complete folding.
     origin
-        Where it came from, for messages.
+        Name of the source, for messages.
     frozen
-        Inputs that become constants, with their values.
+        Values of the inputs that become constants.
     strict
         Refuse shapes that don't fit together, instead of leaving them open.
     kept
-        Operators that are not computed, though all they read is known.
+        Operators that are not folded even if all their inputs are known.
 
     Raises
     ------

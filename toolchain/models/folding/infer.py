@@ -1,4 +1,4 @@
-"""The types of a node's outputs, from those of its inputs."""
+"""Infers the types of a node's outputs from those of its inputs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from toolchain.models.folding.evaluate import Evaluator
 
 
 class Inference:
-    """Infers types node by node, so that what was folded before is known to the next.
+    """Infers types node by node, so that each node sees the results of earlier folding.
 
     Parameters
     ----------
     model
-        Its operator sets are what the nodes mean.
+        The model whose operator sets define the nodes.
     evaluator
-        Is asked where onnx does not know.
+        Infers types of operators unknown to onnx.
     """
 
     def __init__(self, model: onnx.ModelProto, evaluator: Evaluator) -> None:

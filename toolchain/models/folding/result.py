@@ -1,4 +1,4 @@
-"""What folding gives."""
+"""The result of folding."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import onnx
 
 @dataclass(frozen=True)
 class Problem:
-    """A node whose result, or its shape, depends on the data in a way that cannot be compiled.
+    """A node that cannot be compiled because its result or its shape depends on the data.
 
     Attributes
     ----------
     node
-        In the folded graph.
+        The node in the folded graph.
     reason
-        The rest of a sentence that begins with the node.
+        The predicate of a sentence whose subject is the node.
     """
 
     node: onnx.NodeProto
@@ -30,9 +30,9 @@ class Folded:
     Attributes
     ----------
     model
-        With the types of all its tensors, as far as they follow.
+        The graph, with the types of its tensors as far as they are known.
     problems
-        What keeps it from being compiled, in the order of its nodes.
+        The nodes that cannot be compiled, in the order of the graph.
     """
 
     model: onnx.ModelProto

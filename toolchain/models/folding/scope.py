@@ -1,10 +1,10 @@
-"""Names while branches and loops are written flat: what a name of an inner graph is called outside."""
+"""Maps names of inner graphs to names in the folded graph while branches and loops are written flat."""
 
 from __future__ import annotations
 
 
 class Names:
-    """The names that the folded graph uses, so that new ones can be told from them."""
+    """The set of names in use in the folded graph, for making new ones."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -15,7 +15,7 @@ class Names:
         self._taken.add(name)
 
     def free(self, like: str) -> str:
-        """Return `like`, or a name made from it that is not used yet, and mark it as used."""
+        """Return an unused name, `like` itself if possible, and mark it as used."""
         name = like
         while name in self._taken:
             self._next[like] = self._next.get(like, 0) + 1
@@ -25,12 +25,12 @@ class Names:
 
 
 class Scope:
-    """The names of one graph, each with its name in the folded one.
+    """Maps the names of one graph to names in the folded graph.
 
     Parameters
     ----------
     outer
-        The scope around it, whose names it sees; None for the whole model's.
+        The enclosing scope, whose names are visible here; None for the whole model.
     """
 
     def __init__(self, outer: Scope | None = None) -> None:
@@ -38,7 +38,7 @@ class Scope:
         self.names: dict[str, str] = {}
 
     def find(self, name: str) -> str:
-        """Return the name in the folded graph; the same name where nothing else is known."""
+        """Return the name in the folded graph; the same name if no mapping is known."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:

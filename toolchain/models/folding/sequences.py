@@ -1,4 +1,4 @@
-"""Sequences of tensors, whose lengths and places are known: lists of names, of which nothing is left."""
+"""Folds sequences of tensors with known lengths and indices; the folded graph has only the tensors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from toolchain.models.walk import attributes_of
 
 
 def construct(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """`SequenceConstruct` and `SequenceEmpty`."""
+    """Fold `SequenceConstruct` and `SequenceEmpty`."""
     _keep(walk, node, scope, [scope.find(name) for name in node.input])
     return True
 
 
 def insert(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """`SequenceInsert`: at the end, or where a constant says."""
+    """Fold `SequenceInsert` at the end or at a constant index."""
     values, place = _sequence(walk, node, scope), _place(walk, node, scope, 2)
     if values is None or place is None:
         return False
@@ -28,7 +28,7 @@ def insert(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def at(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """`SequenceAt`: the tensor itself."""
+    """Fold `SequenceAt`: its output is the tensor itself."""
     values, place = _sequence(walk, node, scope), _place(walk, node, scope, 1)
     if values is None or not isinstance(place, int) or not -len(values) <= place < len(values):
         return False
@@ -37,7 +37,7 @@ def at(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def length(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """`SequenceLength`."""
+    """Fold `SequenceLength` to a constant."""
     values = _sequence(walk, node, scope)
     if values is None:
         return False
@@ -46,7 +46,7 @@ def length(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def split(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """`SplitToSequence`: slices of a tensor whose shape is known."""
+    """Fold `SplitToSequence` to slices of a tensor whose shape is known."""
     given = attributes_of(node)
     source, axis = scope.find(node.input[0]), int(given.get("axis", 0))
     shape = walk.shape(source)
@@ -76,7 +76,7 @@ def split(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def concatenated(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """`ConcatFromSequence`: side by side, along an old axis or a new one."""
+    """Fold `ConcatFromSequence` to a concatenation along an existing axis or a new one."""
     values, given = _sequence(walk, node, scope), attributes_of(node)
     if not values:
         return False
@@ -99,7 +99,7 @@ def _keep(walk: Walk, node: onnx.NodeProto, scope: Scope, values: list[str]) -> 
 
 
 def _place(walk: Walk, node: onnx.NodeProto, scope: Scope, index: int) -> int | str | None:
-    """Return the place that an input says, `end` where there is none; None where it is not known."""
+    """Return the index in an input, or `end` if the input is omitted; None if its value is unknown."""
     if len(node.input) <= index or not node.input[index]:
         return "end"
     value = walk.values.get(scope.find(node.input[index]))

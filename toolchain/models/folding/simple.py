@@ -1,4 +1,4 @@
-"""Operators that need no values: a shape is known from a type, an identity from its name."""
+"""Folds operators that need no values: a shape follows from a type, an identity from its name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolchain.models.folding.walk import Walk
 
 
 def identity(_walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """Let the output's name stand for the input."""
+    """Fold an identity: map the output's name to the input."""
     scope.names[node.output[0]] = scope.find(node.input[0])
     return True
 
@@ -42,7 +42,7 @@ def size(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def dropout(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """Write it with the shape of its mask, which onnx infers since set 10 alone."""
+    """Write a `Dropout` with the shape of its mask, which onnx infers only since operator set 10."""
     walk.plain(node, scope)
     shape = walk.shape(scope.find(node.input[0]))
     for name in (scope.find(name) for name in node.output[1:] if name):

@@ -1,4 +1,4 @@
-"""The walk over a graph's nodes, in their order, that folds what is known by then."""
+"""The walk over a graph's nodes in their order, which folds each node whose inputs are known."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ from toolchain.models.folding.scope import Names, Scope
 from toolchain.models.walk import input_values, node_name, opset_of
 
 ALWAYS = 1 << 16
-"""Bytes that a computed constant may have in any case."""
+"""Size in bytes up to which a computed constant is always kept."""
 
 GROWTH = 4
-"""How much larger than what it is made of a larger one may be: int8 weights become float32."""
+"""Largest ratio of a larger constant's size to that of its inputs: int8 weights may become float32."""
 
 MOST = 1 << 28
-"""Bytes that all computed constants may have beyond what the file stores: 256 MiB."""
+"""Largest total size in bytes of computed constants, in addition to the file's tensors: 256 MiB."""
 
 MOST_DENSE = 1 << 30
-"""Bytes that a sparse tensor may have with its zeros."""
+"""Largest size in bytes of a sparse tensor written out with its zeros."""
 
 CONTROL = frozenset({"If", "Loop", "Scan"})
 
 
-# Folds a node of one type and returns True; or returns False, and it is treated as any other.
+# Folds a node of one type and returns True; or returns False to have it treated as any other.
 Special = Callable[["Walk", onnx.NodeProto, Scope], bool]
 
 
 class Walk:
-    """The state of the walk: types and values by the names of the folded graph.
+    """The state of the walk: types and values of tensors by their names in the folded graph.
 
     Parameters
     ----------
     model
-        With static inputs if all is to be folded; left alone.
+        The model, not changed; its inputs must be static for complete folding.
     origin
-        Where it came from, for messages.
+        Name of the source, for messages.
     strict
         Refuse shapes that don't fit together, instead of leaving them open.
     special
-        By operator, what folds its nodes in a way of its own.
+        Functions for special folding, by operator.
     kept
-        Operators that are never computed.
+        Operators that are never folded.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Walk:
         self.names = Names()
         self.types: dict[str, onnx.TypeProto] = {}
         self.values: dict[str, Constant] = {}
-        self.sequences: dict[str, list[str]] = {}  # of the names of tensors
+        self.sequences: dict[str, list[str]] = {}  # sequence -> names of its tensors
         self.nodes: list[onnx.NodeProto] = []
         self.problems: dict[int, Problem] = {}  # by the position of the node
         self.unrolled = 0
@@ -82,7 +82,7 @@ class Walk:
         self._never = RANDOM | CONTROL | kept
 
     def whole(self, frozen: Mapping[str, Array]) -> Scope:
-        """Walk over the whole graph, some inputs of which are constants; return its names."""
+        """Walk over the whole graph with the given inputs as constants; return its names."""
         graph = self.model.graph
         for value in (*graph.input, *graph.output, *graph.initializer):
             self.names.take(value.name)
@@ -100,13 +100,13 @@ class Walk:
         return scope
 
     def graph(self, graph: onnx.GraphProto, scope: Scope) -> None:
-        """Walk over a graph; its nodes become nodes of the folded one."""
+        """Walk over a graph and add its nodes to the folded graph."""
         self.store(graph, scope)
         for node in graph.node:
             self.node(node, scope)
 
     def store(self, graph: onnx.GraphProto, scope: Scope) -> None:
-        """Take over the stored tensors of a graph; once, however often the graph is walked over."""
+        """Take over the stored tensors of a graph, once even if the graph is walked several times."""
         if id(graph) not in self._stored:
             names = {}
             for tensor in graph.initializer:
@@ -121,7 +121,10 @@ class Walk:
                     name = node.output[0]
                     names[name] = self._made(name, scope)
                     self._know(names[name], Constant(tensor))
-            self._stored[id(graph)] = (graph, names)  # holds the graph: ids of what is gone are used again
+            self._stored[id(graph)] = (
+                graph,
+                names,
+            )  # keeps the graph alive, and so its id
         scope.names.update(self._stored[id(graph)][1])
 
     def node(self, node: onnx.NodeProto, scope: Scope) -> None:
@@ -133,12 +136,12 @@ class Walk:
             self.plain(node, scope)
 
     def plain(self, node: onnx.NodeProto, scope: Scope, reason: str | None = None) -> None:
-        """Compute a node whose inputs are known; write any other, with the types of its outputs.
+        """Compute a node whose inputs are known; write any other node with the types of its outputs.
 
         Parameters
         ----------
         reason
-            Why it cannot be compiled, if that is known already.
+            Why it cannot be compiled, if known already.
         """
         written = onnx.NodeProto()
         written.CopyFrom(node)
@@ -175,7 +178,7 @@ class Walk:
         return len(self.nodes)
 
     def forget(self, mark: int) -> None:
-        """Take back what was written since `mark`; types and values of it stay, which nothing reads."""
+        """Remove the nodes written since `mark`; their types and values stay, but nothing reads them."""
         del self.nodes[mark:]
         for index in [index for index in self.problems if index >= mark]:
             del self.problems[index]
@@ -185,7 +188,7 @@ class Walk:
         return static_shape(self.types.get(name))
 
     def _made(self, name: str, scope: Scope) -> str:
-        """Return the folded graph's name for what a graph makes: its own, or one that nothing has."""
+        """Return a tensor's name in the folded graph: its own if that is unused, else a new one."""
         return name if scope.outer is None else self.names.free(name)
 
     def _know(self, name: str, constant: Constant) -> None:
@@ -193,11 +196,11 @@ class Walk:
         self.types[name] = constant.type
 
     def _dense(self, sparse: onnx.SparseTensorProto) -> Array:
-        """Return a sparse tensor with its zeros; its indices are positions, or rows of one for each axis."""
+        """Return a sparse tensor with its zeros; indices are flat, or rows with one per axis."""
         name = sparse.values.name
         try:
             values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
-            # In Python's numbers: a few bytes can ask for more zeros than any memory holds.
+            # In Python integers, which do not overflow: a few bytes can demand more zeros than fit in memory.
             if (size := math.prod(sparse.dims) * values.itemsize) > MOST_DENSE:
                 raise ValueError(f"it would have {size} bytes with its zeros, at most {MOST_DENSE} are taken")
             array = np.zeros(tuple(sparse.dims), values.dtype)
@@ -229,7 +232,7 @@ class Walk:
         made_of = sum(value.nbytes for value in inputs if value is not None)
         sizes = [size_of(types.get(name)) for name in node.output if name]
         known = [size for size in sizes if size is not None]
-        # Where a size is not known (NonZero of a constant), the result is about as large as the input.
+        # If a size is unknown (NonZero of a constant), the result is about as large as the input.
         wanted = sum(known) if len(known) == len(sizes) else 8 * made_of
         if wanted > ALWAYS and (wanted > GROWTH * made_of or wanted > self._budget):
             return False

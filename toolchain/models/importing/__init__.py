@@ -1,1 +1,1 @@
-"""From an ONNX graph to Relax."""
+"""Imports ONNX graphs to Relax."""

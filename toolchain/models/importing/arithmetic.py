@@ -1,4 +1,4 @@
-"""Arithmetic on numbers of every type, imported as ONNX means it where TVM's importer does otherwise."""
+"""Converters of arithmetic operators for which TVM's importer deviates from the ONNX standard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolchain.tvm_compat import Converter
 Attributes = dict[str, Any]
 
 MOST_MULTIPLIED = 16
-"""The largest constant exponent that is written as multiplications: each of them rounds once."""
+"""Largest constant exponent that is written as multiplications, each of which rounds once."""
 
 
 def _dtype(value: relax.Expr) -> str:
@@ -22,7 +22,7 @@ def _dtype(value: relax.Expr) -> str:
 
 
 def _elu(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
-    """In the type of its input; TVM's constants are of float32 whatever that is."""
+    """Convert `Elu` in the type of its input; TVM's constants are always float32."""
     x, dtype = inputs[0], _dtype(inputs[0])
     below = relax.op.nn.relu(relax.op.subtract(relax.const(1.0, dtype), relax.op.exp(x)))
     scaled = relax.op.multiply(relax.const(-float(attributes.get("alpha", 1.0)), dtype), below)
@@ -30,10 +30,10 @@ def _elu(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
 
 
 def _power(inputs: list[relax.Expr], _attributes: Attributes) -> relax.Expr:
-    """The result has the type of the base, whatever the exponent's is."""
+    """Convert `Pow`; the result has the type of the base."""
     base, exponent = inputs
     dtype, other = _dtype(base), _dtype(exponent)
-    exact = dtype if "float" in dtype else "float64"  # TVM's power knows floats alone
+    exact = dtype if "float" in dtype else "float64"  # TVM's power supports only floats
     builder = relax.BlockBuilder.current()
     floats = base if dtype == exact else builder.emit(relax.op.astype(base, exact))
     if _is_one_number(exponent, base.ty.ndim):
@@ -49,7 +49,7 @@ def _is_one_number(value: relax.Expr, rank: int) -> bool:
 
 
 def _raised(builder: relax.BlockBuilder, base: relax.Expr, by: float) -> relax.Expr:
-    """Return a power, from 3 on by multiplications: of such a call TVM warns on stderr."""
+    """Return a power, by multiplications from 3 on since TVM's power would warn on stderr."""
     if not 3 <= by <= MOST_MULTIPLIED:
         return relax.op.power(base, relax.const(by, _dtype(base)))
     left = int(by) if by.is_integer() else int(by) - 1
@@ -66,7 +66,7 @@ def _raised(builder: relax.BlockBuilder, base: relax.Expr, by: float) -> relax.E
 
 
 def _modulo(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
-    """With the sign of the divisor, or with `fmod` that of the dividend; also where one is infinite."""
+    """Convert `Mod`: the result has the divisor's sign, or the dividend's with `fmod`; so for infinities."""
     x, y = inputs
     if attributes.get("fmod", 0):
         return relax.op.mod(x, y)
@@ -80,7 +80,7 @@ def _modulo(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
 
 
 def _shift(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
-    """By any count: one beyond the type's bits, or below zero, pushes all of them out."""
+    """Convert `BitShift`: a count that is negative or at least the type's width gives 0."""
     x, count = inputs
     dtype = _dtype(x)
     signed, bits = not dtype.startswith("u"), np.dtype(dtype).itemsize * 8
@@ -119,7 +119,7 @@ def _bit_cast(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
 
 
 def _extreme(largest: bool) -> Converter:
-    """Start from infinity: TVM starts from the largest finite number, and never answers infinity."""
+    """Return a converter that starts from infinity; TVM starts from the largest finite number instead."""
     limit = float("-inf") if largest else float("inf")
     pick = tirx.max if largest else tirx.min
     plain = relax.op.max if largest else relax.op.min
@@ -175,4 +175,4 @@ ARITHMETIC: dict[str, Converter] = {
     "ReduceMax": _extreme(True),
     "ReduceMin": _extreme(False),
 }
-"""By operator."""
+"""Converters by operator."""

@@ -1,6 +1,6 @@
-"""The checks that `models/bounds` writes, in Relax: calls of packed functions of edge-rt.
+"""Converters of the checks that `models/bounds` inserts, to calls of edge-rt's packed functions.
 
-This process' virtual machine, which tests run networks in, has them too; their words are shorter there.
+The same functions are registered in this process, where tests run networks; their messages are shorter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolchain.models.bounds.insert import DIVISOR, INDICES
 from toolchain.tvm_compat import Converter
 
 CHECK_INDICES, CHECK_DIVISOR = "edge.check.indices", "edge.check.divisor"
-"""What native/src/check.cc registers."""
+"""Names of the functions that native/src/check.cc registers."""
 
 
 def _indices(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
@@ -37,12 +37,12 @@ def _words(attributes: dict[str, Any]) -> list[tvm.ir.StringImm]:
 
 
 def _call(function: str, values: relax.Expr, *arguments: Any) -> relax.Expr:
-    # Handed over as they are: what is not refused is written anew, so that nothing can be computed before.
+    # The check copies its input to its output, so that nothing can use the values before the check.
     return relax.call_dps_packed(function, [values, *arguments], values.ty)
 
 
 CHECKS: dict[str, Converter] = {INDICES: _indices, DIVISOR: _divisor}
-"""By operator; see `converters.CONVERTERS`."""
+"""Converters by operator; see `converters.CONVERTERS`."""
 
 
 def _check_indices(

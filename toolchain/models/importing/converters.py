@@ -1,4 +1,4 @@
-"""Operators that are imported otherwise than TVM does, in Relax: what ONNX itself cannot say as well."""
+"""Converters to Relax that replace TVM's own; they do what a rewrite in ONNX cannot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolchain.tvm_compat import Converter
 
 
 def _pairwise(operator: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Converter:
-    """Two operands at a time, so that they are fused; TVM stacks all of them and reduces the stack."""
+    """Return a converter that combines two operands at a time, to be fused; TVM stacks all and reduces."""
     return lambda inputs, _attributes: reduce(operator, inputs)
 
 
@@ -30,7 +30,7 @@ def _mean(inputs: list[relax.Expr], _attributes: dict[str, Any]) -> relax.Expr:
 
 
 def _picked(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
-    """Constants may count from the end; computed indices were counted by their check."""
+    """Convert `Gather`; constants may count from the end, computed indices were resolved by their check."""
     data, indices = inputs
     axis = attributes.get("axis", 0) % len(data.ty.shape)
     if isinstance(indices, GenericConst):
@@ -52,4 +52,4 @@ CONVERTERS: dict[str, Converter] = {
     "Min": _pairwise(relax.op.minimum),
     "Sum": _pairwise(relax.op.add),
 }
-"""By operator; each takes the inputs and the attributes, and returns a Relax expression."""
+"""Converters by operator; each takes the inputs and the attributes, and returns a Relax expression."""

@@ -1,7 +1,7 @@
-"""Files in float16, imported as float32: hardly a core computes in float16, and none loses by float32.
+"""Imports float16 files as float32, since few cores compute in float16 and float32 is at least as exact.
 
-Inputs and outputs keep their type. Weights are what they were; what is rounded less often is nearer to what
-was trained. `--dtype float16` computes such a file in float16 where the board can, as it does any other.
+Inputs and outputs keep their type, and weights keep their values. `--dtype float16` computes such a file in
+float16 if the board can, as it does any other file.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from toolchain.models.walk import all_names, all_nodes, all_tensors
 
 HALF, FULL = TensorProto.FLOAT16, TensorProto.FLOAT
 CODES = frozenset({"to", "dtype", "output_dtype", "stash_type"})
-"""Attributes that hold the type of a result."""
+"""Attributes that give the type of a result."""
 
 
 def holds_float16(model: onnx.ModelProto) -> bool:
-    """Tell whether a graph has inputs, outputs or stored tensors of float16, or casts to it."""
+    """Whether a graph has inputs, outputs or stored tensors of float16, or casts to it."""
     values = (*model.graph.input, *model.graph.output)
     if any(value.type.tensor_type.elem_type == HALF for value in values):
         return True
@@ -28,9 +28,9 @@ def holds_float16(model: onnx.ModelProto) -> bool:
 
 
 def as_float32(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a static graph without branches with its float16 values as float32; itself, without any.
+    """Return a static graph without branches with float32 in place of float16; itself if it has none.
 
-    What is written has no inferred types of inner tensors: infer them again.
+    The caller must infer the types of inner tensors again.
     """
     if not holds_float16(model) or any(node.op_type == "BitCast" for node in model.graph.node):
         return model

@@ -1,4 +1,4 @@
-"""From an ONNX graph to a Relax module."""
+"""Imports an ONNX graph as a Relax module."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import tvm
 
 DOMAINS = frozenset({"", "ai.onnx", "com.microsoft"})
-"""Operator domains that the importer's table speaks about; it looks at names alone."""
+"""Operator domains of the importer's table, which itself has names without domains."""
 
 CONTROL = frozenset({"If", "Loop", "Scan"})
-"""Written flat where that can be; folding says why where it cannot."""
+"""Operators that folding writes flat; if it cannot, it says why."""
 
 HINT_ONE = "check the shapes with `toolchain model inspect`, or export the network without this node"
 
@@ -36,7 +36,7 @@ def unsupported_operators(model: onnx.ModelProto, *, inside: bool = False) -> di
     Parameters
     ----------
     inside
-        Also those in the graphs of `If`, `Loop` and `Scan`, which may never be needed.
+        Include nodes in the graphs of `If`, `Loop` and `Scan`, which may not be needed.
     """
     from toolchain import tvm_compat
     from toolchain.models.importing.converters import CONVERTERS
@@ -57,12 +57,12 @@ def unsupported_operators(model: onnx.ModelProto, *, inside: bool = False) -> di
 
 
 def check_valid(model: onnx.ModelProto, origin: str) -> None:
-    """Refuse a model that breaks ONNX's rules.
+    """Refuse a model that violates the ONNX standard.
 
     Raises
     ------
     UsageError
-        With the first rule broken.
+        The message has the first violation.
     """
     for kind, values in (("inputs", model.graph.input), ("outputs", model.graph.output)):
         names = [value.name for value in values]
@@ -77,7 +77,7 @@ def check_valid(model: onnx.ModelProto, origin: str) -> None:
             raise UsageError(
                 f"{origin}: tensor {tensor.name!r} is broken: {first_line(error)}", "export it again"
             ) from error
-    # Types of outputs that the graph was cut at, or that say nothing, follow from the nodes: not known yet.
+    # The types of outputs at which the graph was cut, and empty types, are not inferred yet.
     held = [(graph, list(graph.output)) for graph in all_graphs(model.graph)]
     try:
         for graph, outputs in held:
@@ -97,8 +97,8 @@ def check_valid(model: onnx.ModelProto, origin: str) -> None:
 def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
     """Import a static, checked model to Relax; the i-th parameter of `main` is the i-th true input.
 
-    Batch norms are folded into the convolutions before them; old ways to resize are brought up to date.
-    Values that decide an address or a division are checked before they are used.
+    Batch norms are folded into the convolutions before them, and old resize operators are replaced.
+    Indices and divisors are checked before they are used.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
             f"{origin}: unsupported use of {error.operator} (node {error.node!r}): {first_line(error)}",
             HINT_ONE,
         ) from error
-    except Exception as error:  # whatever else TVM throws at a graph that onnx itself accepts
+    except Exception as error:  # any other error of TVM for a graph that onnx accepts
         raise UsageError(f"{origin}: cannot be imported: {first_line(error)}", HINT_ONE) from error
 
 

@@ -1,4 +1,4 @@
-"""Rounding to integers and convolutions of them, as `quantising/graph.py` writes them, in Relax."""
+"""Converters of the rounding and the integer convolutions that `quantising/graph.py` writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolchain.tvm_compat import Converter
 
 
 def _convolution(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
-    """Sums of 32 bits, shifted right and clipped."""
+    """Convert a convolution to 32-bit sums that are shifted right and clipped."""
     x, weight, bias, right, low, high, *summed = inputs
     sums = relax.op.nn.conv2d(
         x, weight, strides=list(attributes["strides"]), padding=list(attributes["pads"]), out_dtype="int32"
@@ -26,11 +26,11 @@ def _convolution(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.
 
 
 def _rounded(inputs: list[relax.Expr], _attributes: dict[str, Any]) -> relax.Expr:
-    """The nearest step, halves upwards, within 8 bits."""
+    """Convert rounding to the nearest step, halves upwards, clipped to 8 bits."""
     x, steps = inputs
     more = relax.op.add(relax.op.multiply(x, steps), relax.const(0.5, "float32"))
     return relax.op.astype(relax.op.clip(relax.op.floor(more), -HIGH, HIGH), "int8")
 
 
 INTEGERS: dict[str, Converter] = {PLAIN: _convolution, SUMMED: _convolution, ROUND: _rounded}
-"""By operator; see `converters.CONVERTERS`."""
+"""Converters by operator; see `converters.CONVERTERS`."""

@@ -1,4 +1,4 @@
-"""Operators that put values where others say, in Relax: no index makes them leave a buffer."""
+"""Converters of operators that write values at computed indices, which never leave their buffers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _shape(value: relax.Expr) -> tuple[int, ...]:
 
 
 def _reversed(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
-    """The first values of each sequence of a batch, back to front."""
+    """Convert `ReverseSequence`: reverse the first values of each sequence of a batch."""
     batch, time = attributes.get("batch_axis", 1), attributes.get("time_axis", 0)
 
     def reversed_sequence(x: te.Tensor, lengths: te.Tensor) -> te.Tensor:
@@ -28,7 +28,7 @@ def _reversed(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
         def value(*place: Any) -> Any:
             mirrored = tirx.max(tirx.min(lengths[place[batch]], steps), zero) - 1 - place[time]
             step = tirx.Select(mirrored >= 0, mirrored, place[time])
-            # Generated code cuts an index to 32 bits, and compares in 64: it is confined as it is used.
+            # Generated code truncates an index to 32 bits but compares in 64: clamp it where it is used.
             near = tirx.max(tirx.min(step, steps - 1), zero)
             return x(*place[:time], near, *place[time + 1 :])
 
@@ -38,7 +38,7 @@ def _reversed(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
 
 
 def _scattered_cache(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
-    """A cache whose values from a step on, of each batch, are new ones."""
+    """Convert `TensorScatter`: replace the values of a cache from a step on, for each batch."""
     cache, update, begin = [*inputs, None][:3]
     rank = len(_shape(cache))
     axis = attributes.get("axis", -2) % rank
@@ -66,7 +66,7 @@ def _scattered_cache(inputs: list[relax.Expr], attributes: Attributes) -> relax.
 
 
 def _scattered(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
-    """TVM's function takes the axes before and behind the scattered one in a row, as the data has them."""
+    """Convert `ScatterElements`; TVM's function wants the other axes in the order of the data."""
     data, indices, updates = inputs
     whole, part = _shape(data), _shape(indices)
     axis = attributes.get("axis", 0) % len(whole)
@@ -84,7 +84,7 @@ def _scattered(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
 
 
 def _counted(indices: relax.Expr, extents: Sequence[int]) -> relax.Expr:
-    """Return indices counted from the beginning: their check does that to those that are no constants."""
+    """Resolve negative constant indices; computed ones were resolved by their check."""
     if not isinstance(indices, GenericConst):
         return indices
     stored = indices.value.numpy()
@@ -113,7 +113,7 @@ def _scattered_blocks(inputs: list[relax.Expr], attributes: Attributes) -> relax
 
 
 def _reduction(attributes: Attributes) -> str:
-    """Return how TVM calls what several values for one place become."""
+    """Return TVM's name of the reduction for several values at one index."""
     name: str = attributes.get("reduction", b"none").decode()
     return "update" if name == "none" else name
 
@@ -126,4 +126,4 @@ PLACES: dict[str, Converter] = {
     "ScatterND": _scattered_blocks,
     "TensorScatter": _scattered_cache,
 }
-"""By operator; see `converters.CONVERTERS`."""
+"""Converters by operator; see `converters.CONVERTERS`."""

@@ -1,1 +1,1 @@
-"""The outputs that a network ought to give, and what they are judged by."""
+"""The expected outputs of a network, and the facts needed to compare with them."""

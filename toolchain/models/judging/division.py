@@ -1,4 +1,4 @@
-"""Division of the least integer by -1, which onnxruntime cannot do: x86 ends the process there."""
+"""Avoids division of the least integer by -1 in onnxruntime, which crashes the process on x86."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How onnxruntime is asked for the results of a quantised file, so that it computes the integers it means.
+"""Session options that make onnxruntime compute a quantised file in integers.
 
-A file in QDQ form is computed in integers only with optimisations. Two habits of its optimiser are worked
-around: on x86 most operators between int8 activations stay in floats, and processors without VNNI saturate
-sums of products. Operators that are integers by themselves need no optimisation, and some of them it breaks.
+onnxruntime computes a file in QDQ form in integers only with optimisations. We work around two habits of its
+optimiser: on x86 it leaves most operators between int8 activations in floats, and on processors without VNNI
+its sums of products saturate. Integer operators need no optimisation, which even breaks some of them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND, with_unsig
 from toolchain.models.walk import all_nodes
 
 ROWS = 16
-"""Threads for files with DynamicQuantizeLSTM, whose states are rounded by one scale for all rows of a thread.
-Boards round every row by its own, as onnxruntime does with a thread for each."""
+"""Threads for files with DynamicQuantizeLSTM: onnxruntime rounds states with one scale for all rows of a
+thread. Boards use one scale per row, as onnxruntime does with a thread for each row."""
 
 EXACT_SUMS = "session.x64quantprecision"
 
 
 def ask_for_integers(options: Any, model: onnx.ModelProto) -> onnx.ModelProto:
-    """Set the options of a session for a model with integers, and return the model to hand over."""
+    """Set the options of a session for a quantised model, and return the model to load."""
     options.add_session_config_entry(EXACT_SUMS, "1")
     if any(node.op_type == "DynamicQuantizeLSTM" for node in all_nodes(model.graph)):
         options.intra_op_num_threads = ROWS
@@ -37,7 +37,7 @@ def ask_for_integers(options: Any, model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def has_groups(model: onnx.ModelProto) -> bool:
-    """Tell whether operators on floats stand between DequantizeLinear and QuantizeLinear."""
+    """Whether the model has float operators between DequantizeLinear and QuantizeLinear."""
     makers = {name: node.op_type for node in model.graph.node for name in node.output}
     return ROUND in makers.values() and any(
         node.op_type in GROUPED and makers.get(node.input[0]) == REAL for node in model.graph.node

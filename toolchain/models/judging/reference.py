@@ -1,4 +1,4 @@
-"""Inputs to try a network with, and the outputs it ought to give: onnxruntime's, not ours."""
+"""Sample inputs of a network, and its expected outputs as computed by onnxruntime."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reference:
-    """A sample, and what the network ought to give for it.
+    """A sample and its expected outputs.
 
     Attributes
     ----------
     drawn
-        How the sample's values were drawn, in words; empty: a user gave them.
+        How the sample's values were drawn, in words; empty if a user gave them.
     instead_of
-        The sort of sample that is tried first, where the network could not use it.
+        The sort of sample that was tried first, if the network could not use it.
     reason
-        Why it could not.
+        Why the network could not use it.
     """
 
     sample: Mapping[str, np.ndarray]
@@ -43,7 +43,7 @@ class Reference:
         return f"seeded, {self.drawn}{why}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return where the sample is from."""
+        """Return the origin of the sample as a JSON object."""
         return {
             "given": not self.drawn,
             "drawn": self.drawn or None,
@@ -67,7 +67,7 @@ def seeded_reference(model: Model, seed: int = 0, option: str = "--sample") -> R
     Parameters
     ----------
     option
-        Hands over a sample; for the hint.
+        The option for the user's own sample, for the hint.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def reference_outputs(model: Model, inputs: Mapping[str, np.ndarray], option: st
     Parameters
     ----------
     option
-        Hands over a sample; for messages.
+        The option for the user's own sample, for messages.
 
     Raises
     ------

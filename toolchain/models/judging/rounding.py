@@ -1,4 +1,4 @@
-"""Where a network rounds to 8-bit integers: what of it all programs do alike, and in which steps it ends."""
+"""Finds where a network rounds to 8-bit integers, and which results are the same in every program."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from toolchain.models.preparing.shapes import dtype_of
 from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND
 
 DYNAMIC = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
-"""Operators that round floats by a scale that they find."""
+"""Operators that round floats with a scale computed from the data."""
 
 RECURRENT = frozenset({"DynamicQuantizeLSTM"})
-"""Operators that round what they computed in floats themselves, in the step before."""
+"""Operators that round their own float results of the step before."""
 
 APPROXIMATED = frozenset({"QLinearSigmoid", "QLinearSoftmax"})
-"""Operators on integers that compute a function in floats on the way."""
+"""Integer operators that compute a float function internally."""
 
 ALIKE = frozenset({
     "Abs", "Cast", "Clip", "Concat", "DepthToSpace", "Div", "Expand", "Flatten", "Gather", "Identity",
     "LeakyRelu", "Max", "MaxPool", "Min", "Mul", "Neg", "Pad", "Relu", "Reshape", "Slice", "SpaceToDepth",
     "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where",
 })  # fmt: skip
-"""Operators on floats that round once or not at all, so that every processor gives the same. Sums are not
-among them: after a product they may be one instruction, which rounds once instead of twice."""
+"""Float operators that round at most once, so that every processor gives the same result. Sums are not
+included: a product and a sum may become one fused instruction, which rounds once instead of twice."""
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """Where a network rounds to integers.
+    """The places at which a network rounds to integers.
 
     Attributes
     ----------
     steps
-        By output that is of integers, or of numbers that they stand for: the size of one step.
+        Output -> step size, for outputs that are integers or dequantised integers.
     uncertain
-        Outputs of the nodes that round what another program computes a little differently.
+        Outputs of the nodes whose inputs differ slightly between programs before they are rounded.
     floats
-        Outputs of all nodes that round floats, those of `uncertain` included.
+        Outputs of all nodes that round floats, those in `uncertain` included.
     """
 
     steps: dict[str, float]
@@ -50,14 +50,14 @@ class Rounding:
 
 
 def find_rounding(model: onnx.ModelProto) -> Rounding | None:
-    """Return where a folded graph rounds, its groups being operators on integers; None: nowhere."""
+    """Return where a folded graph rounds, with its groups as integer operators; None if nowhere."""
     graph = model.graph
     makers = {name: node for node in graph.node for name in node.output}
     nodes = [node for node in graph.node if node.op_type in DYNAMIC | APPROXIMATED or node.op_type == ROUND]
     if not nodes and not any(node.op_type == REAL or node.op_type.startswith("Q") for node in graph.node):
         return None
     alike: dict[str, bool] = {}
-    for node in graph.node:  # in their order: what a node reads was made before
+    for node in graph.node:  # in topological order
         inputs = all(alike.get(name, True) for name in node.input)
         rounds = node.op_type in DYNAMIC and node.op_type != "DynamicQuantizeLinear"
         same = not rounds and (_on_integers(node) or (node.op_type in ALIKE and inputs))
@@ -71,7 +71,7 @@ def find_rounding(model: onnx.ModelProto) -> Rounding | None:
 
 
 def _on_integers(node: onnx.NodeProto) -> bool:
-    """Tell whether a node gives integers, or numbers that follow from them in one step."""
+    """Whether a node's outputs are integers or dequantised integers."""
     name = str(node.op_type)
     return name in (ROUND, REAL, "DynamicQuantizeLinear") or name.startswith("Q") or name.endswith("Integer")
 

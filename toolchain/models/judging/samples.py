@@ -1,4 +1,4 @@
-"""Inputs to try a network with."""
+"""Seeded sample inputs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 class UnusableSampleError(UsageError):
-    """The network computes nothing with these inputs that can be compared; others may do.
+    """With these inputs the network has no result that can be compared; other inputs may work.
 
     Parameters
     ----------
     reason
-        Why, in a clause.
+        Why, as a clause.
     """
 
     def __init__(self, message: str, hint: str, reason: str) -> None:
@@ -32,11 +32,11 @@ class UnusableSampleError(UsageError):
 
 FLOATS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
     "normal floats": lambda generator, shape: generator.standard_normal(shape, dtype=np.float32),
-    # Of a logarithm, a root, an arc sine; of what is defined from 1 on.
+    # The first is for logarithms, roots and arc sines, the second for functions defined from 1 on.
     "floats between 0 and 1": lambda generator, shape: generator.random(shape, dtype=np.float32),
     "floats between 1 and 2": lambda generator, shape: 1 + generator.random(shape, dtype=np.float32),
 }
-"""Ways to draw floats, in the order in which they are tried; each evenly but for the first."""
+"""Distributions of floats in the order of trial; all but the first are uniform."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Sort:
     Attributes
     ----------
     low, high
-        The range of integers; `high` is not in it. Booleans are 0 and 1 of these.
+        The range of integers, without `high`. Booleans are drawn from 0 and 1.
     floats
-        What floats are, in words: one of `FLOATS`.
+        The distribution of floats: a key of `FLOATS`.
     """
 
     low: int = 0
@@ -56,7 +56,7 @@ class Sort:
     floats: str = "normal floats"
 
     def shown(self, specs: Sequence[TensorSpec]) -> str:
-        """Say it of these inputs, such as `normal floats, integers 0 and 1`."""
+        """Describe the values of these inputs, such as `normal floats, integers 0 and 1`."""
         kinds = {np.dtype(spec.dtype).kind for spec in specs}
         said = []
         if "f" in kinds:
@@ -71,14 +71,14 @@ class Sort:
 SORTS = tuple(
     Sort(low, high, floats)
     for floats in FLOATS
-    # 0 to 3 index almost any table; masks and token types are 0 and 1; a mask of all, divisors: 1.
+    # 0 to 3 are valid indices of almost any table; masks and token types are 0 and 1; divisors 1.
     for low, high in ((0, 4), (0, 2), (1, 2), (0, 1))
 )
-"""What is tried one after the other, until a network can compute with it."""
+"""Sorts of samples, tried in this order until the network can use one."""
 
 
 def sorts_for(specs: Sequence[TensorSpec]) -> list[Sort]:
-    """Return the sorts that differ for inputs of these types, in the order in which they are tried."""
+    """Return the sorts that differ for inputs of these types, in the order of trial."""
     found: dict[str, Sort] = {}
     for sort in SORTS:
         found.setdefault(sort.shown(specs), sort)
@@ -92,11 +92,11 @@ class Usable(Generic[T]):
     Attributes
     ----------
     result
-        What came of it.
+        The result of the attempt with this sort.
     drawn
         The sort, in words.
     refused
-        Why the sorts before were no use, by their words.
+        Sort in words -> why the network could not use it, for the sorts tried before.
     """
 
     sort: Sort
@@ -106,12 +106,12 @@ class Usable(Generic[T]):
 
 
 def first_usable(specs: Sequence[TensorSpec], attempt: Callable[[Sort], T]) -> Usable[T]:
-    """Return what `attempt` makes of the first sort with which it raises no `UnusableSampleError`.
+    """Return the result of `attempt` for the first sort with which it raises no `UnusableSampleError`.
 
     Raises
     ------
     UsageError
-        None is of use; it tells why the first one is not, and which others were tried.
+        No sort is usable; the message says why the first one is not, and which others were tried.
     """
     refused: dict[str, UnusableSampleError] = {}
     for sort in sorts_for(specs):

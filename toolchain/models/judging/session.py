@@ -1,4 +1,4 @@
-"""A network as onnxruntime computes it, and why it cannot with some inputs."""
+"""Computes a network with onnxruntime, and explains why it cannot with some inputs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Outputs = dict[str, np.ndarray]
 
 
 class ReferenceSession:
-    """onnxruntime with a model's source graph, on one thread of this CPU.
+    """A session of onnxruntime with a model's source graph, on one thread of this CPU.
 
-    A Sigmoid that makes an output is computed here, from onnxruntime's values before it.
+    A Sigmoid that produces an output is computed here, from onnxruntime's values before it.
 
     Parameters
     ----------
     option
-        What a user hands inputs over by, for hints.
+        The option for the user's own inputs, for hints.
 
     Raises
     ------
@@ -54,8 +54,8 @@ class ReferenceSession:
         Raises
         ------
         UnusableSampleError
-            onnxruntime cannot run the graph with these inputs, or an output is NaN or infinite, which nothing
-            can be compared with.
+            onnxruntime cannot run the graph with these inputs, or an output is NaN or infinite and so cannot
+            be compared.
         """
         try:
             found = self._run(self._session, inputs)
@@ -84,7 +84,7 @@ class ReferenceSession:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-        options.log_severity_level = 4  # nothing: it would print names as they are; its error is caught below
+        options.log_severity_level = 4  # silent: it would print unescaped names; the error is caught below
         graph = ask_for_integers(options, with_safe_division(graph, self._model.source))
         try:
             source = with_outputs(with_known_opsets(graph), set(self._logits.values()))
@@ -106,7 +106,7 @@ class ReferenceSession:
         return outputs
 
     def _blamed(self, inputs: Mapping[str, np.ndarray]) -> str:
-        """Name a stored tensor with NaN, if the outputs are finite with zeros in place of all such NaN."""
+        """Return the name of a stored tensor with NaN, if zeros in place of NaN make the outputs finite."""
         if not any(_holds_nan(tensor) for tensor in all_tensors(self._model.onnx.graph)):
             return ""
         copy = onnx.ModelProto()

@@ -1,7 +1,7 @@
-"""Exact values of outputs that a Sigmoid makes: onnxruntime's own are off by a tenth and more near 0.
+"""Exact sigmoids for outputs: near 0, onnxruntime's have a relative error of a tenth and more.
 
-Its approximation is right to about 1e-7 of 1. A network whose probabilities are small for the sample, such
-as one that waits for a word, would be compared with that error.
+Its approximation has an absolute error of about 1e-7. So a network with small probabilities for the sample,
+such as a wake-word detector, would be compared with a wrong reference.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from toolchain.models.judging.softmax import TRANSPARENT
 
 
 def sigmoid_inputs(model: onnx.ModelProto) -> dict[str, str]:
-    """Return, by output that is the Sigmoid of a float32 tensor, that tensor's name."""
+    """Return output -> name of the float32 tensor of which the output is the Sigmoid."""
     makers = {output: node for node in model.graph.node for output in node.output}
     found = {}
     for output in model.graph.output:
@@ -31,8 +31,8 @@ def sigmoid_inputs(model: onnx.ModelProto) -> dict[str, str]:
 def with_outputs(model: onnx.ModelProto, names: set[str]) -> bytes:
     """Return the serialised model with more outputs.
 
-    They are a second message behind the first: protobuf merges messages that follow one another, which
-    spares a copy of the weights.
+    They are appended as a second message: protobuf merges consecutive messages, so no copy of the weights is
+    needed.
     """
     there = {output.name for output in model.graph.output}
     more = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in sorted(names - there)]

@@ -1,4 +1,4 @@
-"""Finds the outputs that are probabilities: numerics compare those by their logarithms."""
+"""Finds the outputs that are probabilities, which are compared by their logarithms."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def softmax_outputs(model: onnx.ModelProto) -> frozenset[str]:
 
 
 def _classes(node: onnx.NodeProto, shape: tuple[int | str, ...], opset: int) -> int | None:
-    """Return how many neighbouring elements sum to one; None where they are no neighbours."""
+    """Return how many neighbouring elements sum to one; None if they are not neighbours."""
     axis = next((a.i for a in node.attribute if a.name == "axis"), -1 if opset >= 13 else 1) % len(shape)
     extents = [extent for extent in shape[axis:] if isinstance(extent, int)]
     if len(extents) != len(shape) - axis:

@@ -1,4 +1,4 @@
-"""How far a network carries a rounding that goes the other way: measured with the judge, not with us."""
+"""Measures with onnxruntime how much different rounding inside a network changes its outputs."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from toolchain.models.load import Model
 
 RUNS = 4
-"""How often the judge computes the network with noise."""
+"""Number of runs with noise."""
 
 _SCALE_OF = 3
-"""Which input of an operator of `APPROXIMATED` is the scale of its output."""
+"""Index of the input that is the scale of the output, for operators in `APPROXIMATED`."""
 
 
 def noisy_outputs(
     model: Model, inputs: Mapping[str, np.ndarray], rounded: Sequence[str], noise: float
 ) -> Iterator[Mapping[str, np.ndarray]]:
-    """Yield what onnxruntime computes where the floats that are rounded are a little different, some times.
+    """Yield `RUNS` outputs of onnxruntime with small noise added to the floats before rounding.
 
     Parameters
     ----------
     rounded
-        Outputs of the nodes that round, before which noise is added; those that the source graph lacks,
-        because folding wrote them, are left out.
+        Outputs of the nodes that round, before which noise is added; nodes that only folding wrote, which the
+        source graph lacks, are left out.
     noise
         The largest relative change of a float.
     """

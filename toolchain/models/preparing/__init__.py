@@ -1,1 +1,1 @@
-"""From a file's graph to the one that was asked for."""
+"""Prepares a file's graph: applies the user's shapes, constants and outputs."""

@@ -16,7 +16,7 @@ CONVOLUTIONS = ("Conv", "ConvTranspose")
 _EPSILON = 1e-5  # default of the attribute, https://onnx.ai/onnx/operators/onnx__BatchNormalization.html
 
 
-@np.errstate(all="ignore")  # infinite or absent weights stay what they are: verifying shows them
+@np.errstate(all="ignore")  # infinite weights and NaN stay, verifying reports them
 def fold_batch_norms(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return `model` with every BatchNormalization that follows a constant convolution folded into it.
 
@@ -49,7 +49,7 @@ def fold_batch_norms(model: onnx.ModelProto) -> onnx.ModelProto:
         new += [
             numpy_helper.from_array(array, name) for array, name in zip((weight, bias), names, strict=True)
         ]
-        # The convolution moves to its batch norm's place, behind everything it reads.
+        # The convolution takes the place of its batch norm, after everything it reads.
         folded[conv.output[0]] = None
         folded[node.output[0]] = replacement
     if not folded:
@@ -60,7 +60,7 @@ def fold_batch_norms(model: onnx.ModelProto) -> onnx.ModelProto:
 def _folded(
     conv: onnx.NodeProto, norm: onnx.NodeProto, constants: dict[str, onnx.TensorProto]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weight, of the convolution's own layout, and the bias [out] that do both steps."""
+    """Return the weight, in the convolution's own layout, and the bias [out] that do both steps."""
     scale, shift, mean, variance = (
         numpy_helper.to_array(constants[name]).astype(np.float64) for name in norm.input[1:5]
     )
@@ -101,7 +101,7 @@ def _rebuilt(
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """Return a name that nothing in the graph has, and take it."""
+    """Return an unused name and mark it as used."""
     while name in taken:
         name += "_"
     taken.add(name)

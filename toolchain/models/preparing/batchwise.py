@@ -1,4 +1,4 @@
-"""Recurrent nodes whose first axis is the batch (`layout` 1), as onnxruntime and the importer know them."""
+"""Rewrites recurrent nodes whose first axis is the batch (`layout` 1) to layout 0, the only supported one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BATCHED_INPUTS = (0, 5, 6)  # X, initial_h, initial_c
 
 
 def steps_first(model: onnx.ModelProto) -> None:
-    """Write transposes around the model's recurrent nodes of layout 1."""
+    """Insert transposes around the model's recurrent nodes of layout 1, in place."""
     taken: set[str] | None = None
     for graph in all_graphs(model.graph):
         if not any(map(_batchwise, graph.node)):

@@ -1,4 +1,4 @@
-"""Cuts a graph at tensors that become its outputs, and finds where one can be cut."""
+"""Cuts a graph at tensors that become its outputs, and finds suitable tensors."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def cut(model: onnx.ModelProto, outputs: Sequence[str], origin: str) -> onnx.Mod
     Parameters
     ----------
     model
-        As it came; left alone.
+        The model, not changed.
     outputs
-        As `--outputs` gives them: each a tensor's name, or several between commas; none: the same model.
+        Values of `--outputs`: each a tensor's name, or several between commas; none: the same model.
     origin
-        Where it came from, for messages.
+        Name of the source, for messages.
 
     Raises
     ------
     UsageError
-        There is no such tensor, or it is no result of a node; says which names are close.
+        A tensor does not exist, or no node computes it; the message suggests similar names.
     """
     if not outputs:
         return model
@@ -68,7 +68,7 @@ def needed_nodes(graph: onnx.GraphProto, outputs: Iterable[str]) -> list[onnx.No
 
 
 def read_by(node: onnx.NodeProto) -> set[str]:
-    """Return the names that a node reads, with those that graphs inside it may read from outside."""
+    """Return the names that a node reads, including those that graphs inside it may read from outside."""
     names = {name for name in node.input if name}
     for attribute in node.attribute:
         for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
@@ -84,17 +84,17 @@ def cut_points(folded: onnx.GraphProto, bad: Collection[str], source: onnx.Graph
     Parameters
     ----------
     folded
-        The graph after folding; no node in it is superfluous.
+        The graph after folding, without superfluous nodes.
     bad
         The first outputs of the nodes that cannot be compiled.
     source
-        The graph as it came, whose names count; those inside its nodes can't be named.
+        The original graph: only its tensors can be named, not those inside its nodes.
 
     Returns
     -------
     list
-        In the order of the graph; with the outputs that do not depend on these nodes. Empty where nothing
-        is computed before them.
+        In the order of the graph, with the outputs that do not depend on these nodes. Empty if nothing is
+        computed before them.
     """
     makers = {name: node for node in folded.node for name in node.output if name}
     visible = {name for node in source.node for name in node.output if name}
@@ -115,14 +115,14 @@ def cut_points(folded: onnx.GraphProto, bad: Collection[str], source: onnx.Graph
         seen.add(name)
         if name in visible:
             found[name] = None
-        else:  # inside an `If` or a loop that was written flat: what it is made of, then
+        else:  # inside an `If` or loop that was written flat: go back to its inputs
             wanted += makers[name].input
     order = {name: position for position, name in enumerate(makers)}
     return sorted(found, key=lambda name: order[name])
 
 
 def outputs_option(names: Sequence[str]) -> str:
-    """Return the option that cuts at `names`, as it is typed."""
+    """Return the command-line option that cuts at `names`."""
     if any("," in name for name in names):
         return " ".join(f"--outputs {quote(name)}" for name in names)
     return f"--outputs {quote(','.join(names))}"

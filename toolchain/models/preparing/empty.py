@@ -1,4 +1,4 @@
-"""Tensors that hold nothing."""
+"""Refuses empty tensors."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from toolchain.errors import UsageError
 from toolchain.models.options import format_shape
 
 TAKES_NOTHING = frozenset({"Pad", "Reshape", "Resize", "Slice", "Squeeze", "Unsqueeze", "Upsample"})
-"""Operators for which an empty parameter is as good as none."""
+"""Operators for which an empty parameter means the same as an omitted one."""
 
 
 def check_not_empty(model: onnx.ModelProto, origin: str) -> None:
-    """Refuse a static graph whose nodes read tensors that hold nothing: no code is generated for these.
+    """Refuse a static graph whose nodes read empty tensors: no code can be generated for these.
 
     Raises
     ------
     UsageError
-        Names the first of them.
+        The message names the first of them.
     """
     shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):

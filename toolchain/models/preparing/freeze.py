@@ -1,4 +1,4 @@
-"""Inputs that are really parameters: `--input-value` makes constants of them."""
+"""Turns inputs that are really parameters into constants, as `--input-value` says."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def frozen_inputs(model: onnx.ModelProto, options: ModelOptions, origin: str) ->
     Parameters
     ----------
     model
-        As it came; all its inputs may be named.
+        The original model; all its inputs may be named.
 
     Raises
     ------
     UsageError
-        A name is no input, all inputs are named, or a value does not fit its input.
+        An input does not exist, all inputs are named, or a value does not fit its input.
     """
     inputs = {value.name: value for value in input_values(model.graph)}
     values: dict[str, Array] = {}
@@ -90,7 +90,7 @@ def _fits(given: tuple[int, ...], wanted: Shape) -> bool:
 
 
 def _number(word: str, dtype: np.dtype[Any], said: str) -> bool | int | float:
-    """Read one number that the type can hold; nothing is rounded to a whole number."""
+    """Parse one number; refuse one that the type cannot represent, such as a fraction for an integer."""
     try:
         if dtype.kind == "b":
             return _TRUTHS[word.lower()]
@@ -108,7 +108,7 @@ def _number(word: str, dtype: np.dtype[Any], said: str) -> bool | int | float:
 
 
 def _shaped(numbers: Array, shape: Shape | None, name: str, said: str) -> Array:
-    """Return the numbers in the input's shape; one fills it, an open dimension takes what is there."""
+    """Return the numbers in the input's shape; a single one fills it, an open dimension takes all given."""
     if shape is None:
         return numbers.reshape(()) if numbers.size == 1 else numbers
     known = math.prod(extent for extent in shape if isinstance(extent, int))

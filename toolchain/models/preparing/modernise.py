@@ -1,4 +1,4 @@
-"""Brings a graph into the subset of ONNX that importer and reference both understand."""
+"""Converts a graph to the subset of ONNX that both the importer and onnxruntime understand."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ OLDEST_OPSET = 7
 """onnxruntime runs operator set 7 and newer (its documentation, "Compatibility")."""
 
 NEWEST_OPSET = defs.onnx_opset_version()
-"""Newer ones onnx itself does not know. onnxruntime loads up to `opsets.NEWEST`."""
+"""The newest operator set known to onnx. onnxruntime loads sets up to `opsets.NEWEST`."""
 
 WRITTEN_OPSET = 17
-"""Of what is written in place of other domains' operators, in a file that has none of the standard's."""
+"""Operator set for our replacements of other domains' operators, in a file without a standard set."""
 
 SHORT_CONSTANTS = {
     "value_int": np.int64,
@@ -27,16 +27,16 @@ SHORT_CONSTANTS = {
     "value_float": np.float32,
     "value_floats": np.float32,
 }
-"""Attributes of `Constant` that TVM's importer does not read, and the tensor's type they stand for."""
+"""Attributes of `Constant` that TVM's importer does not read -> type of the tensor they mean."""
 
 
 def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
-    """Return a copy of `model` without functions of its own and old operators, constants as tensors.
+    """Return a copy of `model` without its own functions and old operators, with constants as tensors.
 
     Raises
     ------
     UsageError
-        onnx cannot do it, or nobody knows the operator set yet.
+        onnx cannot convert the model, or does not know its operator set yet.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -68,9 +68,9 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
 
 
 def _drop_empty_types(model: onnx.ModelProto) -> None:
-    """Leave out types that do not say of what elements or of what shape: they follow from the nodes.
+    """Drop types without an element type or without a shape: they follow from the nodes.
 
-    Tools that add outputs write such ones; onnx's checker refuses them, onnxruntime some of them.
+    Tools that add outputs write such types. onnx's checker refuses them, and onnxruntime some of them.
     """
     for graph in all_graphs(model.graph):
         for value in graph.output:
@@ -92,10 +92,9 @@ def _has_shape(value: onnx.ValueInfoProto) -> bool:
 
 
 def _declare_once(model: onnx.ModelProto, origin: str) -> None:
-    """Leave one operator set of each domain, which files that were merged declare twice.
+    """Keep one operator set of each domain; merged files may declare several.
 
-    Of several versions ONNX means the newest, and onnxruntime takes the last: they are refused where that is
-    not the same.
+    ONNX uses the newest version and onnxruntime the last one, so refuse the file if these differ.
     """
     versions: dict[str, list[int]] = {}
     for each in model.opset_import:
@@ -128,7 +127,7 @@ def _check_opset(model: onnx.ModelProto, origin: str) -> None:
 
 
 def _list_stored(graph: onnx.GraphProto) -> None:
-    """Declare the stored tensors as inputs too, as old files do and onnx's converter needs it."""
+    """Declare the stored tensors as inputs too, as in old files; onnx's converter needs it."""
     there = {value.name for value in graph.input}
     for tensor in graph.initializer:
         if tensor.name not in there:
@@ -136,9 +135,9 @@ def _list_stored(graph: onnx.GraphProto) -> None:
 
 
 def _slopes_by_channel(model: onnx.ModelProto) -> None:
-    """Give stored slopes of `PRelu` the shape that set 7 wants: before, one for each channel was told by [C].
+    """Reshape stored slopes of `PRelu` for operator set 7; before, [C] meant one slope for each channel.
 
-    onnx's converter leaves them as they are, which then means the last axis.
+    onnx's converter does not change them, and [C] would then mean the last axis.
     """
     slopes = {tensor.name: tensor for tensor in model.graph.initializer}
     known = shape_inference.infer_shapes(model).graph
@@ -155,7 +154,7 @@ def _slopes_by_channel(model: onnx.ModelProto) -> None:
 
 
 def spell_out(constant: onnx.NodeProto) -> None:
-    """Write the value of a `Constant` as a tensor, whichever attribute gives it."""
+    """Convert the value of a `Constant` to a tensor, whichever attribute gives it."""
     for attribute in constant.attribute:
         if attribute.name in SHORT_CONSTANTS:
             values = np.asarray(helper.get_attribute_value(attribute), SHORT_CONSTANTS[attribute.name])

@@ -1,7 +1,7 @@
-"""`auto_pad` of convolutions and pools as the pads that it stands for.
+"""Replaces `auto_pad` of convolutions and pools by explicit pads.
 
-TVM pads before and after alike where `SAME_LOWER` of a pool asks for one more before, and divides by zero
-where a kernel is wider than the image.
+TVM pads symmetrically even if `SAME_LOWER` of a pool needs one more before, and divides by zero if a kernel
+is wider than the image.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _automatic(node: onnx.NodeProto) -> bool:
 
 
 def _pads(size: list[int], kernel: list[int], attributes: dict[str, Any]) -> list[int]:
-    """Return ONNX's `pads`: all before, then all after."""
+    """Return ONNX's `pads`: the pads before each axis, then those after."""
     ones = [1] * len(size)
     strides, dilations = attributes.get("strides", ones), attributes.get("dilations", ones)
     before, after = [], []

@@ -1,4 +1,4 @@
-"""From a file's graph to the one that was asked for: its shapes, its constants, its part."""
+"""Applies the user's options to a file's graph: shapes, constant inputs and outputs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from toolchain.models.reading.source import Source
 
 
 class Prepared(NamedTuple):
-    """A graph in three views, whose nodes are those of the file: nothing is folded or rewritten.
+    """A prepared graph, with the file's own nodes: nothing is folded or rewritten.
 
     Attributes
     ----------
     source
-        With the outputs that were asked for, its inputs as the file declares them.
+        The graph with the requested outputs, and with the inputs that the file declares.
     static
-        The same with the shapes that were asked for.
+        The same graph with the requested shapes.
     frozen
-        Values of the inputs that become constants; both graphs have them as inputs.
+        Values of the inputs that become constants; both graphs still have these inputs.
     """
 
     source: onnx.ModelProto
@@ -38,7 +38,7 @@ def prepare(found: Source, options: ModelOptions, *, partly: bool = False) -> Pr
     Parameters
     ----------
     partly
-        Leave open what the options don't say, instead of refusing.
+        Leave dimensions open that the options do not fix, instead of refusing.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Refuses what cannot be compiled, and says how the rest can be."""
+"""Refuses graphs that cannot be compiled, and suggests how to compile a part of them."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from toolchain.models.walk import node_name
 
 NODES_SHOWN = 5
 SMALL = 16
-"""Elements of an input that may be a parameter: a sample rate, a size, a threshold."""
+"""Most elements of an input that may be a parameter, such as a sample rate, a size or a threshold."""
 
 _DECIDING = {"If": slice(0, 1), "Loop": slice(0, 2)}
-"""The inputs that decide what such a node does; of others, all but the first."""
+"""The inputs that control such a node; for other nodes all but the first."""
 
 
 def check_compiles(folded: Folded, source: onnx.ModelProto, origin: str) -> None:
-    """Refuse a graph with nodes that cannot be compiled; of unsupported operators all at once.
+    """Refuse a graph with nodes that cannot be compiled; the message lists all unsupported operators.
 
     Parameters
     ----------
     folded
-        The graph that would be imported.
+        The graph to import.
     source
-        The graph as it came.
+        The original graph.
     origin
-        Where it came from, for messages.
+        Name of the source, for messages.
 
     Raises
     ------
     UsageError
-        Names the nodes; the hint says at which tensors the graph can be cut.
+        The message names the nodes; the hint says at which tensors the graph can be cut.
     """
     unsupported = unsupported_operators(folded.model)
     if unsupported:
@@ -60,7 +60,7 @@ def check_compiles(folded: Folded, source: onnx.ModelProto, origin: str) -> None
 
 
 def ways_to_cut(folded: Folded, source: onnx.ModelProto) -> list[str]:
-    """Return the last tensors before what cannot be compiled; empty where there is none, or a better way."""
+    """Return the last tensors before the nodes that cannot be compiled; empty if there is a better way."""
     if not unsupported_operators(folded.model) and inputs_to_freeze(folded):
         return []
     nodes = [problem.node for problem in folded.problems]
@@ -78,7 +78,7 @@ def _or_cut(folded: Folded, source: onnx.ModelProto) -> str:
 
 
 def inputs_to_freeze(folded: Folded) -> list[str]:
-    """Return the inputs that decide what the first such node does, if these are a few small ones alone."""
+    """Return the inputs that control the first such node, if these are few and small; else none."""
     if not folded.problems or folded.problems[0].node.op_type in COUNTING:
         return []
     node = folded.problems[0].node

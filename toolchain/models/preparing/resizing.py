@@ -1,8 +1,8 @@
-"""`Upsample`, and `Resize` as it was in operator set 10, as the `Resize` of set 11.
+"""Replaces `Upsample`, and the `Resize` of operator set 10, by the `Resize` of set 11.
 
-TVM reads nothing older, or reads it wrongly: it takes the scales of set 10 for the region, and rounds
-`Upsample` to the nearest pixel where ONNX means the one before. onnx's own version converter keeps
-the default of the new operator, half pixels, which gives other numbers too.
+TVM misreads the older operators: it takes the scales of set 10 for the region, and rounds `Upsample` to the
+nearest pixel instead of down. onnx's own version converter uses the new default, half pixels, which gives
+other numbers too.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ HINT = "export it again, with operator set 11 or newer"
 
 
 def with_new_resizes(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
-    """Return `model` (shapes inferred) with old nodes replaced; its other nodes, and its set, stay.
+    """Return `model` (with inferred shapes) with the old nodes replaced; its operator set stays.
 
-    onnxruntime computes the old operators from coordinates `i / scale`, and takes the pixel before
-    when it enlarges and the one after when it shrinks.
+    onnxruntime computes the old operators from coordinates `i / scale`, which it rounds down to enlarge and
+    up to shrink.
 
     Raises
     ------
     UsageError
-        Scales that are no constants, that fit no whole number of pixels, or not spatial; names the node.
+        Scales are not constant, do not give whole numbers of pixels, or are not spatial.
     """
     old = {"Upsample", "Resize"} if opset_of(model) == 10 else {"Upsample"}
     if not any(node.op_type in old for node in all_nodes(model.graph)):

@@ -1,4 +1,4 @@
-"""Fills in the dimensions that a file leaves open, from `--shape` and `--batch`."""
+"""Sets the open dimensions of a file from `--shape` and `--batch`."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from toolchain.models.options import ModelOptions, format_shape
 from toolchain.models.walk import input_values
 
 Dimension = int | str
-"""An extent, or the name of an open one (`?` where the file gives no name)."""
+"""An extent, or the name of an open dimension (`?` if the file gives no name)."""
 
 Shape = tuple[Dimension, ...]
 
 
 FIRST_IR_WITHOUT_STORED_INPUTS = 4
-"""Before, stored tensors had to be listed among the inputs (ONNX's IR.md, "Graphs")."""
+"""Older versions required stored tensors among the inputs (ONNX's IR.md, "Graphs")."""
 
 NAMELESS = frozenset({"?", "-1", "None"})
-"""What exporters write in place of a name."""
+"""Dimension names that mean "no name"; exporters write them."""
 
 WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
 """Operators that move a kernel over an image."""
 
 LARGE = 1 << 16
-"""Bytes above which a stored tensor holds no shape that others are inferred from."""
+"""Size in bytes above which a stored tensor is a weight, not a shape used for inference."""
 
 MOST_ELEMENTS = 2**31 - 1
-"""Of one tensor: compiled code indexes with 32 bits."""
+"""Limit for one tensor: compiled code indexes with 32 bits."""
 
 LONGEST_LIST = 1 << 16
-"""Values of a computed constant that shapes are inferred from; onnx needs 100 bytes for each."""
+"""Most values of a computed constant used to infer shapes; onnx needs 100 bytes for each."""
 
 MOST_DIMENSIONS = 32
-"""Of one tensor: numpy's own limit before version 2, and far above what networks have."""
+"""Limit for one tensor: numpy's own before version 2, and far more than networks have."""
 
 _HINT = "`toolchain model inspect` shows the inputs; check the file, --shape and --batch"
 
 
 def dimensions(value: onnx.ValueInfoProto) -> Shape | None:
-    """Return the shape that `value` declares; None where not even the rank is known."""
+    """Return the shape that `value` declares; None if even the rank is unknown."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return None
@@ -53,21 +53,21 @@ def dimensions(value: onnx.ValueInfoProto) -> Shape | None:
 
 
 def _named(dim: onnx.TensorShapeProto.Dimension) -> str:
-    """Return the name of an open dimension; empty where it has none.
+    """Return the name of an open dimension; empty if it has none.
 
-    Exporters write "unknown" as a name, and then write it more than once: it binds nothing.
+    Exporters use "unknown" for several different dimensions, so it counts as no name.
     """
     return "" if dim.dim_param.startswith("unk__") or dim.dim_param in NAMELESS else dim.dim_param
 
 
 def dtype_of(value: onnx.ValueInfoProto) -> str:
-    """Return the numpy name of the elements' type; `string`, or `?` where there is none."""
+    """Return the numpy name of the element type; `string`, or `?` if it is unknown."""
     code = value.type.tensor_type.elem_type
     if code == onnx.TensorProto.STRING:
         return "string"
     try:
         return str(helper.tensor_dtype_to_np_dtype(code).name)
-    except KeyError:  # no tensor, or a type that onnx does not know
+    except KeyError:  # not a tensor, or a type unknown to onnx
         return "?"
 
 
@@ -79,25 +79,25 @@ def specialise(
     frozen: Mapping[str, tuple[int, ...]] | None = None,
     partly: bool = False,
 ) -> onnx.ModelProto:
-    """Return a copy of `proto` whose inputs are the true ones, in the shapes that `options` ask for.
+    """Return a copy of `proto` without stored tensors among its inputs, in the shapes of `options`.
 
     Parameters
     ----------
     proto
-        A model; left alone.
+        The model, not changed.
     options
-        Its `shapes` and `batch` are used.
+        Only `shapes` and `batch` are used.
     origin
-        Where the model came from, for messages.
+        Name of the source, for messages.
     frozen
         Shapes of the inputs that are constants.
     partly
-        Leave open what the options don't say, instead of refusing.
+        Leave dimensions open that the options do not fix, instead of refusing.
 
     Raises
     ------
     UsageError
-        An option names no input or contradicts the file, or a dimension stays open.
+        An option names an unknown input or contradicts the file, or a dimension stays open.
     """
     model = onnx.ModelProto()
     model.CopyFrom(proto)
@@ -114,7 +114,7 @@ def specialise(
         if wanted is not None:
             _fill(value, wanted, bound, origin)
     for value in (*inputs, *model.graph.value_info, *model.graph.output):
-        for dim in value.type.tensor_type.shape.dim:  # a name bound by one input holds everywhere
+        for dim in value.type.tensor_type.shape.dim:  # a dimension's name has the same extent in all inputs
             if dim.dim_param in bound:
                 dim.dim_value = bound[dim.dim_param]
     if not partly:
@@ -128,9 +128,9 @@ def infer_shapes(model: onnx.ModelProto, origin: str, *, strict: bool = True) ->
     Parameters
     ----------
     model
-        A model, with static inputs if the inner shapes are to be static.
+        The model; its inputs must be static to get static inner shapes.
     origin
-        Where it came from, for messages.
+        Name of the source, for messages.
     strict
         Refuse shapes that don't fit together, instead of leaving them out.
 
@@ -140,7 +140,9 @@ def infer_shapes(model: onnx.ModelProto, origin: str, *, strict: bool = True) ->
         The shapes don't fit the operators, or a tensor is too large.
     """
     if strict:
-        _check_sizes(model, origin)  # what folding knows already: inference may ask for that memory
+        _check_sizes(
+            model, origin
+        )  # on shapes known from folding, since inference may allocate these tensors
     try:
         known = shape_inference.infer_shapes(
             _without_large_weights(model),
@@ -162,7 +164,7 @@ def infer_shapes(model: onnx.ModelProto, origin: str, *, strict: bool = True) ->
 
 
 def _without_large_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy whose large weights have shapes alone: inference writes and reads all there is."""
+    """Return a copy with only the shapes of large weights, since inference serialises the whole model."""
     outline = onnx.ModelProto()
     outline.CopyFrom(model)
     for tensor in outline.graph.initializer:
@@ -172,7 +174,7 @@ def _without_large_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _check_windows(model: onnx.ModelProto, origin: str) -> None:
-    """Refuse images smaller than a kernel: onnx itself goes on with empty ones."""
+    """Refuse images smaller than a kernel; onnx itself would continue with empty ones."""
     values = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
     for node in model.graph.node:
         value = values.get(node.output[0]) if node.op_type in WINDOWED else None
@@ -185,9 +187,9 @@ def _check_windows(model: onnx.ModelProto, origin: str) -> None:
 
 
 def _has_long_constant(model: onnx.ModelProto) -> bool:
-    """Return whether something longer than any shape is computed of constants alone.
+    """Whether a tensor longer than any shape is computed from constants alone.
 
-    onnx would follow each of its values.
+    onnx would propagate each of its values.
     """
     constant = {tensor.name for tensor in model.graph.initializer}
     for node in model.graph.node:
@@ -201,7 +203,7 @@ def _has_long_constant(model: onnx.ModelProto) -> bool:
 
 
 def _check_sizes(model: onnx.ModelProto, origin: str) -> None:
-    """Refuse tensors whose elements 32 bits cannot count, before anything asks for their memory."""
+    """Refuse tensors with more elements than 32 bits can count, before anything allocates them."""
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         if len(shape) > MOST_DIMENSIONS:
@@ -219,12 +221,12 @@ def _check_sizes(model: onnx.ModelProto, origin: str) -> None:
 
 
 def check_options(proto: onnx.ModelProto, options: ModelOptions, origin: str) -> None:
-    """Refuse `--shape` and `--batch` that fit no input of a model.
+    """Refuse a `--shape` or `--batch` that fits no input of a model.
 
     Raises
     ------
     UsageError
-        Repeats the option.
+        The message repeats the option.
     """
     inputs = input_values(proto.graph)
     names = [value.name for value in inputs]
@@ -246,12 +248,12 @@ def check_options(proto: onnx.ModelProto, options: ModelOptions, origin: str) ->
 
 
 def wanted_shape(value: onnx.ValueInfoProto, options: ModelOptions, origin: str) -> Shape | None:
-    """Return the shape asked for, open dimensions by name; None where nothing is known.
+    """Return the requested shape, with the names of open dimensions; None if nothing is known.
 
     Raises
     ------
     UsageError
-        It contradicts the declared one.
+        The requested shape contradicts the declared one.
     """
     declared = dimensions(value)
     if value.name not in options.shapes:
@@ -290,7 +292,7 @@ def _fill(value: onnx.ValueInfoProto, wanted: Shape, bound: dict[str, int], orig
 
 
 def _check_static(inputs: list[onnx.ValueInfoProto], origin: str) -> None:
-    """Refuse open dimensions: all of them at once, with what to type."""
+    """Refuse open dimensions; the message lists them all and the options to type."""
     for value in inputs:
         if dtype_of(value) in ("?", "string"):
             raise UsageError(
@@ -313,7 +315,7 @@ def _check_static(inputs: list[onnx.ValueInfoProto], origin: str) -> None:
 
 
 def open_inputs(inputs: Iterable[onnx.ValueInfoProto]) -> dict[str, Shape | None]:
-    """Return the shapes of the inputs that are not known, by name."""
+    """Return name -> shape of the inputs whose shapes are not static."""
     shapes = {value.name: dimensions(value) for value in inputs}
     return {
         name: shape
@@ -323,7 +325,7 @@ def open_inputs(inputs: Iterable[onnx.ValueInfoProto]) -> dict[str, Shape | None
 
 
 def shapes_to_give(unknown: Mapping[str, Shape | None]) -> list[str]:
-    """Return what to type after `--shape` for each open input: D stands for what only the user knows."""
+    """Return an argument of `--shape` for each open input, with D for numbers that only the user knows."""
     batches = {shape[0] for shape in unknown.values() if shape is not None and len(shape) > 1} - {"?"}
     return [format_shape(name, _example(shape, batches)) for name, shape in unknown.items()]
 
@@ -334,7 +336,7 @@ def sized(shape: Shape) -> tuple[int, ...]:
 
 
 def _example(shape: Shape | None, batches: Collection[Dimension]) -> Sequence[int | str]:
-    """Return a shape to type: one row of a batch, and D for what only the user knows."""
+    """Return an example shape with batch 1, and D for numbers that only the user knows."""
     if shape is None:
         return ("D",) * 4
     return [

@@ -1,4 +1,4 @@
-"""What cannot be said of a graph whose inputs have open shapes."""
+"""Separates problems of a graph with open shapes that fixed shapes may solve from those they cannot."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _SHAPES = frozenset({"Shape", "Size"})
 def without_undecided(
     folded: Folded, unsupported: Unsupported
 ) -> tuple[Folded, Unsupported, list[onnx.NodeProto]]:
-    """Return what cannot be compiled whatever the open shapes are, and the nodes that they decide about.
+    """Return the problems that remain whatever the open shapes are, and the nodes that depend on the shapes.
 
-    What is computed from shapes alone is folded away once they are given; lists of tensors, loops and
+    Nodes computed from shapes alone are folded away once the shapes are given; lists of tensors, loops and
     branches may be.
 
     Parameters
     ----------
     folded
-        With open shapes, and the problems that folding met.
+        The folded graph with open shapes, and its problems.
     unsupported
-        Nodes that cannot be imported, by operator; those inside of others are left as they are.
+        Nodes that cannot be imported, by operator; those inside other nodes are returned unchanged.
     """
     graph = folded.model.graph
     data = _depends_on_data(graph)
@@ -48,7 +48,7 @@ def without_undecided(
 
 
 def _depends_on_data(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of tensors whose values depend on those of inputs, and not on their shapes alone."""
+    """Return the names of tensors whose values depend on the values of inputs, not only on their shapes."""
     data = {value.name for value in input_values(graph)}
     for node in graph.node:
         if node.op_type not in _SHAPES and read_by(node) & data:

@@ -1,1 +1,1 @@
-"""Networks in 8-bit integers: what is quantised, by which powers of two, and what that costs."""
+"""Quantises networks to 8-bit integers with power-of-two scales, and measures the loss."""

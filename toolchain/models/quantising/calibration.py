@@ -1,4 +1,4 @@
-"""Images that a network is calibrated with, and every tensor's values for them, by onnxruntime."""
+"""Calibration images, and the tensors' values for them as computed by onnxruntime."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from toolchain.models.spec import TensorSpec
 Inputs = dict[str, Array]
 
 CALIBRATING = range(1, 5)
-"""Seeds of the inputs that exponents are chosen by, where a user gives none; 0 is a bundle's sample."""
+"""Seeds of the inputs for choosing exponents, if the user gives none; 0 is the bundle's sample."""
 
 JUDGING = range(5, 9)
-"""Seeds of the inputs that what it cost is judged by, where a user gives none."""
+"""Seeds of the inputs for measuring the loss, if the user gives none."""
 
 
 def seeded(specs: Sequence[TensorSpec], seeds: Iterable[int], sort: Sort = SORTS[0]) -> list[Inputs]:
-    """Return inputs as samples are, one for each seed."""
+    """Return one set of random inputs for each seed."""
     return [samples(specs, seed, sort) for seed in seeds]
 
 
@@ -39,8 +39,8 @@ def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs
     Raises
     ------
     UsageError
-        A name is no input or is missing, or an array has another shape or type than its input, holds NaN,
-        or has not as many images as another.
+        An input is unknown or missing, or an array has another shape or type than its input, contains NaN,
+        or has another number of images than the others.
     """
     wanted = "the inputs are: " + "; ".join(map(str, specs))
     files = dict(_split(first, rest, specs) for first, rest in files.items())
@@ -90,12 +90,12 @@ def _batches(spec: TensorSpec, file: Path) -> list[Array]:
 
 
 class Tapped:
-    """A graph as onnxruntime computes it, on one thread, with inner tensors among its outputs.
+    """Computes a graph with onnxruntime on one thread and returns inner tensors.
 
     Parameters
     ----------
     names
-        The tensors that are wanted.
+        The tensors to return.
     """
 
     def __init__(self, model: onnx.ModelProto, names: Iterable[str], origin: str) -> None:
@@ -126,7 +126,7 @@ class Tapped:
         Raises
         ------
         UnusableSampleError
-            onnxruntime cannot run the graph with it.
+            onnxruntime cannot run the graph with these inputs.
         """
         try:
             results = self._session.run(self._names, inputs) if self._names else []

@@ -1,4 +1,4 @@
-"""What quantising costs: how far the integers are from the floats they stand for."""
+"""Measures the accuracy loss of quantising: how far integers are from the floats they represent."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from toolchain.models.quantising.layer import Layer
 from toolchain.models.quantising.reading import Array
 
 SATURATED = 0.01
-"""Share of a layer's values that may be clipped before a user is warned."""
+"""Share of clipped values in a layer above which the user is warned."""
 
 FINEST = "mse"
-"""The quantizer that looks at each tensor by itself."""
+"""The quantizer with a scale for each tensor."""
 
 _RANDOM = (
     "judged by {} random inputs, which say little of real ones: a trained network may lose far more; "
     "calibrate and judge it with --calibrate NAME=FILE.npy"
 )
 _MOST_DB = 200.0
-"""What is written where nothing was lost."""
+"""SQNR in dB that is reported if nothing was lost."""
 
 
 @dataclass(frozen=True)
 class LayerCost:
-    """A layer's name, its signal over what rounding added in dB, and the share of its values clipped."""
+    """A layer's name, its signal-to-quantisation-noise ratio in dB, and its share of clipped values."""
 
     name: str
     sqnr_db: float
@@ -39,23 +39,23 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """What quantising a network costs.
+    """The accuracy loss of quantising a network.
 
     Attributes
     ----------
     images
-        How many images it was judged by: rows of the inputs' first dimension.
+        Number of images used: rows of the inputs' first dimension.
     random
-        They were drawn, and none was handed over: what real images lose is not known.
+        The images were random, so the loss for real images is unknown.
     quantizer
         As in `quantise`.
     layers
-        Those in integers, in the graph's order.
+        The quantised layers in the order of the graph.
     sqnr_db
-        Of the network's outputs, all together.
+        SQNR of all outputs of the network together, in dB.
     top1, top5
-        Share of rows of a `[rows, classes]` output whose largest value is where it was, or among the five
-        largest; None without such an output.
+        Share of rows of a `[rows, classes]` output whose former class is still the first, or among the first
+        five; None without such an output.
     """
 
     images: int
@@ -67,7 +67,7 @@ class Cost:
     top5: float | None
 
     def warnings(self) -> list[str]:
-        """Return that it was judged by random inputs, and a line for each layer that clips too much."""
+        """Return a warning if the images were random, and one for each layer that clips too many values."""
         said = [_RANDOM.format(self.images)] if self.random else []
         if self.quantizer != FINEST:
             way_out = f"give each tensor a scale of its own: --quantizer {FINEST}"
@@ -81,7 +81,7 @@ class Cost:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `--json` shows."""
+        """Return the JSON object for `--json`."""
         return asdict(self)
 
 
@@ -103,7 +103,7 @@ def cost_of(
     random, quantizer
         As in `Cost`.
     integers
-        By tensor of a layer: the name of its integers in `after`, and their exponent.
+        Tensor of a layer -> name of its integers in `after`, and their exponent.
     """
     outputs = [output.name for output in before.graph.output]
     results = [layer.site.result for layer in layers]
@@ -146,7 +146,7 @@ def _rows(inputs: Inputs) -> int:
 
 
 class _Noise:
-    """Sums of squares of a signal, and of how far another is from it."""
+    """Accumulates the power of a signal and of its quantisation noise."""
 
     def __init__(self) -> None:
         self._signal = self._noise = 0.0
@@ -167,7 +167,7 @@ def _share(part: int, whole: int) -> float:
 
 
 def _agreement(rows: Sequence[tuple[Array, Array]], most: int) -> float | None:
-    """Return in how many rows the largest value of one is among the `most` largest of the other."""
+    """Return the share of rows in which the largest value of one is among the `most` largest of the other."""
     if not rows:
         return None
     agree = [

@@ -1,4 +1,4 @@
-"""Which power of two the least bit of a value stands for."""
+"""Chooses exponents: the power of two that the least significant bit of an integer represents."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import numpy as np
 from toolchain.models.quantising.reading import Array
 
 HIGH = 127
-"""Largest magnitude of an 8-bit value; -128 is left out, so that a value and its negative both exist."""
+"""Largest magnitude of an 8-bit value; -128 is not used, so that every value has a negative."""
 
 _FINER = 4
-"""How many powers of two below that of the largest magnitude are tried: values in 16 times the range are
-clipped then, which never paid."""
+"""Number of exponents to try below that of the largest magnitude: the last one clips to a 16th of the range,
+which never was the best."""
 
 _OF_NOTHING = -7
-"""The exponent of zeros alone."""
+"""The exponent of a tensor of zeros."""
 
 
 def rounded(values: Array, exponent: int | Array) -> Array:
-    """Return values in steps of 2**exponent as whole numbers, halves upwards, clipped to 8 bits."""
+    """Return values divided by 2**exponent as integers, rounded with halves upwards and clipped to 8 bits."""
     steps = np.floor(np.ldexp(values, -np.asarray(exponent)) + values.dtype.type(0.5))
     return np.asarray(np.clip(steps, -HIGH, HIGH))
 
 
 def covering(values: Array) -> int:
-    """Return the least exponent at which no value is clipped by more than half a step."""
+    """Return the smallest exponent at which no value is clipped by more than half a step."""
     largest = float(np.abs(values).max(initial=0))
     return math.ceil(math.log2(largest / (HIGH + 0.5))) if largest > 0 else _OF_NOTHING
 
 
 def best_exponent(arrays: Sequence[Array]) -> int:
-    """Return the exponent at which values, of several images, lose least when they are rounded."""
+    """Return the exponent with the least squared rounding error over several images."""
     most = max(covering(array) for array in arrays)
     return min(
         range(most, most - _FINER - 1, -1),
@@ -44,7 +44,7 @@ def best_exponent(arrays: Sequence[Array]) -> int:
 
 
 class Weights:
-    """The weights of a convolution, and what each output channel loses at each exponent."""
+    """The weights of a convolution, with the rounding error of each output channel at each exponent."""
 
     def __init__(self, weight: Array) -> None:
         self._rows = weight.reshape(len(weight), -1)
@@ -52,12 +52,12 @@ class Weights:
         self._errors: dict[int, Array] = {}
 
     def best(self, least: int, most: int) -> tuple[Array, float]:
-        """Return the exponent of each channel at which it loses least, and the sum of what all lose.
+        """Return the best exponent for each channel, and the total rounding error.
 
         Parameters
         ----------
         least, most
-            What exponents may be.
+            The range of exponents.
         """
         tried = [np.clip(self._covering - finer, least, most) for finer in range(3)]
         errors = np.array([self._of(exponents) for exponents in tried])
@@ -65,12 +65,12 @@ class Weights:
         return np.choose(picked, tried), float(errors.min(axis=0).sum())
 
     def given(self, exponents: Array, least: int, most: int) -> tuple[Array, float]:
-        """Return exponents within bounds, and what the weights lose by them."""
+        """Return the exponents clamped to the range, and the total rounding error."""
         clipped = np.clip(exponents, least, most)
         return clipped, float(self._of(clipped).sum())
 
     def shared(self) -> Array:
-        """Return one exponent for all: that of the next power of two above the largest, over 128 steps."""
+        """Return one exponent for all channels: the next power of two above the largest weight, over 128."""
         largest = float(np.abs(self._rows).max(initial=0))
         exponent = math.ceil(math.log2(largest)) - 7 if largest > 0 else _OF_NOTHING
         return np.full(len(self._rows), exponent)
@@ -86,20 +86,20 @@ class Weights:
 
 
 Choose = Callable[[Weights, int, int], tuple[Array, float]]
-"""Returns the exponents of the weights by output channel, between bounds, and what they lose."""
+"""Chooses the exponents of the weights by output channel within a range; returns them and the total error."""
 
 
 def finest(weights: Weights, least: int, most: int) -> tuple[Array, float]:
-    """Choose for each channel what loses least."""
+    """Choose for each channel the exponent with the least error."""
     return weights.best(least, most)
 
 
 def one_for_all(weights: Weights, least: int, most: int) -> tuple[Array, float]:
-    """Choose one exponent for a convolution by its largest weight, as TVM's tutorials did."""
+    """Choose one exponent for a convolution from its largest weight, as TVM's tutorials did."""
     return weights.given(weights.shared(), least, most)
 
 
 def _squared_error(rows: Array, exponent: int) -> Array:
-    """Return what rounding costs each row: the sum of squared differences."""
+    """Return the rounding error of each row: the sum of squared differences."""
     difference = np.ldexp(rounded(rows, exponent), exponent) - rows
     return np.asarray(np.einsum("ij,ij->i", difference, difference, dtype=np.float64))

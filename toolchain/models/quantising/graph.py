@@ -1,7 +1,7 @@
-"""The quantised network as an ONNX graph: what onnxruntime computes, and what the importer reads.
+"""Writes the quantised network as an ONNX graph, which both onnxruntime and the importer read.
 
-A convolution in integers is a node of a function of the graph's own. onnxruntime computes the function's
-body, standard operators all, so that the expected output is its own; the importer knows the node by its name
+An integer convolution is a call of a function defined in the graph. onnxruntime computes the function's body
+of standard operators, and so the expected output; the importer converts the call by its name
 (`importing/integers.py`).
 """
 
@@ -28,7 +28,7 @@ _INPUTS = ("x", "weight", "bias", "right", "low", "high")
 
 @dataclass(frozen=True)
 class Written:
-    """A graph with integers, and by tensor the name of its integers there."""
+    """A quantised graph, and the mapping tensor -> name of its integers in the graph."""
 
     model: onnx.ModelProto
     integers: dict[str, str]
@@ -40,18 +40,18 @@ def with_integers(
     floats: Mapping[int, RoundedConvolution],
     exponents: Mapping[str, int],
 ) -> Written:
-    """Return a graph with its sites replaced by integers, and what goes between the two kinds of values.
+    """Return a graph with its sites quantised, and with conversions between floats and integers.
 
     Parameters
     ----------
     model
-        With inferred shapes; left alone.
+        The model with inferred shapes; not changed.
     layers
-        In the graph's order.
+        The layers in the graph's order.
     floats
-        By its position: what a convolution that stays in floats becomes.
+        Position of a convolution that stays in floats -> its rounded replacement.
     exponents
-        By tensor: what the last bit of its integers stands for.
+        Tensor -> exponent of its integers.
     """
     names = Names()
     for name in all_names(model.graph):
@@ -81,7 +81,7 @@ class _Writer:
         self.exact: set[str] = set()
 
     def floats_of(self, node: onnx.NodeProto, made: RoundedConvolution) -> None:
-        """Write a convolution of rounded operands, whose sums are rounded too: winograd's are not exact."""
+        """Write a convolution of rounded operands and round its sums, since winograd's sums are not exact."""
         result = node.output[0]
         conv = onnx.NodeProto()
         conv.CopyFrom(node)
@@ -102,14 +102,14 @@ class _Writer:
         )
 
     def real(self, name: str) -> str:
-        """Return the name of a tensor whose values are multiples of its step, as floats."""
+        """Return the name of a tensor's floats, rounded to multiples of its step."""
         if name in self.exact:
             return name
         real = self.node("Cast", [self.integer(name)], to=TensorProto.FLOAT)
         return self.node("Mul", [real, self.constant(np.ldexp(np.float32(1), self.exponents[name]), "step")])
 
     def integers_of(self, layer: Layer, *, also_real: bool) -> None:
-        """Write a convolution in integers, and its results as floats where something else reads them."""
+        """Write a convolution in integers, and with `also_real` its results as floats too."""
         site = layer.site
         along = (1, -1, 1, 1)
         inputs = [
@@ -141,7 +141,7 @@ class _Writer:
             self.nodes.append(helper.make_node("Mul", [real, scale], [site.result], f"{site.result}/real"))
 
     def integer(self, name: str) -> str:
-        """Return the name of a tensor's integers; writes what rounds a tensor of floats."""
+        """Return the name of a tensor's integers; write the rounding of floats if needed."""
         if name not in self.integers:
             steps = self.constant(np.ldexp(np.float32(1), -self.exponents[name]), f"{name}/steps")
             result = self.integers[name] = self.names.free(f"{name}/integer")
@@ -176,7 +176,7 @@ def _model(model: onnx.ModelProto, writer: _Writer) -> onnx.ModelProto:
 
 
 def _rounding() -> onnx.FunctionProto:
-    """Return what rounding is: to the nearest step, halves upwards, within 8 bits."""
+    """Return the ONNX function for rounding to the nearest step, halves upwards, clipped to 8 bits."""
     node = helper.make_node
     half, low, high = (numpy_helper.from_array(np.float32(each)) for each in (0.5, -HIGH, HIGH))
     body = [
@@ -193,7 +193,7 @@ def _rounding() -> onnx.FunctionProto:
 
 
 def _convolution(*, summed: bool) -> onnx.FunctionProto:
-    """Return what a convolution in integers is: sums of 32 bits, and one rounding by floor in float64."""
+    """Return the ONNX function for an integer convolution: 32-bit sums, rounded once by floor in float64."""
     node = helper.make_node
     conv = node("ConvInteger", ["x", "weight"], ["products"])
     for name in ("strides", "pads"):

@@ -1,4 +1,4 @@
-"""A convolution in integers: one row of the table that network, reference and accelerator are made from."""
+"""A convolution in integers: the description from which network, reference and accelerator code are made."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Layer:
     Attributes
     ----------
     site
-        What it is made from; tensors are named as there.
+        The site from which it is made; tensor names are the same.
     weight
         int8 [out, in, height, width].
     bias
-        int32 [out], with the half that makes the shift round.
+        int32 [out], including the half step that makes the shift round.
     right
-        int32 [out]: what sums are shifted by.
+        int32 [out]: right shift of the sums.
     left
-        int32 [out]: what the residual is shifted by; zero without one.
+        int32 [out]: left shift of the residual; zero without a residual.
     low, high
-        What results are clipped to.
+        Range to which results are clipped.
     """
 
     site: Site
@@ -51,18 +51,18 @@ def layer_of(site: Site, exponents: Mapping[str, int], choose: Choose) -> Layer:
     Parameters
     ----------
     exponents
-        Of the tensors that it reads and writes.
+        Exponents of the tensors that it reads and writes.
 
     Raises
     ------
     ValueError
-        No shift brings its sums and its residual together.
+        No shift gives the sums and the residual the same scale.
     """
     source, result = exponents[site.source], exponents[site.result]
     least, most = result - source - MOST_RIGHT, result - source - LEAST_RIGHT
     weights = Weights(site.weight)
     if site.residual:
-        # All channels share a left shift; a diagonal of powers of two does the rest.
+        # All channels share a left shift; a diagonal matrix of powers of two does the rest.
         beside = exponents[site.residual] - source
         bounds = [
             (max(least, beside - left - MOST_DIAGONAL), min(most, beside - left))
@@ -72,7 +72,7 @@ def layer_of(site: Site, exponents: Mapping[str, int], choose: Choose) -> Layer:
         bounds = [(least, most)]
     chosen = [choose(weights, low, high) for low, high in bounds if low <= high]
     if not chosen:
-        raise ValueError(f"{site.name}: no shift brings its sums and its residual together")
+        raise ValueError(f"{site.name}: no shift gives its sums and its residual the same scale")
     exponent = min(chosen, key=lambda each: each[1])[0]
     right = (result - source - exponent).astype(np.int32)
     left = exponents[site.residual] - source - exponent if site.residual else np.zeros_like(right)
@@ -90,14 +90,14 @@ def layer_of(site: Site, exponents: Mapping[str, int], choose: Choose) -> Layer:
 
 @dataclass(frozen=True)
 class RoundedConvolution:
-    """A convolution that stays in floats, of operands and sums that are whole multiples of powers of two.
+    """A float convolution whose operands and sums are integer multiples of powers of two.
 
     Attributes
     ----------
     weight, bias
-        As they were, rounded; float32.
+        Rounded weights and bias in float32.
     step
-        [out], float32: what each output is a multiple of.
+        float32 [out]: the step of which each output is a multiple.
     """
 
     weight: Array
@@ -106,12 +106,12 @@ class RoundedConvolution:
 
 
 def rounded_convolution(convolution: Convolution, exponent: int, choose: Choose) -> RoundedConvolution:
-    """Return a convolution whose sums are exact in float32, whatever the order they are added up in.
+    """Return a convolution whose sums are exact in float32 in any order of addition.
 
     Parameters
     ----------
     exponent
-        Of the tensor that it reads.
+        Exponent of the tensor that it reads.
     """
     weights = Weights(convolution.weight)
     chosen, _ = choose(weights, -126, 126)

@@ -1,4 +1,4 @@
-"""A network of floats becomes one of 8-bit integers where it can."""
+"""Quantises a float network to 8-bit integers as far as possible."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ GLOBAL_EXPONENT = -4
 
 @dataclass(frozen=True)
 class Quantised:
-    """A network with integers.
+    """A quantised network.
 
     Attributes
     ----------
     graph
-        ONNX, with inferred shapes: what is imported, and what onnxruntime computes the reference from.
+        The ONNX graph with inferred shapes, for the importer and for onnxruntime's reference.
     layers
         The convolutions in integers, in the graph's order.
     left
-        By name: why other convolutions and products are none.
+        Name of another convolution or product -> why it is not quantised.
     judge
-        Computes what it lost; see `cost`.
+        Computes the accuracy loss; see `cost`.
     """
 
     graph: onnx.ModelProto
@@ -50,11 +50,11 @@ class Quantised:
 
     @cached_property
     def cost(self) -> Cost:
-        """What it lost: both graphs are computed when that is asked for, which building alone does."""
+        """The accuracy loss, computed on first use by running both graphs; only building needs it."""
         return self.judge()
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `--json` shows."""
+        """Return the JSON object for `--json`."""
         return {**self.cost.to_json(), "left": dict(self.left)}
 
 
@@ -64,17 +64,17 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
     Parameters
     ----------
     model
-        Static and folded, of float32.
+        A static, folded float32 model.
     quantizer
-        `mse`: powers of two by what they lose, of weights for each output channel. `global-scale`: one for
-        all activations, and one for the weights of a layer, as TVM's tutorials had it.
+        `mse`: the powers of two with the least error, for weights one per output channel. `global-scale`: one
+        for all activations and one for the weights of each layer, as in TVM's tutorials.
     images
-        `.npy` files to calibrate with, by input; empty: seeded ones.
+        Input -> `.npy` file for calibration; empty: seeded images.
 
     Raises
     ------
     UsageError
-        There is nothing to quantise, or the images do not fit.
+        Nothing can be quantised, or the images do not fit.
     """
     plain = infer_shapes(fold_batch_norms(with_explicit_pads(model)), origin)
     sites = find_sites(plain)
@@ -120,7 +120,7 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
 def _exponents(
     model: onnx.ModelProto, sites: Sites, quantizer: str, images: Sequence[Inputs], origin: str
 ) -> dict[str, int]:
-    """Return the exponent of each tensor that becomes integers; a network's inputs lose least by all."""
+    """Return the exponent of each quantised tensor; those of the network's inputs have the least error."""
     names = {name for site in sites.integers for name in (site.source, site.result, site.residual) if name}
     names.update(each.source for each in sites.rounded.values())
     inputs = {value.name for value in model.graph.input}

@@ -1,4 +1,4 @@
-"""What the quantiser asks of a graph."""
+"""Queries of the quantiser about a graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Reader:
-    """A static graph: who reads each tensor, and what is stored."""
+    """A static graph, indexed by the readers of each tensor and by stored tensors."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.nodes = model.graph.node
@@ -31,7 +31,7 @@ class Reader:
         }
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a computed tensor; empty where it is not known."""
+        """Return the shape of a computed tensor; empty if it is unknown."""
         return self._shapes.get(name, ())
 
     def weights(self, convolution: onnx.NodeProto) -> tuple[Array, Array]:
@@ -43,7 +43,7 @@ class Reader:
         return weight, bias
 
     def whole(self, convolution: onnx.NodeProto) -> bool:
-        """Tell whether each of its outputs reads all channels, at taps that lie side by side."""
+        """Whether each output of a convolution reads all channels, without groups and dilation."""
         own = attributes_of(convolution)
         return own.get("group", 1) == 1 and all(each == 1 for each in own.get("dilations", ()))
 
@@ -55,7 +55,7 @@ class Reader:
         return readers[0] if self.nodes[readers[0]].op_type == operator else None
 
     def ends(self, position: int) -> tuple[float, float] | None:
-        """Return what a Clip keeps values between; None where an end is computed."""
+        """Return the range of a Clip; None if a bound is computed."""
         clip = self.nodes[position]
         own = attributes_of(clip)
         ends = [own.get("min", -math.inf), own.get("max", math.inf)]

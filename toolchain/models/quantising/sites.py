@@ -1,4 +1,4 @@
-"""Which convolutions of a graph become integers, each with the sum and the activation behind it."""
+"""Finds the convolutions to quantise, each with the addition and the activation that follow it."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Site(Convolution):
-    """A convolution that becomes integers, and what is computed with its sums before they are rounded.
+    """A convolution to quantise, with the operations on its sums before they are rounded.
 
     Attributes
     ----------
     result
-        The tensor that it computes, after sum and activation.
+        The tensor that it computes, after addition and activation.
     strides, pads
-        As ONNX has them; pads: before in y and x, then after.
+        As in ONNX; pads: before in y and x, then after.
     residual
-        The tensor that is added to the convolution's; empty: none.
+        The tensor added to the convolution's sums; empty for none.
     low, high
-        What the activation keeps values between, as real numbers.
+        The range of the activation, as real numbers.
     nodes
-        Positions of the nodes in the graph that it stands for; it takes the place of the last.
+        Positions of the nodes that it replaces; it takes the place of the last.
     """
 
     result: str
@@ -79,16 +79,16 @@ class Site(Convolution):
 
 @dataclass(frozen=True)
 class Sites:
-    """What is quantised, in the graph's order.
+    """The convolutions to quantise, in the graph's order.
 
     Attributes
     ----------
     integers
-        Become integers.
+        Convolutions that become integers.
     rounded
-        By their position: stay floats, of operands rounded to 8 bits.
+        Position -> convolution that stays in floats, with operands rounded to 8 bits.
     left
-        By name: why another convolution or product of matrices stays as it is.
+        Name -> why another convolution or matrix product is not quantised.
     """
 
     integers: tuple[Site, ...]
@@ -97,22 +97,22 @@ class Sites:
 
 
 def find_sites(model: onnx.ModelProto) -> Sites:
-    """Return the convolutions that are quantised.
+    """Return the convolutions to quantise.
 
-    What is rounded to integers must be the same number in every program, or a value at the border between
-    two integers becomes one here and the other there, and layer by layer more of its like. So integers begin
-    where values are exact, and end where they are not any more.
+    Values to be rounded must be the same in every program. Else a value on the border between two integers is
+    rounded differently, and the difference grows from layer to layer. So quantising begins where values are
+    exact, and ends where they no longer are.
 
     Parameters
     ----------
     model
-        Static and folded, with inferred shapes: batch norms in the convolutions, pads written out.
+        A static, folded model with inferred shapes, folded batch norms and explicit pads.
     """
     graph = Reader(model)
     exact = {value.name for value in model.graph.input}
-    narrow: set[str] = set()  # of few enough bits that their sum is exact in float32
-    behind: set[str] = set()  # a convolution
-    cause: dict[str, str] = {}  # of a tensor that is not exact: the operator from which on
+    narrow: set[str] = set()  # tensors with so few bits that a sum of two is exact in float32
+    behind: set[str] = set()  # tensors computed from a convolution
+    cause: dict[str, str] = {}  # inexact tensor -> the operator that made values inexact
     integers: list[int] = []
     rounded: dict[int, Convolution] = {}
     left: dict[str, str] = {}
@@ -155,7 +155,7 @@ def find_sites(model: onnx.ModelProto) -> Sites:
 def _sites(graph: Reader, integers: list[int], exact: set[str]) -> tuple[Site, ...]:
     taken: set[int] = set()
     found = []
-    # Of two convolutions whose results are added, that with more products keeps its sums in 32 bits.
+    # If the results of two convolutions are added, the one with more products keeps its sums in 32 bits.
     for position in sorted(integers, key=lambda each: -graph.weights(graph.nodes[each])[0][0].size):
         site = _site(graph, position, taken, exact)
         found.append(site)

@@ -1,1 +1,1 @@
-"""Sources, as graphs with their weights inside."""
+"""Reads sources as graphs with their weights inside."""

@@ -1,6 +1,7 @@
-"""How large a graph becomes when its own functions are written out: counted before that is done.
+"""Computes the size of a graph with its functions inlined, before they are inlined.
 
-Functions that call others twice double at each step: a file of some kilobytes could fill any memory.
+Functions that call others twice double the size at each step, so a file of a few kilobytes could fill any
+memory.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import onnx
 from toolchain.errors import UsageError
 
 MOST_NODES = 50_000
-"""Of a graph whose functions are written out. The largest networks in use have some thousands."""
+"""Most nodes of a graph with inlined functions. The largest networks in use have some thousands."""
 
 MOST_BYTES = 2**30
 
@@ -28,12 +29,12 @@ class _Size(NamedTuple):
 
 
 def check_expansion(model: onnx.ModelProto, origin: str) -> None:
-    """Refuse a model that becomes too large without its functions.
+    """Refuse a model that becomes too large when its functions are inlined.
 
     Raises
     ------
     UsageError
-        It has too many nodes or bytes then, or a function calls itself.
+        The result has too many nodes or bytes, or a function calls itself.
     """
     functions = {(each.domain, each.name, each.overload): each for each in model.functions}
     known: dict[_Key, _Size] = {}

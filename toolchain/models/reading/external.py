@@ -1,4 +1,4 @@
-"""Reads the tensors that an ONNX file keeps in files beside it."""
+"""Reads external data: the tensors that an ONNX file stores in other files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolchain.models.walk import all_tensors
 
 
 def read_external_data(proto: onnx.ModelProto, path: Path) -> list[tuple[str, bytes]]:
-    """Move external data into `proto`; return the files read, by location, with their content.
+    """Load external data into `proto`; return pairs of location and content of the files read.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def read_external_data(proto: onnx.ModelProto, path: Path) -> list[tuple[str, by
     Raises
     ------
     UsageError
-        A file is missing, outside the model's folder, or shorter than its tensors; names it.
+        A file is missing, outside the model's folder, or shorter than its tensors.
     """
     files: dict[str, bytes] = {}
     for tensor in all_tensors(proto.graph):
@@ -46,7 +46,7 @@ def read_external_data(proto: onnx.ModelProto, path: Path) -> list[tuple[str, by
 def _read_beside(path: Path, location: str) -> bytes:
     folder = path.parent.resolve()
     try:
-        file = (folder / location).resolve()  # follows links: what counts is where the data lies
+        file = (folder / location).resolve()  # follows links: the target must be inside too
     except (ValueError, OSError) as error:  # a NUL in the name; a loop of links
         raise UsageError(
             f"{path}: its external data {shortened(repr(location))} is no name of a file",
@@ -76,7 +76,7 @@ def _slice(data: bytes, entries: dict[str, str], tensor: TensorProto, path: Path
         raise UsageError(
             f"{path}: tensor {tensor.name!r} has a broken entry for {location}: {error}"
         ) from error
-    # numpy's own types only: the size of ml_dtypes' packed ones cannot be told from their item size
+    # numpy's own types only: the size of ml_dtypes' packed types does not follow from their item size
     expected = math.prod(tensor.dims) * dtype.itemsize if dtype.kind in "fiub" else length
     if offset < 0 or length != expected or offset + length > len(data):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Versions of the file format: a newer one than onnxruntime takes is declared as one that it does."""
+"""Lowers the version of the file format to one that onnxruntime accepts."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import onnx
 from toolchain.errors import UsageError
 
 NEWEST = 13
-"""The newest that the pinned onnxruntime takes; it refuses a file of a newer one, whatever is in it."""
+"""The newest version that the pinned onnxruntime accepts; it refuses newer files, whatever their content."""
 
 
 def declare_known_ir(model: onnx.ModelProto, origin: str) -> None:
-    """Lower the IR version of `model` to one that onnxruntime takes.
+    """Lower the IR version of `model` to one that onnxruntime accepts.
 
-    Each version since has added types of tensors alone: who uses one of those is told so by its name.
+    Later versions only added tensor types; an error about such a type names it.
 
     Raises
     ------
     UsageError
-        Nobody knows yet what such a file may hold.
+        The version is newer than the installed onnx, so its meaning is unknown.
     """
     if not 1 <= model.ir_version <= onnx.IR_VERSION:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Graphs of newer operator sets than onnxruntime knows, declared under one that it does know."""
+"""Declares graphs with too new operator sets under the newest set that onnxruntime supports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import defs
 from toolchain.models.walk import all_nodes
 
 NEWEST = 26
-"""The newest set that the pinned onnxruntime takes; it refuses a file of a newer one, whatever is in it."""
+"""The newest set that the pinned onnxruntime accepts; it refuses newer files, whatever their content."""
 
 MORE_TYPES = frozenset(
     {
@@ -37,7 +37,7 @@ onnx's own tests of these operators is what those expect.
 
 
 def with_known_opsets(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return `model` declared under operator sets that onnxruntime knows; itself if it is so already."""
+    """Return `model` declared under operator sets that onnxruntime supports; itself if it already is."""
     sets = for_onnxruntime(model.opset_import, all_nodes(model.graph))
     if sets == list(model.opset_import):
         return model
@@ -51,9 +51,9 @@ def with_known_opsets(model: onnx.ModelProto) -> onnx.ModelProto:
 def for_onnxruntime(
     opsets: Iterable[onnx.OperatorSetIdProto], nodes: Iterable[onnx.NodeProto]
 ) -> list[onnx.OperatorSetIdProto]:
-    """Return the operator sets to declare, so that onnxruntime reads these nodes as they are meant.
+    """Return the operator sets to declare, so that onnxruntime reads these nodes with the same meaning.
 
-    The newest that it knows, where no node has changed since; else `opsets`, which onnxruntime refuses.
+    That is the newest set it supports if no node has changed since; else `opsets`, which onnxruntime refuses.
     """
     sets = list(opsets)
     standard = next((each for each in sets if each.domain in ("", "ai.onnx")), None)

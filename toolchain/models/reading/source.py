@@ -1,4 +1,4 @@
-"""Finds what the user named: a zoo network or an `.onnx` file, as a graph with its weights inside."""
+"""Reads the user's source, a zoo network or an `.onnx` file, as a graph with its weights inside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import onnx
 from toolchain.errors import UsageError
 from toolchain.files.plain import read_plain
 from toolchain.foreign import shortened
-from toolchain.models.exporting import FOREIGN, SAVED_MODEL, export_first
+from toolchain.models.foreign_formats import FOREIGN, SAVED_MODEL, export_first
 from toolchain.models.options import ModelOptions, format_shape
 from toolchain.models.reading.external import read_external_data
 from toolchain.models.reading.ir import declare_known_ir
@@ -31,7 +31,7 @@ LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class Source:
-    """A graph as it came.
+    """An original graph.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class Source:
     origin
         `zoo:NAME` or the file's absolute path.
     proto
-        The graph, its weights inside.
+        The graph with its weights inside.
     sha256
-        Of the file and its external data, or of the zoo's graph.
+        Digest of the file and its external data, or of the zoo's graph.
     """
 
     name: str
@@ -57,8 +57,8 @@ def read_source(source: str, options: ModelOptions) -> Source:
     Raises
     ------
     UsageError
-        No such network; the file is missing, unreadable, no ONNX, truncated or lacks external data. Of
-        another framework's file, how to make an ONNX file of it.
+        The network does not exist; or the file is missing, unreadable, not ONNX, truncated or lacks external
+        data. For another framework's file, the hint says how to convert it.
     """
     if source.startswith(ZOO_PREFIX):
         return _from_zoo(source.removeprefix(ZOO_PREFIX), options)

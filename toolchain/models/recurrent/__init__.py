@@ -1,1 +1,1 @@
-"""LSTM, GRU and RNN: what a node computes, its Relax, and its definition in TensorIR."""
+"""LSTM, GRU and RNN: parameters of a node, its conversion to Relax, and its definition in TensorIR."""

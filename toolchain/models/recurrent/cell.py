@@ -1,4 +1,4 @@
-"""What becomes of a unit's sums in one step: the equations of ONNX, one unit at a time."""
+"""The equations of ONNX for one step of a recurrent cell, written for one unit."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Unit(Protocol):
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a step that needs nothing of the same step from other units.
+    """A part of a step in which units do not depend on each other.
 
     Attributes
     ----------
     gates
-        Those that are summed up.
+        The gates whose products are computed.
     state
-        What they are sums over: `h`, or `reset`, which the phase before stores.
+        The vector that is multiplied: `h`, or `reset`, which the previous phase stores.
     finish
-        Emits the stores of a unit, from the gates' inputs and products in the order of `gates`.
+        Emits the stores of a unit, from the inputs and products of the gates in the order of `gates`.
     """
 
     gates: tuple[int, ...]

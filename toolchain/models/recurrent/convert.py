@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN in Relax: one product of all inputs, and a function that goes through the steps."""
+"""Converts LSTM, GRU and RNN to Relax: one product for all inputs, then a loop over the steps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Convert:
         peepholes: relax.Expr | None,
         attributes: dict[str, Any],
     ) -> Recurrence:
-        """Return what the node says; ValueError where it cannot be compiled."""
+        """Return the node's recurrence; raise ValueError if it cannot be compiled."""
         if str(x.ty.dtype) != "float32":
             raise ValueError(f"its type is {x.ty.dtype}; only float32 can be compiled")
         if attributes.get("layout", 0):
@@ -108,13 +108,13 @@ def _text(value: Any) -> str:
 
 
 def _full(lengths: relax.Expr, steps: int) -> bool:
-    """Whether every sequence is known to be of all the steps."""
+    """Whether every sequence is known to have the full number of steps."""
     value = getattr(lengths, "value", None)
     return value is not None and bool((value.numpy() == steps).all())
 
 
 def padded(of: Recurrence, value: relax.Expr) -> relax.Expr:
-    """Return a value with zeros behind the units, its last axis."""
+    """Return a value with its last axis, the units, padded with zeros."""
     *before, hidden = _shape(relax.BlockBuilder.current().normalize(value))
     if hidden == of.padded:
         return value
@@ -142,7 +142,7 @@ def _input_products(of: Recurrence, x: relax.Expr, weight: relax.Expr, bias: rel
 
 
 def biases(of: Recurrence, bias: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
-    """Return those of W and of R, (directions, gates, units)."""
+    """Return the biases of W and of R, each (directions, gates, units)."""
     wide = of.gates * of.hidden
     halves = (relax.op.strided_slice(bias, [1], [start], [start + wide]) for start in (0, wide))
     own, theirs = (relax.op.reshape(half, (of.directions, of.gates, of.hidden)) for half in halves)

@@ -1,4 +1,4 @@
-"""A recurrence in TensorIR, number by number: what it means, and how it runs where nothing generates it."""
+"""Defines a recurrence in scalar TensorIR: its meaning, and its code if no generator handles it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def steps_of(of: Recurrence, lengths: tirx.Buffer | None, row: Expr) -> Expr:
 
 
 def time_of(of: Recurrence, direction: Expr, step: Expr, steps: Expr) -> Expr:
-    """Return which input a step of a direction reads, and where it writes."""
+    """Return the time index that a step of a direction reads and writes."""
     if not any(of.reverse):
         return step
     backwards = steps - 1 - step
@@ -93,7 +93,7 @@ class _Definition:
                         build.buffer_store(named[name], kept[name][unit], [direction, row, unit])
 
     def _round(self, kept: dict[str, tirx.Buffer]) -> None:
-        """Emit the state in steps, and the size of one."""
+        """Emit the quantised state and its step size."""
         ends, size = kept["ends"], kept["size"]
         for place in range(2):
             build.buffer_store(ends, tirx.const(0, "float32"), [place])

@@ -1,7 +1,7 @@
-"""How a state is rounded to 8 bits before it is multiplied, by a scale of its own in each step.
+"""Rounds a state to 8 bits before it is multiplied, with a new scale in each step.
 
-That is what onnxruntime's DynamicQuantizeLinear does: 0 is a step, the largest and the smallest number are
-the ends. A row of the batch has its own scale, as in onnxruntime with a thread for each row.
+This follows onnxruntime's DynamicQuantizeLinear: the range is from the smallest to the largest number, and 0
+is representable. Each row of the batch has its own scale, as in onnxruntime with a thread for each row.
 """
 
 from __future__ import annotations

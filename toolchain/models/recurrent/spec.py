@@ -1,4 +1,4 @@
-"""What one LSTM, GRU or RNN computes, as the function that computes it says in an attribute."""
+"""The parameters of an LSTM, GRU or RNN, which its function carries in an attribute."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ class Activation:
 
 @dataclass(frozen=True)
 class Recurrence:
-    """One node, its inputs' products with W apart.
+    """The parameters of one recurrent node, without the products of its inputs with W.
 
     Attributes
     ----------
     reverse
-        Per direction, whether it goes through the steps backwards.
+        Per direction, whether it runs backwards in time.
     activations
-        Per direction.
+        Activations per direction.
     clip
-        Bound of what goes into an activation; None: none.
+        Bound of the arguments of activations; None for no bound.
     coupled
-        Of an LSTM: what is not let in is forgotten (`input_forget`).
+        For an LSTM: the forget gate is one minus the input gate (`input_forget`).
     reset_after
-        Of a GRU: the product is reset, not the state (`linear_before_reset`).
+        For a GRU: the reset gate applies to the product, not to the state (`linear_before_reset`).
     peepholes
-        Of an LSTM: gates see the cell's state.
+        For an LSTM: the gates read the cell state.
     lengths
         Every sequence of the batch has its own number of steps.
     rounded
-        Of an LSTM: its state is rounded to 8 bits before it is multiplied with R, which holds integers, and
-        the products are multiplied with the size of a step and `factors`.
+        For an LSTM: its state is rounded to 8 bits before it is multiplied with the integers R, and the
+        products are scaled by the step size and `factors`.
     """
 
     cell: Cell
@@ -68,17 +68,17 @@ class Recurrence:
 
     @property
     def gates(self) -> int:
-        """Gates of a unit."""
+        """Number of gates of a unit."""
         return GATES[self.cell]
 
     @property
     def padded(self) -> int:
-        """Units, and those that fill the last vector."""
+        """Number of units, padded to whole vectors."""
         return -(-self.hidden // UNIT) * UNIT
 
     @property
     def directions(self) -> int:
-        """One or two."""
+        """Number of directions, one or two."""
         return len(self.reverse)
 
     @property
@@ -113,7 +113,7 @@ class Recurrence:
         return {**shapes, "c": state} if self.cell == "LSTM" else shapes
 
     def to_json(self) -> str:
-        """Return the attribute of a function."""
+        """Return the attribute for a function."""
         return _ADAPTER.dump_json(self).decode()
 
 
@@ -121,5 +121,5 @@ _ADAPTER = TypeAdapter(Recurrence)
 
 
 def recurrence_from(attribute: str) -> Recurrence:
-    """Return what a function's attribute says."""
+    """Parse the attribute of a function."""
     return _ADAPTER.validate_json(attribute)

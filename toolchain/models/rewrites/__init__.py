@@ -1,7 +1,7 @@
-"""Operators written in terms of others, so that the importer and the generated code know them.
+"""Rewrites operators in terms of others that the importer and the generated code support.
 
-A rule sees one node of a static graph and writes what takes its place. The graph that onnxruntime computes
-the expected output from is never rewritten.
+A rule reads one node of a static graph and writes its replacement. The graph from which onnxruntime computes
+the expected output is never rewritten.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ __all__ = ["RULES", "Rule", "operator_of", "rewrite"]
 
 
 def rewrite(folded: Folded, origin: str) -> Folded:
-    """Return a folded graph with what the rules replace replaced, and folded again.
+    """Apply the rules to a folded graph and fold the result.
 
-    What a rule writes may be replaced in its turn.
+    The rules apply to their own results as well.
 
     Raises
     ------
     UsageError
-        A node is used in a way that cannot be compiled; names it.
+        A node is used in a way that cannot be compiled; the message names it.
     """
     while (done := apply_rules(folded.model, RULES, origin)) is not folded.model:
         folded = fold(done, origin)

@@ -1,4 +1,4 @@
-"""Transposed convolutions that say how large their result is."""
+"""Rewrites transposed convolutions with a given output shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Dropout` of a network that is no longer trained: its input, as it is."""
+"""Removes `Dropout`, which is the identity in inference."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from toolchain.models.walk import node_name
 
 
 def without_dropout(node: onnx.NodeProto, graph: Graph) -> bool:
-    """Write the input; and the mask, which keeps all, where it is read.
+    """Replace `Dropout` by its input, and its mask, if it is read, by a constant.
 
-    Else TVM's function has two outputs, and what is fused with it no rule of its own.
+    With TVM's own function there would be two outputs, which no rule of code generation handles.
     """
     if len(node.input) > 2 and node.input[2]:
         _check_inference(node, graph)
@@ -21,7 +21,7 @@ def without_dropout(node: onnx.NodeProto, graph: Graph) -> bool:
         shape = graph.shape(node.input[0])
         if shape is None:
             return False
-        # Since set 12 the mask says what is kept. Before, inference did not define it: onnxruntime says 0.
+        # Since set 12 the mask marks kept values. Before, inference left it undefined: onnxruntime gives 0.
         kept = np.ones(shape, bool) if graph.opset >= 12 else np.zeros(shape, graph.dtype(node.output[1]))
         mask = graph.constant(kept)
         graph.emit("Identity", [mask], [node.output[1]])

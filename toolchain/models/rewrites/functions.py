@@ -1,4 +1,4 @@
-"""Operators that ONNX itself defines by others: the body of the definition in their place."""
+"""Inlines operators that ONNX itself defines as functions of others."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ DEFINED = (
     "SwiGLU",
     "Swish",
 )
-"""Those that the importer has no better way for."""
+"""Operators for which the importer has no better converter."""
 
 
 def with_its_body(node: onnx.NodeProto, graph: Graph) -> bool:
-    """Write the nodes of the definition that holds at the graph's operator set."""
+    """Write the body of the definition in the graph's operator set."""
     body = _body(node, graph)
     if body is None:
         return False
@@ -72,7 +72,7 @@ def _body(node: onnx.NodeProto, graph: Graph) -> onnx.FunctionProto | None:
 
 
 def _rename(node: onnx.NodeProto, names: dict[str, str], wanted: dict[str, str], graph: Graph) -> None:
-    """Give a node of a body, and those in its branches and loops, names of the graph."""
+    """Rename the tensors of a body's node, and of its inner graphs, to names of the graph."""
     for place, name in enumerate(node.input):
         node.input[place] = names.get(name, name)
     for attribute in node.attribute:
@@ -91,7 +91,7 @@ def _rename(node: onnx.NodeProto, names: dict[str, str], wanted: dict[str, str],
 
 
 def _fill_in(node: onnx.NodeProto, attributes: dict[str, onnx.AttributeProto]) -> None:
-    """Replace references to the attributes of the operator by their values; leave out what has none."""
+    """Replace references to the operator's attributes by their values; drop those without a value."""
     kept = []
     for attribute in node.attribute:
         for branch in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):

@@ -1,4 +1,4 @@
-"""What a rewrite rule sees of a graph, and what it writes in place of a node."""
+"""The graph as rewrite rules see it, with methods that write the replacement of a node."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Array = np.ndarray[Any, Any]
 
 
 FROM_BEGINNING = "its indices do not count from the end"
-"""Documents a node that stands for an operator which refuses negative indices."""
+"""Doc string of a node that replaces an operator without negative indices."""
 
 
 class Graph:
-    """A graph with static inputs while its nodes are replaced.
+    """A graph with static inputs whose nodes are being replaced.
 
     Parameters
     ----------
@@ -52,24 +52,24 @@ class Graph:
         self.added: list[onnx.TensorProto] = []
 
     def value(self, name: str) -> Array | None:
-        """Return the value of a stored tensor or a constant; None for what is computed or not there."""
+        """Return the value of a stored tensor or a constant; None for computed or missing tensors."""
         tensor = self._stored.get(name)
         return None if tensor is None else numpy_helper.to_array(tensor)
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """Return the static shape of a tensor; None where it is not known."""
+        """Return the static shape of a tensor; None if it is unknown."""
         if name in self._stored:
             return tuple(self._stored[name].dims)
         return self._values.get(name, (None, "?"))[0]
 
     def dtype(self, name: str) -> str:
-        """Return the numpy name of a tensor's type; `?` where it is not known."""
+        """Return the numpy name of a tensor's type; `?` if it is unknown."""
         if name in self._stored:
             return str(helper.tensor_dtype_to_np_dtype(self._stored[name].data_type).name)
         return self._values[name][1] if name in self._values else "?"
 
     def type(self, name: str) -> onnx.TypeProto:
-        """Return the type of a tensor; an empty one where it is not known."""
+        """Return the type of a tensor; an empty one if it is unknown."""
         if name in self._stored:
             return helper.make_tensor_type_proto(self._stored[name].data_type, self._stored[name].dims)
         return self._types.get(name, onnx.TypeProto())
@@ -143,7 +143,7 @@ class Graph:
         )
 
     def free(self, like: str) -> str:
-        """Return a name that nothing has, made from `like`, and take it."""
+        """Return an unused name made from `like`, and mark it as used."""
         name, number = like, 0
         while name in self._taken:
             number += 1
@@ -153,32 +153,32 @@ class Graph:
 
 
 def _static_shape(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
-    """Return the shape where all of it is known; an extent of 0 is one, for what is open was said before."""
+    """Return the shape if all of it is known; 0 is a valid extent here."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape") or any(not dim.HasField("dim_value") for dim in tensor.shape.dim):
         return None
     return tuple(dim.dim_value for dim in tensor.shape.dim)
 
 
-# Writes nodes in place of one and returns True; or returns False, and the node stays as it is.
-# Raises UsageError, naming the node, where it is used in a way that cannot be compiled.
+# Writes the replacement of a node and returns True; or returns False to keep the node.
+# Raises UsageError that names the node if it is used in a way that cannot be compiled.
 Rule = Callable[[onnx.NodeProto, Graph], bool]
 
 
 def operator_of(node: onnx.NodeProto) -> str:
-    """Return the type of a node, with its domain where that is not the standard one."""
+    """Return the type of a node, with its domain unless that is the standard one."""
     return str(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}")
 
 
 def apply_rules(model: onnx.ModelProto, rules: dict[str, Rule], origin: str) -> onnx.ModelProto:
-    """Return `model` with every node that a rule replaces replaced; the same object where none is.
+    """Apply `rules` to the nodes of `model`; return the same object if no rule replaces a node.
 
     Parameters
     ----------
     model
-        With inferred shapes; what is written has none, infer them again.
+        The model with inferred shapes; the caller must infer the shapes of the result again.
     rules
-        By the type of the operators, as `operator_of` names it.
+        Rules by operator, as named by `operator_of`.
     """
     graph = Graph(model, origin)
     nodes: list[onnx.NodeProto] = []

@@ -1,4 +1,4 @@
-"""Operators that pick or place values by indices, by the ones that the importer knows."""
+"""Rewrites operators that read or write values by indices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolchain.models.walk import attributes_of, node_name
 INT32, INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
 
 MOST_PARTS = 64
-"""Of one concatenation: its code is a chain of choices, and 400 of them are deeper than Python's stack."""
+"""Most parts of one concatenation: its code is a chain of conditions, and 400 overflow Python's stack."""
 
 
 def one_hot(node: onnx.NodeProto, graph: Graph) -> bool:
@@ -35,7 +35,7 @@ def one_hot(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def concatenation(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`Concat` without the parts that are empty, and in steps where there are very many."""
+    """Rewrite `Concat` without empty parts, and in several steps if it has very many."""
     kept = [name for name in node.input if 0 not in (graph.shape(name) or ())]
     few = len(kept) <= MOST_PARTS
     if (few and len(kept) == len(node.input)) or not kept:
@@ -49,7 +49,7 @@ def concatenation(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def split(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`Split` without the parts that are empty and that nothing reads."""
+    """Rewrite `Split` without empty parts that nothing reads."""
     shapes = {name: graph.shape(name) for name in node.output}
     kept = [name for name in node.output if 0 not in (shapes[name] or ()) or name in graph.readers]
     if len(kept) == len(node.output) or not kept:
@@ -67,7 +67,7 @@ def split(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def largest(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`TopK` of int16 by int32: what the runtime sorts has other types."""
+    """Rewrite `TopK` of int16 with int32, since the runtime cannot sort int16."""
     kind = graph.dtype(node.input[0])
     if kind in ("uint16", "uint32", "uint64"):
         raise UsageError(

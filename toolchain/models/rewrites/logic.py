@@ -1,4 +1,4 @@
-"""Questions about values."""
+"""Rewrites predicates on values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Norms along an axis, and batch norms that are asked for the statistics of their input."""
+"""Rewrites norms along an axis, and batch norms that use or return the statistics of their input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolchain.models.walk import attributes_of
 
 
 def lp_normalisation(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`LpNormalization`: the input by its norm along an axis; zeros, where that is zero."""
+    """Rewrite `LpNormalization`: divide the input by its norm along an axis; zeros if the norm is zero."""
     own = attributes_of(node)
     x = node.input[0]
     norm = graph.reduce("ReduceL1" if own.get("p", 2) == 1 else "ReduceL2", x, [own.get("axis", -1)])

@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml that compute with tensors: scikit-learn's pipelines, trees aside."""
+"""Rewrites operators of ai.onnx.ml on tensors: scikit-learn's pipelines without trees."""
 
 from __future__ import annotations
 

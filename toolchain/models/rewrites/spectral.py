@@ -1,4 +1,4 @@
-"""Fourier transforms as products with a matrix of sines and cosines."""
+"""Rewrites Fourier transforms as products with a matrix of sines and cosines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolchain.models.rewrites.graph import Array, Graph
 from toolchain.models.walk import attributes_of, node_name
 
 MOST_BYTES = 1 << 26
-"""Of one matrix. A transform of 2048 real values to 1025 complex ones takes 16 MiB."""
+"""Largest size of one matrix. A transform of 2048 real values to 1025 complex ones takes 16 MiB."""
 
 
 def fourier_transform(node: onnx.NodeProto, graph: Graph) -> bool:
@@ -93,7 +93,7 @@ def _check_size(node: onnx.NodeProto, graph: Graph, elements: int) -> None:
 
 
 def _matrix(given: int, points: int, parts: int, inverse: bool, onesided: bool) -> Array:
-    """Return [n, part, k, part]: what each value adds to each result; those beyond `points` nothing."""
+    """Return [n, part, k, part]: the weight of each value in each result; 0 beyond `points`."""
     results = points // 2 + 1 if onesided else points
     angle = 2 * np.pi * np.outer(np.arange(given), np.arange(results)) % (2 * np.pi * points) / points
     cosine, sine = np.cos(angle), np.sin(angle) * (-1 if inverse else 1)

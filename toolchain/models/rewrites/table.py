@@ -1,4 +1,4 @@
-"""Which rule replaces which operator."""
+"""The table of rewrite rules by operator."""
 
 from __future__ import annotations
 
@@ -46,4 +46,4 @@ RULES: dict[str, Rule] = {
     "STFT": spectral.short_time_transform,
     "TopK": indexing.largest,
 }
-"""By the type of operator that they replace; a rule may leave a node as it is."""
+"""Rules by the operator that they replace; a rule may keep a node."""

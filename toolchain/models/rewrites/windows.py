@@ -1,4 +1,4 @@
-"""Operators that slide a window, where the importer's are absent or return no indices."""
+"""Rewrites sliding-window operators for which the importer has no converter, or one without indices."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def padded(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def max_pool_with_indices(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`MaxPool` that is asked where its maxima were: window's value by window's value."""
+    """Rewrite `MaxPool` with indices: compare the values of a window one by one."""
     x = node.input[0]
     shape, result = graph.shape(x), graph.shape(node.output[0])
     if len(node.output) < 2 or not node.output[1] or shape is None or result is None:
@@ -126,7 +126,7 @@ def _numbers(shape: tuple[int, ...], by_columns: bool) -> np.ndarray:
 
 
 def max_unpool(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`MaxUnpool`: zeros, but for the maxima where they were."""
+    """Rewrite `MaxUnpool`: put the maxima back in their places, and zeros elsewhere."""
     x, indices, *given = node.input
     shape, own = graph.shape(x), attributes_of(node)
     if shape is None:
@@ -155,7 +155,7 @@ def max_unpool(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def roi_align(node: onnx.NodeProto, graph: Graph) -> bool:
-    """Scale regions before `RoiAlign` where it takes half a pixel off: TVM takes it off before its own scale.
+    """Scale regions before `RoiAlign` if it subtracts half a pixel: TVM subtracts before scaling, ONNX after.
 
     `RoiAlign` by maxima is refused: TVM takes the maximum of other values than ONNX does.
     """

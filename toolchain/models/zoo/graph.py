@@ -22,7 +22,7 @@ Extent = int | tuple[int, ...]
 
 
 class Window(TypedDict, total=False):
-    """Geometry of a convolution or a pooling, in elements; `kernel` is always needed."""
+    """Geometry of a convolution or a pooling in elements; `kernel` is required."""
 
     kernel: Extent
     stride: Extent
@@ -185,7 +185,7 @@ class GraphBuilder:
     def _add(
         self, operator: str, name: str, inputs: list[str], shape: tuple[int, ...], **attributes: Any
     ) -> str:
-        """Add a node; `shape` is its output's, less the batch."""
+        """Add a node; `shape` is that of its output without the batch."""
         if min(shape) < 1:
             raise UsageError(
                 f"zoo:{self._graph.name}: the shapes don't fit together: nothing is left of {name!r}",

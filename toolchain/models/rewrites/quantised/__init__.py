@@ -1,1 +1,1 @@
-"""Operators on quantised values, as sums of integers in float32, rounded as onnxruntime rounds them."""
+"""Rewrites quantised operators as exact integer sums in float32, rounded as onnxruntime rounds them."""

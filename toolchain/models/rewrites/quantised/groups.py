@@ -1,8 +1,8 @@
-"""Operators between DequantizeLinear and QuantizeLinear, as the operators on integers that they stand for.
+"""Replaces float operators between DequantizeLinear and QuantizeLinear by the integer operators they mean.
 
-A file in QDQ form says "convolve these floats, then round them"; what its maker means, and what onnxruntime
-computes, is a convolution of integers that is rounded once. Two programs agree on the integers to the last
-bit. Of the floats, one in ten thousand is rounded the other way, and the layers behind amplify that.
+A file in QDQ form says "convolve these floats, then round them"; but its author means, and onnxruntime
+computes, a convolution of integers that is rounded once. Two programs agree exactly on the integers. With
+floats they round one value in ten thousand differently, and later layers amplify the difference.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from toolchain.models.walk import all_nodes, attributes_of
 MOVING = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 NARROW = frozenset({"int8", "uint8"})
 BIAS_SCALE = 1e-5
-"""How far the scale of a bias may be from the product of the others, relative: it is written in float32."""
+"""Largest relative difference of a bias's scale from the product of the other scales: float32 rounds it."""
 
 
 def fold_in_groups(model: onnx.ModelProto, origin: str, frozen: Mapping[str, Array]) -> Folded:
-    """Return a folded graph with the groups of a QDQ file as operators on integers.
+    """Return a folded graph with the groups of a QDQ file replaced by integer operators.
 
     Parameters and errors are those of `fold`.
     """
@@ -42,7 +42,7 @@ def fold_in_groups(model: onnx.ModelProto, origin: str, frozen: Mapping[str, Arr
 
 
 def with_groups(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a folded graph with every group as one operator; what only the group read is left unused."""
+    """Return a folded graph with each group replaced by one operator; its former inputs may become unused."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     graph = _Graph.of(copy)
@@ -71,7 +71,7 @@ class _Graph:
     found: int = 0
     added: list[onnx.TensorProto] = field(default_factory=list)
     moved: list[onnx.NodeProto] = field(default_factory=list)
-    """What a group moves its integers with, in place of its floats."""
+    """Nodes that move a group's integers in place of its floats."""
     _given: set[str] = field(default_factory=set)
 
     @classmethod
@@ -89,7 +89,7 @@ class _Graph:
         )
 
     def group(self, node: onnx.NodeProto) -> onnx.NodeProto | None:
-        """Return what the group that ends with a node is; None where there is none."""
+        """Return the integer operator for the group that ends with a node; None if there is none."""
         if node.op_type != ROUND or self._parameters(node, one=True) is None:
             return None
         inner = self._behind_limits(node)
@@ -103,7 +103,7 @@ class _Graph:
         return made
 
     def _behind_limits(self, node: onnx.NodeProto) -> onnx.NodeProto | None:
-        """Return what makes a rounded value, past a Relu or Clip that rounding does anyway."""
+        """Return the node that computes a rounded value, skipping a Relu or Clip that rounding implies."""
         inner = self.makers.get(node.input[0])
         while inner is not None and inner.op_type in ("Relu", "Clip") and self.readers[inner.output[0]] == 1:
             bounds = self._bounds(inner)
@@ -157,12 +157,12 @@ class _Graph:
         return np.dtype(helper.tensor_dtype_to_np_dtype(code) if code else "float32")
 
     def integers(self, name: str, axis: int | None = None) -> list[str] | None:
-        """Return names of the 8-bit integers, scale and zero point that floats are made of.
+        """Return the names of the 8-bit integers, scale and zero point from which floats are dequantised.
 
         Parameters
         ----------
         axis
-            Along which there may be one scale for each; None: one for all.
+            Axis along which scales may differ; None: one scale for the whole tensor.
         """
         node = self.makers.get(name)
         if node is not None and node.op_type in MOVING and axis is None:
@@ -208,7 +208,7 @@ class _Graph:
         return [node.input[1], *self._zero(node, zero)]
 
     def bias(self, name: str, one: str, other: str) -> str | None:
-        """Return the name of a bias in steps of the sums; None where it is no integer of them."""
+        """Return the name of a bias in steps of the sums; None if it is not a multiple of a step."""
         node = self.makers.get(name)
         if node is None or node.op_type != REAL or node.input[0] not in self.values:
             return None
@@ -297,4 +297,4 @@ _GROUPS = {
     "Mul": _pair,
 }
 GROUPED = frozenset(_GROUPS)
-"""Of other operators a group means what its floats say: they are rounded once, and onnxruntime agrees."""
+"""Operators with an integer form. Groups of other operators are computed in floats, as onnxruntime does."""

@@ -1,4 +1,4 @@
-"""Quantised values taken one by one, or moved: sums, products, functions, concatenations."""
+"""Rewrites elementwise quantised operators: sums, products, functions, concatenations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolchain.models.rewrites.quantised.values import apart, as_float, centred,
 from toolchain.models.walk import attributes_of
 
 DIGITS = 24
-"""Of a float32, in base two."""
+"""Significant bits of a float32."""
 
 
 def addition(node: onnx.NodeProto, graph: Graph) -> bool:
@@ -53,7 +53,7 @@ def addition(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def _repeats(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
-    """Whether one number of the first goes with several of the second that lie side by side."""
+    """Whether each number of the first is used for several adjacent numbers of the second."""
     if one is None or other is None:
         return False
     for mine, its in itertools.zip_longest(reversed(one), reversed(other), fillvalue=1):
@@ -105,7 +105,7 @@ def multiplication(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def single(operator: str) -> Rule:
-    """Return the rule of `com.microsoft.QLinearSigmoid` and its like: (x, scale, zero, y's scale, zero)."""
+    """Return the rule for unary operators such as `QLinearSigmoid`: (x, scale, zero, y's scale, zero)."""
 
     def rule(node: onnx.NodeProto, graph: Graph) -> bool:
         x, x_scale, x_zero, y_scale, *y_zero = node.input
@@ -155,7 +155,7 @@ def choice(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def standard(operator: str) -> Rule:
-    """Return the rule of `com.microsoft.QuantizeLinear` and its like, which are the standard's."""
+    """Return the rule that replaces an operator of `com.microsoft` by the standard operator of that name."""
 
     def rule(node: onnx.NodeProto, graph: Graph) -> bool:
         graph.emit(operator, list(node.input), list(node.output), **attributes_of(node))

@@ -1,4 +1,4 @@
-"""Means of quantised values."""
+"""Rewrites average pools of quantised values."""
 
 from __future__ import annotations
 

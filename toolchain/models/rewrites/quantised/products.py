@@ -1,4 +1,4 @@
-"""Convolutions and matrix products of quantised values, as sums of integers in float32."""
+"""Rewrites convolutions and matrix products of quantised values as sums of integers in float32."""
 
 from __future__ import annotations
 
@@ -109,11 +109,11 @@ def gemm(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def _factor(graph: Graph, one: str, other: str, out: str) -> str:
-    """Write what a sum of products is multiplied with, each step of it in float32 as onnxruntime's."""
+    """Write the factor of the sums, computed in float32 in the same order as onnxruntime."""
     both = graph.emit("Mul", [as_float(graph, one), as_float(graph, other)])
     return graph.emit("Div", [both, as_float(graph, out)]) if out else both
 
 
 def _rows(graph: Graph, name: str, zero: str) -> str:
-    """Write the left operand of a product less its zero point, of which there may be one for each row."""
+    """Write the left operand of a product minus its zero point, which may differ by row."""
     return centred(graph, name, zero, (-1, 1))

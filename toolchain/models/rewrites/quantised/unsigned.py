@@ -1,4 +1,4 @@
-"""Activations of int8 as uint8, which changes no number that they stand for.
+"""Converts int8 activations to uint8 without changing the numbers they represent.
 
 On x86 onnxruntime leaves most operators between int8 activations in floats; between uint8 it computes
 integers. A sum that is rounded after its zero point is added depends on which of the two it is, in six values
@@ -17,9 +17,9 @@ ROUND, REAL = "QuantizeLinear", "DequantizeLinear"
 
 
 def with_unsigned_activations(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model with activations of int8 as uint8, and their zero points 128 higher.
+    """Return the model with int8 activations as uint8 and zero points 128 higher.
 
-    No number that they stand for changes.
+    The represented numbers stay the same.
     """
     zeros = {each.name: each for each in model.graph.initializer if each.data_type == onnx.TensorProto.INT8}
     moved = _moved(model.graph, zeros.keys())

@@ -1,4 +1,4 @@
-"""Quantised values as floats that are integers, and the way back, rounded as onnxruntime's kernels do.
+"""Converts quantised values to integer-valued floats and back, with the rounding of onnxruntime's kernels.
 
 Sums of products of such floats are exact in float32 below 2 ** 24, whatever their order. That is why two
 programs agree on them to the last bit, which no two programs do on sums of scaled floats.
@@ -15,7 +15,7 @@ FLOAT = onnx.TensorProto.FLOAT
 
 
 def as_float(graph: Graph, name: str) -> str:
-    """Return the name of the same values in float32."""
+    """Write a cast to float32; return the name of its output."""
     stored = graph.value(name)
     if stored is not None:
         return graph.constant(stored.astype(np.float32), f"{name}.float")
@@ -23,7 +23,7 @@ def as_float(graph: Graph, name: str) -> str:
 
 
 def centred(graph: Graph, name: str, zero: str, along: tuple[int, ...] | None = None) -> str:
-    """Write integers less their zero point, in float32.
+    """Write integers minus their zero point, in float32.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def centred(graph: Graph, name: str, zero: str, along: tuple[int, ...] | None = 
 
 
 def real(graph: Graph, name: str, scale: str, zero: str) -> str:
-    """Write the numbers that quantised values stand for."""
+    """Write the numbers that quantised values represent."""
     return graph.emit("DequantizeLinear", [each for each in (name, scale, zero) if each])
 
 
@@ -63,9 +63,9 @@ def requantised(graph: Graph, sums: str, factor: str, zero: str, outputs: list[s
 
 
 def apart(graph: Graph, product: str) -> str:
-    """Write something behind a product that changes no step, and keeps it from becoming one with a sum.
+    """Write an operation that keeps a product from being fused with a sum, without changing any result.
 
-    Compilers write a product and a sum as one instruction, which rounds once instead of twice.
+    Compilers fuse a product and a sum into one instruction, which rounds once instead of twice.
     """
     return graph.emit("Max", [product, graph.constant(np.float32(-(2**31)))])
 

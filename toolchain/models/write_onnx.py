@@ -21,10 +21,10 @@ from toolchain.models.reading.source import read_source
 
 
 def export_model(source: str, options: ModelOptions, path: Path) -> None:
-    """Write the static graph of `source` to `path`, weights inside; whole or not at all.
+    """Write the static graph of `source` to `path` atomically, with its weights inside.
 
-    It is cut as `options` say, and constant inputs are stored tensors; else its nodes are as they came.
-    A zoo network's file has the sha256 that the network itself has.
+    The graph is cut as `options` say, and constant inputs become stored tensors; other nodes are unchanged.
+    A zoo network's file has the same SHA-256 as the network itself.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def export_model(source: str, options: ModelOptions, path: Path) -> None:
 
 
 def _store(graph: onnx.GraphProto, frozen: Mapping[str, Array]) -> None:
-    """Make stored tensors of constant inputs."""
+    """Turn constant inputs into stored tensors."""
     kept = [value for value in graph.input if value.name not in frozen]
     del graph.input[:]
     graph.input.extend(kept)

@@ -34,7 +34,7 @@ def test_another_frameworks_file_says_how_to_make_an_onnx_file_of_it(
     with pytest.raises(UsageError, match="there is no file"):
         load_model(str(path), OPTIONS)
     path.write_bytes(b"PK\x03\x04" + bytes(100))
-    with pytest.raises(UsageError, match="ONNX files are compiled") as caught:
+    with pytest.raises(UsageError, match="which must be converted to an ONNX file first") as caught:
         load_model(str(path), OPTIONS)
     assert caught.value.hint and says.format(path=path) in caught.value.hint
     assert str(path) in caught.value.message and caught.value.exit_code == 2

@@ -1,4 +1,4 @@
-"""Files of other frameworks: for each kind, the command that makes an ONNX file of it."""
+"""Files of other frameworks, and the command that converts each kind to ONNX."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shlex import quote
 from toolchain.errors import UsageError
 
 SAVED_MODEL = "saved_model.pb"
-"""The file in a folder of TensorFlow's that holds the graph."""
+"""The file with the graph in a folder that TensorFlow saved."""
 
 _TORCH = (
     "in the program that makes the network: torch.onnx.export(network, (example,), {onnx!r}, dynamo=True)"
@@ -38,11 +38,11 @@ FOREIGN = {
         "--params_filename {params} --save_file {out}",
     ),
 }
-"""By ending: what such a file is, and what makes an ONNX file of it."""
+"""File ending -> what such a file is, and the command that converts it to ONNX."""
 
 
 def export_first(path: Path) -> UsageError:
-    """Return the error that says what `path` is and how to make an ONNX file of it."""
+    """Return the error that says what kind of file `path` is and how to convert it to ONNX."""
     what, how = FOREIGN[path.suffix]
     out = path.with_suffix(".onnx").name
     if path.name == SAVED_MODEL:
@@ -56,4 +56,4 @@ def export_first(path: Path) -> UsageError:
         quoted_name=quote(path.name),
         params=quote(path.with_suffix(".pdiparams").name),
     )
-    return UsageError(f"{path} is {what}; ONNX files are compiled, and one can be made of it", told)
+    return UsageError(f"{path} is {what}, which must be converted to an ONNX file first", told)

@@ -8,9 +8,9 @@ import pytest
 
 from tests.models.graphs import classifier
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.models.export import export_model
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
+from toolchain.models.write_onnx import export_model
 
 OPTIONS = ModelOptions()
 
