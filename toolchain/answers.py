@@ -1,6 +1,6 @@
-"""What others answer, believed only in the form that it must have.
+"""Validates answers of boards and other programs against a schema.
 
-The one place where an answer of a board becomes values: each kind of answer is a child of `Answer`.
+Only here does a board's answer become values: each kind of answer is a subclass of `Answer`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from toolchain.errors import CheckError
 from toolchain.foreign import printable, shortened
 
 LARGEST = 256 * 2**10
-"""Bytes of an answer, where a kind does not need more: parsing takes some thirty times that memory."""
+"""Default limit of an answer in bytes: parsing takes about thirty times as much memory."""
 
 _SHOWN = 80  # characters of a value in a message
 _LONG_BITS = 200  # a number with more of them is not written out
 
 
 class Answer(BaseModel):
-    """An answer's form: exact types, finite numbers. What else is in it is left alone.
+    """Base class of answers: exact types, finite numbers; unknown fields are ignored.
 
     Its JSON may be nested as deeply as pydantic's parser allows, which is 200; a larger depth, text that
     is not Unicode and numbers of thousands of digits are no JSON to it.
@@ -31,37 +31,37 @@ class Answer(BaseModel):
 
 def _without_controls(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("a word has no control characters")
+        raise ValueError("a word must not have control characters")
     return text
 
 
 Word = Annotated[str, Field(max_length=1024), AfterValidator(_without_controls)]
-"""A name, a version, a path: believed only without control characters."""
+"""A name, version or path, without control characters."""
 
 Sentence = Annotated[str, AfterValidator(shortened)]
-"""Text for people: its beginning, control characters replaced."""
+"""Text for messages: shortened, with control characters escaped."""
 
 Item = TypeVar("Item")
 Several = Annotated[tuple[Item, ...], FailFast()]
-"""A list, refused at its first wrong item: each one that is looked at takes a thousand bytes to tell of."""
+"""A list whose validation stops at the first wrong item: each reported error takes a thousand bytes."""
 
 Kind = TypeVar("Kind", bound=Answer)
 
 
 def understood(kind: type[Kind], text: bytes | str, board: str, what: str, most: int = LARGEST) -> Kind:
-    """Return the answer that a JSON document is.
+    """Parse a JSON document as an answer.
 
     Parameters
     ----------
     board, what
-        Who answered what: the board's name, and such as "the answer of `edge-rt info`".
+        The board's name and a noun for messages, such as "the answer of `edge-rt info`".
     most
-        Bytes that such an answer may have.
+        Limit of the answer in bytes.
 
     Raises
     ------
     CheckError
-        It is none; names the field and its value.
+        The document is no such answer; the message names the field and its value.
     """
     if len(text) > most:
         raise lie(board, what, f"it has {len(text)} bytes, more than the {most} that such an answer may have")
@@ -72,7 +72,7 @@ def understood(kind: type[Kind], text: bytes | str, board: str, what: str, most:
 
 
 def formed(kind: type[Kind], values: dict[str, Any], board: str, what: str) -> Kind:
-    """Return the answer that was read from lines: its values are texts, numbers among them.
+    """Return the answer with these values, which are strings, also for numbers.
 
     Parameters and errors are those of `understood`.
     """
@@ -83,12 +83,12 @@ def formed(kind: type[Kind], values: dict[str, Any], board: str, what: str) -> K
 
 
 def lie(board: str, what: str, problem: str, *, of_system: bool = False) -> CheckError:
-    """Return the error for an answer that is not to be believed.
+    """Return the error for an answer that cannot be true.
 
     Parameters
     ----------
     of_system
-        The board's own programs said so, and not its edge-rt.
+        The answer came from the board's own programs, not from edge-rt.
     """
     anew = f"send edge-rt anew: `toolchain board exec {board} -- rm -rf bin`, then the same command again"
     look = f"look at its system: `toolchain board shell {board}`"
@@ -99,7 +99,7 @@ def lie(board: str, what: str, problem: str, *, of_system: bool = False) -> Chec
 
 
 def problem(error: ValidationError) -> str:
-    """Return what is wrong first: the field, its value, and what it must be."""
+    """Describe the first validation error: the field, its value, and the rule."""
     first = error.errors(include_url=False)[0]
     field = printable(".".join(str(part)[:_SHOWN] for part in first["loc"]))
     if first["type"] == "json_invalid":
@@ -111,7 +111,7 @@ def problem(error: ValidationError) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value in few characters, none of them a control character."""
+    """Return a short text for a value, without control characters."""
     if isinstance(value, bytes):
         value = value[:_SHOWN].decode(errors="replace")
     if isinstance(value, str):

@@ -1,8 +1,7 @@
-"""What foreign libraries, programs, files and boards say, fit to be shown.
+"""Makes text of foreign libraries, programs, files and boards safe to print.
 
-Any of them may hold characters that a terminal obeys (colours, titles, a moved cursor) or that turn the
-reading direction around. Those are shown as Python writes them, `\\x1b` or `\\u202e`: what is there can be
-seen, and does nothing.
+Such text may contain characters that control a terminal (colours, titles, the cursor) or reverse the reading
+direction. They are escaped as in Python, `\\x1b` or `\\u202e`, so that they are visible but have no effect.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ import re
 LONGEST = 300
 """Characters; some messages hold a whole expression."""
 
-_TAIL = 1 << 14  # bytes in which the last line is looked for
-_PREFACE = "Error caught from RPC call:"  # of what a board's side raised, on a line of its own
+_TAIL = 1 << 14  # bytes to search for the last line
+_PREFACE = "Error caught from RPC call:"  # TVM's line before an error from a board
 _PLACE = re.compile(r"/onnxruntime_src/\S+:\d+ (?:[^\n]*?\)(?: const)? (?=\S))?")
 _NUMBER = re.compile(r"\bT\.(?:u?int|float|bfloat)\d+\((-?[\w.+-]+)\)")
 _LINES = re.compile(r"([\n\t]+)")
@@ -22,8 +21,8 @@ _LINES = re.compile(r"([\n\t]+)")
 def first_line(error: BaseException) -> str:
     """Return the line of a library's error that says what is wrong.
 
-    TVM's and onnx's messages begin with it and go on with programs and backtraces; Python's tracebacks
-    end with it. onnxruntime's place and signature in its source are left out, and `T.int64(5)` of TVM's is 5.
+    TVM's and onnx's messages begin with it and continue with programs and backtraces; Python's tracebacks
+    end with it. Source locations of onnxruntime are removed, and TVM's `T.int64(5)` becomes 5.
     """
     text = _NUMBER.sub(r"\1", _PLACE.sub("", str(error)))
     lines = [line.strip() for line in text.splitlines()]
@@ -32,23 +31,23 @@ def first_line(error: BaseException) -> str:
 
 
 def last_line(output: bytes) -> str:
-    """Return what a program said last, which is why it failed."""
+    """Return the last line of a program's output, which usually says why it failed."""
     lines = output.rstrip()[-_TAIL:].decode(errors="replace").strip().splitlines()
     return printable(lines[-1].strip()[:LONGEST]) if lines else "it said nothing"
 
 
 def shortened(text: str) -> str:
-    """Return `text` as `printable` does, and its beginning alone where it is long."""
+    """Return `text` as `printable` does, cut to `LONGEST` characters."""
     return printable(text if len(text) <= LONGEST else text[:LONGEST] + "…")
 
 
 def printable(text: str) -> str:
-    """Return `text` on one line, with whatever is not printable escaped; doing it twice changes nothing."""
+    """Return `text` on one line with unprintable characters escaped; a second call changes nothing."""
     return text if text.isprintable() else "".join(map(_escaped, text))
 
 
 def printable_lines(text: str) -> str:
-    """Return `text` with its line ends and tabs as they are, and all else as `printable` does."""
+    """Return `text` with unprintable characters escaped, except line ends and tabs."""
     if text.isprintable():
         return text
     parts = _LINES.split(text.replace("\r\n", "\n"))
@@ -59,6 +58,6 @@ def _escaped(character: str) -> str:
     if character.isprintable():
         return character
     code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte of a file's name that is no text
+    if 0xDC80 <= code <= 0xDCFF:  # Python's surrogate for an undecodable byte of a file name
         return f"\\x{code - 0xDC00:02x}"
     return character.encode("unicode_escape").decode("ascii")

@@ -15,8 +15,8 @@ from toolchain.profiles import Cluster, Profile, load_profile
 def host_profile() -> Profile:
     """Return the class of this host: the board `local`.
 
-    x86-64 hosts take the class `x86_64` with the highest feature level their CPU has, so that
-    code for `local` uses what is there.
+    x86-64 hosts get the class `x86_64` with the highest feature level of their CPU, so that code for `local`
+    uses it.
     """
     machine = platform.machine()
     row = next((row for row in LINUX.values() if row.uname == machine), None)
@@ -34,7 +34,7 @@ def host_profile() -> Profile:
             "name": row.name,
             "description": "this host",
             "clusters": (Cluster(cpu=row.host_cpu or row.level(flags), cores=cores),),
-            "optional": (f"+{half}",) if half else (),  # only code in float16 asks for it
+            "optional": (f"+{half}",) if half else (),  # used by code in float16 only
             "memory_mib": memory,
             "image": "base",
         }

@@ -1,1 +1,1 @@
-"""The architectures there are: a row of one table for each; what differs between them is a column."""
+"""The table of architectures: a row for each, and a column for each property that differs."""

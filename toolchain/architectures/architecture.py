@@ -1,4 +1,4 @@
-"""What the toolchain knows of an architecture."""
+"""The columns of the table of architectures."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ class Level:
 
 @dataclass(frozen=True)
 class Qemu:
-    """What runs an architecture's programs on a host of another one.
+    """The emulator that runs an architecture's programs on a host of another one.
 
     Attributes
     ----------
     name
-        QEMU's of the architecture: `qemu-<name>-static`, and the keys `qemu_<name>` and `sysroot_<name>`.
+        QEMU's name of the architecture: in `qemu-<name>-static`, and in the keys `qemu_<name>` and
+        `sysroot_<name>`.
     loader
-        File name of the dynamic loader, without which nothing starts.
+        File name of the dynamic loader, which every program needs.
     package
-        Debian's package of its C library.
+        Debian's package of the C library.
     """
 
     name: str
@@ -38,41 +39,41 @@ class Qemu:
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """An architecture, together with the operating system where that makes a difference (Android).
+    """An architecture, combined with the operating system if that matters (Android).
 
     Attributes
     ----------
     name
         First part of its triples.
     triple
-        LLVM's, of its boards.
+        LLVM's triple of its boards.
     uname, runs_on
-        What Linux calls such a machine (`uname -m`), and every machine that runs its programs.
+        Linux's name of such a machine (`uname -m`), and the names of all machines that run its programs.
     debian, docker
-        What Debian and Docker call it.
+        Debian's and Docker's names of the architecture.
     edge_rt
-        What the edge-rt for it is called; None: edge-rt does not run there.
+        Name of its edge-rt; None if edge-rt does not support it.
     host_class
-        The board class whose facts hold for a host of this architecture; None: it cannot be `local`.
+        The board class with the facts for a host of this architecture; None if it cannot be `local`.
     host_cpu
-        LLVM's cpu for such a host; None: its highest feature level is one.
+        LLVM's cpu for such a host; None: the highest feature level serves as cpu.
     features
-        LLVM's names of CPU features beside Linux's, for the features that generated code can use.
+        LLVM's name -> Linux's name of the CPU features that generated code can use.
     levels
-        Feature levels of the records' key, each of which runs everything that those before it run.
+        Feature levels for the records' keys, in ascending order: each runs the code of those before it.
     half
-        LLVM's feature that computes in float16; None: there is none. What only converts to it (f16c,
-        and fp16 of Arm's VFP) does not.
+        LLVM's feature for arithmetic in float16, None if there is none. Features that only convert (f16c,
+        and fp16 of Arm's VFP) do not count.
     slow_flops
-        The slowest that working code should be on one core, in FLOP/s: reasoned, for deadlines.
+        Lower bound of the speed of working code on one core in FLOP/s: an estimate, for deadlines.
     lld
         lld's name of the output format (`-m`).
     zig_target
         Zig's name of the target.
     gcc
-        The C compiler that drives GNU ld for it on a host of another architecture.
+        The C compiler that drives GNU ld on a host of another architecture.
     elf_machine, bits, elf_flags
-        `e_machine`, in pyelftools' words, the file's class, and `e_flags`.
+        `e_machine` in pyelftools' words, the file's class, and `e_flags`.
     page
         Alignment in bytes that load segments must have: the largest page of such Linux kernels
         (Android: 16 KiB, https://developer.android.com/guide/practices/page-sizes).
@@ -81,9 +82,9 @@ class Architecture:
         (glibc, `sysdeps/unix/sysv/linux/*/shlib-versions`); None for Android, whose symbols a
         library names without versions.
     helpers
-        LLVM calls functions of the Arm run-time ABI, which a library brings along.
+        Whether LLVM calls functions of the Arm run-time ABI, which must be linked into libraries.
     qemu
-        What emulates it; None: nothing that is known here.
+        Its emulator, None if none is supported.
     """
 
     name: str
@@ -121,7 +122,7 @@ class Architecture:
         return self.glibc_base is None
 
     def linux_features(self, llvm_features: Iterable[str]) -> tuple[str, ...]:
-        """Return Linux's names, sorted, of those `llvm_features` that generated code can use."""
+        """Return Linux's names, sorted, of the `llvm_features` that generated code can use."""
         return tuple(sorted(self.features[name] for name in llvm_features if name in self.features))
 
     def level(self, flags: Iterable[str]) -> str:

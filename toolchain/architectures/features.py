@@ -1,11 +1,11 @@
-"""LLVM's names of CPU features beside Linux's, and x86-64's feature levels: columns of the table."""
+"""Columns of the table: LLVM's and Linux's names of CPU features, and x86-64's feature levels."""
 
 from __future__ import annotations
 
 from toolchain.architectures.architecture import Level
 
 # Linux: Documentation/arch/arm64/elf_hwcaps.rst; LLVM: lib/Target/AArch64/AArch64Features.td.
-# Features that only intrinsics reach (crc, aes, sha2) are left out: no network needs them.
+# Features that only intrinsics use (crc, aes, sha2) are left out: no network needs them.
 AARCH64 = {
     "fp-armv8": "fp",
     "neon": "asimd",

@@ -1,6 +1,6 @@
-"""The shortest time in which so much can have been computed: what is below it was not measured by a clock.
+"""A lower bound of the time for a computation; a shorter time cannot have been measured.
 
-A bound that no honest board meets, and no more: it refuses what cannot be, not what is unlikely.
+The bound refuses only impossible times, not unlikely ones.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 
 LEAST_MS = 1e-6
-"""Of any call, also of one that computes nothing: six cycles of the fastest clock. A call begins by checking
-its arguments, which takes a hundred times that; a launch on a device takes microseconds."""
+"""Lower bound for any call, even an empty one: six cycles of the fastest clock. Checking a call's arguments
+takes a hundred times as long; a launch on a device takes microseconds."""
 
 # Float32 operations of one core in a cycle, two for each multiply-add: x86-64 by the vectors that the code
 # uses, two units of 512 or 256 bits, or four of 128 bits without fused multiply-add (Zen); ARM by its cores'
@@ -23,29 +23,28 @@ _OF_CORES = {
 _MOST = 32  # four vectors of 128 bits a cycle: Cortex-X, Neoverse V, Apple's
 # Most Hz: a Core i9-14900KS; cores of ours were sold with up to 3 GHz; other ARM cores with up to 5.
 _CLOCK = {"x86-64": 6.2e9, "known": 3.2e9, "other": 5e9}
-# Operations are counted by the definition, and code may do with fewer: winograd's 6x6 tiles need a fifth of
-# the products, and windows that lie in the padding for the most part are not computed (9 or 27 taps, of which
-# one meets the image). Dot products of bytes are four times as fast as those of floats. A clock of a board
-# may be wrong by two.
+# Operations are counted by the definition, but code may need fewer: winograd's 6x6 tiles need a fifth of the
+# products, and taps in the padding are not computed (of 9 or 27 taps, one may meet the image). Dot products
+# of bytes are four times as fast as those of floats. A board's clock may be wrong by a factor of two.
 ROOM = 64
-# It is defined as a convolution of an image that was spread by its strides, and nobody computes the products
-# of the zeros in between: of 8 x 8 or 32 x 32 one is left.
+# A transposed convolution is defined on an image spread by its strides, and code skips the products with the
+# zeros in between: only one of 8 x 8 or 32 x 32 is left.
 _SPREAD = re.compile(r"conv\dd_transpose")
 
 
 def least_ms(
     flops: float, *, triple: str, cpu: str, level: str, threads: int = 1, peak: float | None = None
 ) -> float:
-    """Return the milliseconds below which no board of this kind computes so much.
+    """Return the shortest possible time of a computation on such a board, in milliseconds.
 
     Parameters
     ----------
     flops
-        Floating-point operations by definition; 0 where they are not known, or there are none.
+        Floating-point operations by definition; 0 if there are none or the number is unknown.
     triple, cpu, level, threads
         As in `RecordKey`.
     peak
-        Most FLOP/s of the device beside the cores that computes; None: the cores compute.
+        Peak FLOP/s of the accelerator that computes; None if the CPU computes.
     """
     if peak is None:
         peak = threads * _core(triple, cpu, level)
@@ -53,12 +52,12 @@ def least_ms(
 
 
 def bounding_flops(flops: int, names: Iterable[str]) -> int:
-    """Return how much functions of these names compute at least; 0 where their FLOPs say nothing of that."""
+    """Return a lower bound of the operations for functions of these names; 0 if `flops` gives none."""
     return 0 if any(_SPREAD.search(name) for name in names) else flops
 
 
 def _core(triple: str, cpu: str, level: str) -> float:
-    """Return the most operations that one core does in a second."""
+    """Return the peak operations per second of one core."""
     if triple.startswith("x86_64"):
         wide = max(_OF_LEVELS.values())
         return _OF_LEVELS.get(level.partition("+")[0], wide) * _CLOCK["x86-64"]

@@ -93,26 +93,26 @@ _ARMV7A = Architecture(
 )
 
 LINUX = {row.name: row for row in (_X86_64, _AARCH64, _ARMV7A)}
-"""Where edge-rt runs, by the first part of the triple."""
+"""Architectures on which edge-rt runs, by the first part of the triple."""
 ARCHITECTURES = {**LINUX, "aarch64-android": _AARCH64_ANDROID}
-"""What networks are built for."""
+"""Architectures for which networks are built."""
 
 
 def architecture_of(triple: str) -> Architecture | None:
-    """Return the row of a triple's architecture, None where there is none."""
+    """Return the row of a triple's architecture, None if it is unknown."""
     name, _, rest = triple.partition("-")
     return ARCHITECTURES.get(f"{name}-android" if "android" in rest else name)
 
 
 def of_debian(name: str) -> Architecture:
-    """Return the row of what Debian calls `name`, such as arm64."""
+    """Return the row with this Debian name, such as arm64."""
     return next(row for row in LINUX.values() if row.debian == name)
 
 
 def wrong_system(triple: str) -> str:
-    """Say why networks cannot be built for a triple's system; empty where nothing is known against it.
+    """Return why networks cannot be built for a triple's operating system; empty if no reason is known.
 
-    Another architecture's triple may be right: what needs its row says that there is none.
+    Triples of unknown architectures pass: the code that needs their row raises the error.
     """
     hard = [row.triple for row in LINUX.values() if row.hard_float]
     if triple.startswith("arm") and triple not in hard:

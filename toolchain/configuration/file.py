@@ -1,4 +1,4 @@
-"""Which `toolchain.toml` holds: the nearest one above the current folder, if it is the user's own."""
+"""Finds the nearest `toolchain.toml` at or above the current folder, if it is the user's own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from toolchain.files.ownership import other_writer, placed_by_another
 
 FILE_NAME = "toolchain.toml"
 FILE_VARIABLE = "TOOLCHAIN_CONFIG"
-"""Names the file to obey, whoever owns it; `/dev/null`: none."""
+"""Variable that names the file to use, whoever owns it; `/dev/null` for no file."""
 
 
 class FoundFile(NamedTuple):
-    """The file to obey, and warnings about others that were passed by."""
+    """The file to use, and warnings about files that were skipped."""
 
     file: Path | None
     skipped: tuple[str, ...] = ()
@@ -26,13 +26,13 @@ class FoundFile(NamedTuple):
 def find_file(start: Path, environment: Mapping[str, str]) -> FoundFile:
     """Return the file that the environment names, else the nearest in `start` or a folder above it.
 
-    Whoever may write a folder above, such as /tmp, can put a file there: another user's is passed by. One in
-    the user's own folders is an error, as theirs may have been replaced.
+    Any user can put a file into a shared folder such as /tmp, so files of other users are skipped. In the
+    user's own folders such a file is an error, since it may have replaced theirs.
 
     Raises
     ------
     UsageError
-        The file that is named is none; or the one that was found is another user's.
+        The named file does not exist, or the file found belongs to another user.
     """
     if named := environment.get(FILE_VARIABLE):
         if named == os.devnull:
@@ -46,7 +46,7 @@ def find_file(start: Path, environment: Mapping[str, str]) -> FoundFile:
     skipped: list[str] = []
     for folder in (start, *start.parents):
         file = folder / FILE_NAME
-        with suppress(PermissionError):  # a folder above that may not be looked into has nothing for us
+        with suppress(PermissionError):  # skip a folder that may not be searched
             if file.is_file():
                 problem = _problem(file)
                 if problem is None:

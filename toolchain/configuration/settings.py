@@ -1,7 +1,7 @@
-"""`toolchain.toml`, the environment and the defaults; where each value came from.
+"""Merges `toolchain.toml`, the environment and the defaults, and keeps the origin of each value.
 
-Precedence: option > environment (`TOOLCHAIN_…`) > file > default. Options are handled where they
-are parsed; this module answers the rest.
+Precedence: option > environment (`TOOLCHAIN_…`) > file > default. Commands handle options themselves; this
+module handles the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from toolchain.foreign import printable, shortened
 _FOLDERS = ("cache_dir", "data_dir", "state_dir", "sysroot_aarch64", "sysroot_arm", "tls_authorities")
 ENVIRONMENT_PREFIX = "TOOLCHAIN_"
 SECRETS = frozenset({"records_url"})
-"""Keys whose values may hold a password: they are shown in no message."""
+"""Keys whose values may contain a password, which no message shows."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"  # of a board
 
 
@@ -111,7 +111,7 @@ class Settings(_Table):
 
 
 class BoardEntry(_Table):
-    """Every key of `[boards.NAME]`: a board over SSH."""
+    """Every key of `[boards.NAME]`, which describes a board over SSH."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -153,7 +153,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Configuration:
-    """The settings in force, the file they came from, the origin of every key, and the user's boards.
+    """The effective settings, their file, the origin of every key, and the user's boards.
 
     Attributes
     ----------
@@ -174,8 +174,8 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
     Raises
     ------
     UsageError
-        The file is another user's or not TOML, or a key or value is not allowed; names file, key and what
-        is allowed.
+        The file belongs to another user or is not TOML, or a key or value is not allowed; the message names
+        the file, the key and what is allowed.
     """
     file, skipped = find_file(start, environment)
     values: dict[str, Any] = {}
@@ -183,7 +183,11 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
     if file is not None:
         try:
             values = tomllib.loads(file.read_text())
-        except (ValueError, RecursionError, OSError) as error:  # TOML's, UTF-8's, a number of 5000 digits
+        except (
+            ValueError,
+            RecursionError,
+            OSError,
+        ) as error:  # invalid TOML or UTF-8, or a number of 5000 digits
             raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
         origins.update(dict.fromkeys(values, str(file)))
         # Relative to the file, not to the caller.
@@ -195,7 +199,7 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
         if environment.get(variable):
             values[key] = environment[variable]
             origins[key] = variable
-        if values.get(key) == "":  # set to nothing is not set
+        if values.get(key) == "":  # an empty value counts as not set
             values[key] = Settings.model_fields[key].get_default()
     origins.pop("boards", None)
     try:
@@ -208,7 +212,7 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
 
 
 def _check_home(found: Configuration) -> None:
-    """Refuse to make folders called `~`: a user without a home folder has no default ones."""
+    """Raise an error if a default folder is needed but the user has no home folder."""
     for key in ("cache_dir", "data_dir", "state_dir"):
         folder = getattr(found.settings, key)
         if found.origins[key] == "default" and not folder.is_absolute():
@@ -227,7 +231,7 @@ def _expanded(file: Path, key: str, path: Path) -> Path:
 
 
 def _resolved(boards: dict[str, BoardEntry], file: Path | None) -> dict[str, BoardEntry]:
-    """Make each identity's path absolute: in the file it is relative to the file."""
+    """Make each identity's path absolute; in the file it is relative to the file's folder."""
     if file is None:
         return boards
     return {
@@ -266,20 +270,20 @@ def configuration() -> Configuration:
 
 
 def settings() -> Settings:
-    """Return the settings in force."""
+    """Return the effective settings."""
     return configuration().settings
 
 
 def cache_dir() -> Path:
-    """Return the folder for what can be made again."""
+    """Return the folder for files that can be made again."""
     return settings().cache_dir
 
 
 def data_dir() -> Path:
-    """Return the folder for what cannot be made again: the tuning records."""
+    """Return the folder for files that cannot be made again: the tuning records."""
     return settings().data_dir
 
 
 def state_dir() -> Path:
-    """Return the folder for what runs: emulated boards, the lab."""
+    """Return the folder for the state of running things: emulated boards and the lab."""
     return settings().state_dir

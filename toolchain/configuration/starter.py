@@ -1,4 +1,4 @@
-"""The first `toolchain.toml`: every key, commented, with its default."""
+"""Writes a first `toolchain.toml` with every key, commented out, and its default."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolchain.files.atomic import write_text
 
 
 def starter_text() -> str:
-    """Return the file's text, made from the schema of the settings."""
+    """Return the text of the file, generated from the schema of the settings."""
     lines = ["# Settings of the toolchain; found from any folder below this one.", ""]
     for key, field in Settings.model_fields.items():
         default = json.dumps("" if field.default is None else field.default, default=str)
@@ -30,14 +30,12 @@ def write_starter(folder: Path) -> Path:
     Raises
     ------
     UsageError
-        There is one already; it is left as it is.
+        The file exists already; it is not changed.
     ToolchainError
         The folder cannot be written.
     """
     file = folder.absolute() / FILE_NAME
     if file.exists():
-        raise UsageError(
-            f"{file} is there already and was left as it is", f"edit {file}, or move it away first"
-        )
+        raise UsageError(f"{file} exists already and was not changed", f"edit {file}, or move it away first")
     write_text(file, starter_text())
     return file

@@ -1,4 +1,4 @@
-"""From trials to the best so far of each task."""
+"""Computes from trials the curve of the best time so far for each task."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from toolchain.foreign import printable
 
 @dataclass(frozen=True)
 class Curve:
-    """The best so far of one task, relative to its default.
+    """The best time so far of one task, relative to its default.
 
     Attributes
     ----------
     relative
-        After each trial: time of the best so far / time of the default; at most 1.
+        Best time so far after each trial, divided by the default's time; at most 1.
     trials
-        Of each trial by itself; None: it failed.
+        Time of each trial divided by the default's time; None for a failure.
     failed
-        Numbers of the trials that failed, from 1.
+        Numbers of the failed trials, from 1.
     """
 
     name: str

@@ -15,7 +15,7 @@ from toolchain.reports.page import render
 
 @dataclass(frozen=True)
 class DemoReport:
-    """What a demo run found: plain values, as its commands print them with `--json`.
+    """The results of a demo run as plain values, as the commands print them with `--json`.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class DemoReport:
 
 
 def write_demo_report(path: Path, report: DemoReport) -> None:
-    """Write the report as one HTML file, whole or not at all; equal reports give equal bytes.
+    """Write the report as one HTML file atomically; equal reports give equal bytes.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""matplotlib figures as SVG that lives in a page: it takes the page's colours, light or dark."""
+"""Renders figures of matplotlib as SVG that takes the colours of its page, light or dark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Stand-ins, which the page's style sheet gives a colour each.
+# Placeholder colours, which the page's style sheet replaces.
 INK = "#010101"
 FAINT = "#020202"
 SERIES = tuple(f"#0300{number:02x}" for number in range(8))
@@ -67,7 +67,7 @@ def figure(name: str, height_in: float) -> Iterator[tuple[Figure, list[str]]]:
 def _for_page(svg: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # the same in every figure, and referred to by none
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # these ids are the same in every figure, and unused
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg))
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var({variable})")

@@ -1,4 +1,4 @@
-"""Pages of HTML from templates."""
+"""Renders HTML pages from templates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolchain.reports.figures import milliseconds
 
 
 def render(template: str, **values: Any) -> str:
-    """Return a page; every value is escaped, but for the plots, which templates take as they are.
+    """Return a page; every value is escaped except plots, which templates insert unchanged.
 
     Parameters
     ----------

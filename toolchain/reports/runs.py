@@ -1,4 +1,4 @@
-"""A tuning run, read back from the records it left."""
+"""Reconstructs a tuning run from its records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LISTED = 8  # runs that an error names
 
 @dataclass(frozen=True)
 class RunTrial:
-    """One candidate: seconds since the run began, and milliseconds or why there are none."""
+    """One candidate: seconds since the start of the run, and its milliseconds or failure."""
 
     seconds: float
     ms: float | None
@@ -32,16 +32,16 @@ class RunTask:
     Attributes
     ----------
     weight
-        How often the network computes it; None: records do not say.
+        How often the network computes the task; None if unknown.
     default_ms, chosen_ms
-        Of the search, where each candidate was measured alone: without tuning, and of what a build takes
-        after the run. None: this run did not measure it so.
+        Times in the search, where each candidate was measured alone: of the default, and of the candidate
+        that builds use after the run. None if this run did not measure it alone.
     compared
-        The same of the last comparison; None: records do not say.
+        The same times in the final comparison; None if unknown.
     choice
-        What a build takes after the run: `default` or the kind of the record.
+        What builds use after the run: `default` or the kind of the record.
     confirmed
-        That was measured again beside the default; else the run was cut short before.
+        Whether the final comparison measured it beside the default; an interrupted run has none.
     """
 
     id: str
@@ -56,28 +56,28 @@ class RunTask:
 
     @property
     def before_ms(self) -> float | None:
-        """Without tuning; of the last comparison where it is known, as is `after_ms`."""
+        """Time of the default, from the final comparison if known."""
         return self.compared[0] if self.compared else self.default_ms
 
     @property
     def after_ms(self) -> float | None:
-        """Of what a build takes after the run."""
+        """Time of the candidate that builds use after the run, from the final comparison if known."""
         return self.compared[1] if self.compared else self.chosen_ms
 
     @property
     def failed(self) -> int:
-        """How many trials failed."""
+        """Number of failed trials."""
         return sum(trial.failure is not None for trial in self.trials)
 
 
 @dataclass(frozen=True)
 class BoardUse:
-    """What a board did in a run.
+    """The use of a board in a run.
 
     Attributes
     ----------
     in_use
-        For which part of the search it had a session; None: records do not say.
+        Share of the search time in which the board had a session; None if unknown.
     """
 
     name: str
@@ -96,9 +96,9 @@ class Run:
     Attributes
     ----------
     target
-        Such as `x86-64-v3, 2 threads`.
+        Target and threads, such as `x86-64-v3, 2 threads`.
     modelled
-        Its times are those of a model: no clock has shown them.
+        The times come from a model instead of a measurement.
     """
 
     id: str
@@ -112,12 +112,12 @@ class Run:
 
     @property
     def trials(self) -> int:
-        """How many candidates were measured."""
+        """Number of measured candidates."""
         return sum(len(task.trials) for task in self.tasks)
 
     @property
     def failures(self) -> dict[str, int]:
-        """How many failed, by class, the most frequent first."""
+        """Number of failures by class, the most frequent first."""
         counted = Counter(trial.failure for task in self.tasks for trial in task.trials if trial.failure)
         return dict(counted.most_common())
 
@@ -129,27 +129,27 @@ def read_run(
     weights: Mapping[str, int] | None = None,
     compared: Mapping[str, tuple[float, float]] | None = None,
 ) -> Run:
-    """Return a run.
+    """Reconstruct a run from records.
 
     Parameters
     ----------
     records
-        Of any runs.
+        Records of any runs.
     names
         `Record.function` -> name of the task.
     run
-        What its id begins with; None: the last run.
+        Prefix of the run's id; None for the last run.
     weights
-        Workload -> how often the network computes it, where that is known.
+        Workload -> how often the network computes it, as far as known.
     compared
-        Workload -> milliseconds of default and choice in the last comparison, where they are known. Records
-        have that of the choice alone, and no time of the search may stand beside it: the network leaves
-        other caches than a candidate that runs by itself.
+        Workload -> milliseconds of default and choice in the final comparison, as far as known. Records have
+        only the time of the choice, which must not be compared with times of the search: in the network the
+        caches are in another state than for a candidate that runs alone.
 
     Raises
     ------
     UsageError
-        There is no such run, or there are several.
+        There is no such run, or the prefix is ambiguous.
     """
     last = {record.provenance.run: record.created for record in records}  # the oldest come first
     identity = chosen_run(list(last.items()), run)
@@ -182,14 +182,14 @@ def chosen_run(runs: Sequence[tuple[str, str]], run: str | None) -> str:
     Parameters
     ----------
     runs
-        The ids of all runs, each with when its last record was created.
+        The ids of all runs, with the creation times of their last records.
     run
-        What the id begins with; None: the last run.
+        Prefix of the id; None for the last run.
 
     Raises
     ------
     UsageError
-        There is no such run, or there are several.
+        There is no such run, or the prefix is ambiguous.
     """
     last = dict(runs)
     known = sorted(last, key=lambda identity: last[identity], reverse=True)
@@ -250,7 +250,7 @@ def _boards(trials: Sequence[Record]) -> list[BoardUse]:
 
 
 def _is_trial(record: Record) -> bool:
-    """Whether it is neither a default nor a choice, which was measured once more."""
+    """Whether a record is a trial, neither a default nor a confirming measurement."""
     return record.provenance.trial is not None and not record.confirmed
 
 

@@ -1,4 +1,4 @@
-"""Where the records of a report come from."""
+"""Reads the records of a report from a store or an exported file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SQLITE = b"SQLite format 3\0"
 
 
 class Source(NamedTuple):
-    """Records, those of the run that was asked for among them.
+    """Records that include those of the requested run.
 
     Attributes
     ----------
     names
-        Of what they are of, by `Record.function`.
+        `Record.function` -> name of the function.
     skipped
-        A warning about records that could not be read.
+        A warning about unreadable records.
     """
 
     records: Sequence[Record]
@@ -34,17 +34,17 @@ class Source(NamedTuple):
 
 
 def records_in(path: Path | None, run: str | None) -> Source:
-    """Return records of a file: a store, or what `toolchain records export` wrote; None: the user's.
+    """Return the records of a store or of an exported file; None for the user's store.
 
     Parameters
     ----------
     run
-        What the id of the run begins with that is asked for; None: the last run.
+        Prefix of the requested run's id; None for the last run.
 
     Raises
     ------
     UsageError
-        The file is not there, or is none of records; or there is no such run, or there are several.
+        The file does not exist or has no records; or there is no such run, or the prefix is ambiguous.
     ToolchainError
         The store does not answer.
     """
@@ -59,7 +59,7 @@ def records_in(path: Path | None, run: str | None) -> Source:
             f"{path}: {error.strerror}", "name a store of records, or what `toolchain records export` wrote"
         ) from error
     if is_store:
-        # Beside a store that is in use lies what was written last; a file that is only read is read alone.
+        # A store in use has its latest records in files beside it; a read-only file is complete by itself.
         in_use = path.with_name(f"{path.name}-wal").exists()
         with RecordStore(path, read_only=not in_use) as store:
             return of_store(store, run)

@@ -17,12 +17,12 @@ from toolchain.tuning.result import TuneResult
 
 
 def write_tuning_report(path: Path, run: Run, model: str = "", network: str = "") -> None:
-    """Write the report as one HTML file, whole or not at all; equal runs give equal bytes.
+    """Write the report as one HTML file atomically; equal runs give equal bytes.
 
     Parameters
     ----------
     model
-        What was tuned; empty: records do not say.
+        The tuned model; empty if unknown.
     network
         See `tuning_page`.
 
@@ -57,7 +57,7 @@ def tuning_page(run: Run, model: str = "", network: str = "") -> str:
     Parameters
     ----------
     network
-        What the whole network said of the choices; empty: it was not asked, or records do not say.
+        Result of the comparison in the whole network; empty if there was none or it is unknown.
     """
     found = _curves(run)
     drawn = any(curve.relative for curve in found)
@@ -87,7 +87,7 @@ def _curves(run: Run) -> list[Curve]:
 
 
 def _network(run: Run, times: list[float | None]) -> float | None:
-    """Return the milliseconds of all tasks, each times its weight; None where that is not known."""
+    """Return the milliseconds of all tasks, weighted; None if a time or weight is unknown."""
     weighted = [
         task.weight * ms for task, ms in zip(run.tasks, times, strict=True) if task.weight is not None and ms
     ]

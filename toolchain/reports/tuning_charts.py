@@ -14,9 +14,9 @@ _ROOM = 1.3  # how much wider than the longest bar the axis is, for the text beh
 
 
 def best_by_time(tasks: Sequence[RunTask]) -> str:
-    """Plot the time of all tasks together, with the best of each so far, over the seconds of the run.
+    """Plot the total time of all tasks, with the best candidate of each so far, over the seconds of the run.
 
-    Each task counts by its weight; once, where records do not say how often the network computes it.
+    Each task counts by its weight, or once if weights are unknown.
     """
     known = [(task, task.default_ms) for task in tasks if task.default_ms]
     total = sum(_weight(task) * default_ms for task, default_ms in known)
@@ -51,7 +51,7 @@ def best_by_time(tasks: Sequence[RunTask]) -> str:
 
 
 def before_and_after(tasks: Sequence[RunTask]) -> str:
-    """Plot the milliseconds of each task by default and as chosen, the first tasks of all."""
+    """Plot the milliseconds of the default and of the choice for the first tasks."""
     shown = [(task, task.before_ms, task.after_ms) for task in tasks if task.before_ms and task.after_ms][
         :_BARS
     ]
