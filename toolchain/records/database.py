@@ -1,4 +1,4 @@
-"""What the store of records asks of a database."""
+"""The interface between the store of records and a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of PostgreSQL as errors with a hint what to do."""
+"""Converts errors of PostgreSQL to errors with a hint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HINTS = {
 def explain(
     error: Error, name: str, unreadable: Callable[[str], UsageError], password: str | None
 ) -> ToolchainError:
-    """Return the error of the driver as one that tells the user what to do."""
+    """Convert an error of the driver to one whose hint says what to type."""
     code, said = error.sqlstate or "", one_line(error, password)
     if code in _OTHER_TABLES:
         return unreadable(said)

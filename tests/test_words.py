@@ -1,0 +1,123 @@
+"""How the package speaks: a class name has one meaning, and the first line of a docstring is plain.
+
+docs/words.md has the nouns. The lists below are debts: an entry that is no longer needed fails the test.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import toolchain
+
+PACKAGE = Path(toolchain.__file__).parent
+
+SAME_CONCEPT = {
+    "LayerCost": "the manifest stores the loss of a layer that models/quantising measures",
+    "Modelled": "an answer of edge-rt and the model of the Mali: times without a clock",
+    "Place": "an index, of a pixel and of a value in a dump",
+    "Simulated": "an answer of edge-rt and the simulator: a run of VTA's model",
+}
+"""Class names that occur more than once for one concept, with the reason."""
+
+# fmt: off
+TWO_MEANINGS = frozenset({
+    "Announced", "Built", "Chain", "Code", "Compiled", "Compilers", "Connection", "Container",
+    "Convolution", "Cost", "Entry", "Facts", "Function", "Judged", "Judgement", "Kernel", "Knobs",
+    "Layout", "Life", "Memory", "Model", "Offer", "OutputError", "Packed", "Part", "Phase", "Placed",
+    "Plan", "Problem", "Program", "Provenance", "Question", "Reader", "Record", "Reference", "Row",
+    "Run", "Source", "Stage", "Step", "Turn", "UnreadableError", "Value", "Wanted", "Window", "Wish",
+})
+"""Class names with two meanings that nobody has renamed yet."""
+
+NOT_YET_PLAIN = frozenset({
+    "backends", "boards", "building", "cache", "cli", "demo", "devices", "doctor", "errors", "images",
+    "imports", "lowering", "measuring", "rpc", "targets", "tasks", "tuning", "vta",
+})
+"""Rooms whose docstrings are still to be rewritten."""
+# fmt: on
+
+RIDDLE = re.compile(
+    r"^(Of|By|Whatever|Under)\b"  # a phrase that lacks its noun
+    r"|^What\b"  # a clause in place of a noun
+    r"|\bwhat there is\b|(?<!there )\b(is|are) none\b|\b(is|are) told\b|\bdone without\b"
+    r"|\b(stands?|lies?)\b(?! for)|\bholds for\b|\blet go\b|\bso (many|much|long)\b"
+    r"|\bwhere (it|that|this|there|none|nothing|nobody|they)\b",
+    re.IGNORECASE,
+)
+BEGINS = re.compile(r"[A-Z0-9`]|(edge-rt|lld|zig|onnxruntime)\b")
+
+
+def public_nodes(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef]:
+    for node in ast.walk(tree):
+        public = not getattr(node, "name", "").startswith("_")
+        if public and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            yield node
+
+
+def problem_of(line: str) -> str | None:
+    if found := RIDDLE.search(line):
+        return f"{found[0]!r}: say who does what"
+    if not BEGINS.match(line):
+        return "it does not begin like a sentence"
+    return None
+
+
+def room_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[Path, ast.Module]:
+    return {file: ast.parse(file.read_text()) for file in sorted(PACKAGE.rglob("*.py"))}
+
+
+def test_a_class_name_has_one_meaning(trees: dict[Path, ast.Module]) -> None:
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for file, tree in trees.items():
+        for node in public_nodes(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(str(file.relative_to(PACKAGE)))
+    twice = {name for name, files in places.items() if len(files) > 1}
+    known = TWO_MEANINGS | SAME_CONCEPT.keys()
+    assert not {name: places[name] for name in twice - known}, "rename one of each, or give the reason"
+    assert not known - twice, "these names are unique now: remove them from the lists"
+
+
+def test_docstrings_begin_with_a_plain_sentence(trees: dict[Path, ast.Module]) -> None:
+    riddles: defaultdict[str, list[str]] = defaultdict(list)
+    for file, tree in trees.items():
+        for node in public_nodes(tree):
+            line = (ast.get_docstring(node) or "").split("\n")[0]
+            if line and (problem := problem_of(line)):
+                riddles[room_of(file)].append(f"{file.relative_to(PACKAGE)}: {line} ({problem})")
+    assert not [line for room, lines in riddles.items() if room not in NOT_YET_PLAIN for line in lines]
+    assert not NOT_YET_PLAIN - riddles.keys(), "these rooms are plain now: remove them from the list"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Of the records that the backend can read.",
+        "What the compiler said of kernels.",
+        "the other way round",
+        "Return the choice; None where there is none.",
+        "Let go of it.",
+        "Return what edge-rt is told of the sources.",
+    ],
+)
+def test_a_riddle_is_found(line: str) -> None:
+    assert problem_of(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Return the row of an architecture, None if it is unknown.", "edge-rt, the one program on a board."],
+)
+def test_a_plain_sentence_passes(line: str) -> None:
+    assert problem_of(line) is None
