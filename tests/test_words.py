@@ -36,7 +36,7 @@ TWO_MEANINGS = frozenset({
 """Class names with two meanings that nobody has renamed yet."""
 
 NOT_YET_PLAIN = frozenset({
-    "backends", "boards", "building", "cache", "cli", "demo", "devices", "doctor", "errors", "images",
+    "backends", "boards", "building", "cache", "cli", "demo", "devices", "doctor", "errors",
     "imports", "lowering", "measuring", "rpc", "targets", "tasks", "tuning", "vta",
 })
 """Rooms whose docstrings are still to be rewritten."""

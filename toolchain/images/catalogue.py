@@ -23,17 +23,17 @@ class Image(BaseModel):
     Attributes
     ----------
     folder
-        Its folder beside the table, with Dockerfile and smoke test; empty for a `system`.
+        Folder beside the table, with Dockerfile and smoke test; empty for a `system`.
     stands_on
-        The image that its Dockerfile begins with; empty: Debian's own files.
+        The base image of its Dockerfile; empty for plain Debian.
     system
-        Debian's name of the architecture whose root file system the image is: an emulated board.
+        For the root file system of an emulated board: Debian's name of the architecture.
     packages
-        Debian packages of a `system` beside those that every board has.
+        Debian packages of a `system` in addition to those of every board.
     device
-        Kind of device that its packages are a driver of.
+        Kind of device for which its packages have a driver.
     optional
-        It is made, or fetched, where it is named: it takes long, and few need it.
+        Whether it is made or fetched only if named: it takes long, and few users need it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -49,12 +49,12 @@ class Image(BaseModel):
 
     @property
     def tag(self) -> str:
-        """What the engine calls it."""
+        """Tag of the image in the engine."""
         return f"{REPOSITORY}/{self.name}:latest"
 
     @property
     def path(self) -> Path:
-        """Its folder on this machine."""
+        """Folder of the image on this machine."""
         return docker_folder() / self.folder
 
     @model_validator(mode="after")
@@ -80,12 +80,12 @@ def docker_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def catalogue() -> dict[str, Image]:
-    """Return every image by name, in the table's order: what one stands on comes before it.
+    """Return every image by name in the table's order, in which base images come first.
 
     Raises
     ------
     UsageError
-        The table is not what it should be.
+        The table is invalid.
     """
     file = docker_folder() / TABLE
     try:
@@ -117,12 +117,12 @@ def image_named(name: str) -> Image:
 
 
 def usual() -> list[str]:
-    """Return the names of the images that are meant where none is named."""
+    """Return the names of the images to use if the user names none: all but optional ones."""
     return [name for name, image in catalogue().items() if not image.optional]
 
 
 def with_foundations(names: Iterable[str]) -> list[Image]:
-    """Return the named images and all that they stand on, in an order to build them in."""
+    """Return the named images and their base images, in build order."""
     wanted = set()
     for name in names:
         image = image_named(name)

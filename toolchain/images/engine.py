@@ -1,6 +1,6 @@
-"""The container engine: Docker, through its SDK. Whatever is made here carries our label.
+"""The container engine: Docker, through its SDK.
 
-Only labelled containers are ever stopped or removed.
+Everything made here has our label, and only containers with the label are ever stopped or removed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 from toolchain.configuration.settings import settings
 from toolchain.errors import MissingError, ToolchainError, UsageError
 
-LABEL = "edge-toolchain"  # on every container of ours; its value says what it is for
-# On every image of ours. Another label, as containers inherit those of their image: one that a user
-# makes of it is the user's.
+LABEL = "edge-toolchain"  # label on every container we create; its value is the purpose
+# Label on every image of ours. It differs from that of containers, since containers inherit the labels of
+# their image: a container that a user makes from our image belongs to the user.
 IMAGE_LABEL = f"{LABEL}.image"
-SOURCES_LABEL = f"{LABEL}.sources"  # on images: a digest of all that one was made of
+SOURCES_LABEL = f"{LABEL}.sources"  # on images: a digest of everything the image was made from
 _ANSWER_SECONDS = 180.0  # for one request; on a busy machine loading an image takes 10 s, removing one 60
 _MOST_READ = 2**24  # bytes of a file of a container; the largest of ours, dpkg's list, has one or two
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -31,7 +31,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class Wanted:
-    """A container to create.
+    """A request for a new container.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Wanted:
     ports
         Port in the container → port on this host's loopback interface.
     capabilities
-        All that its processes may have; every other one is dropped.
+        Capabilities of its processes; all others are dropped.
     """
 
     image: str
@@ -59,7 +59,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Container:
-    """A container of ours; `state` in Docker's words: created, running, paused, exited, dead…"""
+    """One of our containers; `state` is Docker's: created, running, paused, exited, dead…"""
 
     id: str
     name: str
@@ -68,7 +68,7 @@ class Container:
 
 
 class Engine:
-    """A connected Docker daemon; made by `connect`."""
+    """A connection to a Docker daemon; use `connect` to make one."""
 
     def __init__(self, api: Any, where: str) -> None:
         self.api = api
@@ -76,7 +76,7 @@ class Engine:
 
     @property
     def is_local(self) -> bool:
-        """Whether the daemon runs on this machine: it sees its files and publishes ports on it."""
+        """Whether the daemon runs on this machine, and so shares its files and ports."""
         return is_local(self.where)
 
     @property
@@ -86,7 +86,7 @@ class Engine:
             return str(self.api.version()["Version"])
 
     def has_image(self, tag: str) -> bool:
-        """Return whether the daemon has an image of that name."""
+        """Whether the daemon has an image of that name."""
         with self.asked(f"look for the image {tag}"):
             return bool(self.api.images(tag))
 
@@ -98,7 +98,7 @@ class Engine:
                     raise ToolchainError(f"Docker cannot load the image {archive}: {line['error']}")
 
     def image(self, name: str) -> dict[str, Any] | None:
-        """Return what Docker knows of an image, None if it has no such one."""
+        """Return Docker's description of an image, None if it has no such image."""
         import docker.errors
 
         with self.asked(f"look at the image {name}"), suppress(docker.errors.ImageNotFound):
@@ -112,9 +112,9 @@ class Engine:
         return None if found is None else dict(found["Config"]["Labels"] or {})
 
     def remove_superseded(self, name: str, tag: str) -> None:
-        """Remove the images of ours that had a name before the image `tag` got it.
+        """Remove our older images that had a name before the image `tag` got it.
 
-        One stays that a container uses, or that someone gave a name of their own.
+        Images in use by a container, or with another name given by a user, stay.
         """
         import docker.errors
 
@@ -124,7 +124,7 @@ class Engine:
                     self.api.remove_image(found["Id"])
 
     def remove_image(self, tag: str) -> None:
-        """Remove an image of ours; it need not be there."""
+        """Remove one of our images if it exists."""
         with self.asked(f"remove the image {tag}"):
             if self.api.images(tag, filters={"label": IMAGE_LABEL}):
                 self.api.remove_image(tag)
@@ -159,13 +159,13 @@ class Engine:
             self.api.start(container)
 
     def stop(self, container: str, seconds: int = 5) -> None:
-        """Stop a container of ours; it is killed after `seconds`."""
+        """Stop a container of ours; kill it after `seconds`."""
         self._ours(container)
         with self.asked(f"stop the container {container[:12]}"):
             self.api.stop(container, timeout=seconds)
 
     def kill(self, container: str, signal: str = "SIGKILL") -> None:
-        """Signal a container's first process: a power cut."""
+        """Send a signal to a container's first process; the default simulates a power cut."""
         self._ours(container)
         with self.asked(f"kill the container {container[:12]}"):
             self.api.kill(container, signal)
@@ -177,13 +177,13 @@ class Engine:
             self.api.pause(container)
 
     def unpause(self, container: str) -> None:
-        """Let a paused container go on."""
+        """Resume a paused container."""
         self._ours(container)
         with self.asked(f"unpause the container {container[:12]}"):
             self.api.unpause(container)
 
     def remove(self, container: str) -> None:
-        """Remove a container of ours, running or not; it need not be there."""
+        """Remove one of our containers if it exists, running or not."""
         if self.state(container) is None:
             return
         self._ours(container)
@@ -191,17 +191,17 @@ class Engine:
             self.api.remove_container(container, force=True, v=True)
 
     def state(self, container: str) -> str | None:
-        """Return a container's state in Docker's words, None if it is not there."""
+        """Return a container's state in Docker's words, None if it does not exist."""
         found = self._inspect(container)
         return None if found is None else str(found["State"]["Status"])
 
     def process(self, container: str) -> int:
-        """Return the number of a running container's first process on the daemon's machine, else 0."""
+        """Return the process id of a running container's first process on the daemon's machine, else 0."""
         found = self._inspect(container)
         return 0 if found is None else int(found["State"]["Pid"])
 
     def containers(self, purpose: str) -> list[Container]:
-        """Return our containers for a purpose, stopped ones included."""
+        """Return our containers with this purpose, stopped ones included."""
         with self.asked("list the containers"):
             found = self.api.containers(all=True, filters={"label": f"{LABEL}={purpose}"})
         return [Container(c["Id"], c["Names"][0].lstrip("/"), c["State"], c["Labels"] or {}) for c in found]
@@ -226,13 +226,13 @@ class Engine:
             return bytes(self.api.logs(container, tail=lines)).decode(errors="replace").strip()
 
     def put(self, container: str, archive: bytes) -> None:
-        """Unpack a tar at the container's root; it need not run."""
+        """Unpack a tar at the root of a container, running or not."""
         self._ours(container)
         with self.asked(f"write into {container[:12]}"):
             self.api.put_archive(container, "/", archive)
 
     def read(self, container: str, path: str) -> bytes:
-        """Return a small file of a container; what runs there may have put anything in its place."""
+        """Return a small file of a container; its content is untrusted."""
         with self.asked(f"read {path} of {container[:12]}"):
             chunks, _ = self.api.get_archive(container, path)
             content = b""
@@ -285,12 +285,12 @@ class Engine:
 
 
 def address() -> str:
-    """Return where the Docker daemon is to be found: DOCKER_HOST, else the usual socket."""
+    """Return the address of the Docker daemon: DOCKER_HOST, else the usual socket."""
     return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
 
 
 def checked_address() -> str:
-    """Return `address()`, checked to be an address that the SDK takes.
+    """Return `address()` after checking that the SDK accepts it.
 
     Raises
     ------
@@ -301,7 +301,7 @@ def checked_address() -> str:
 
 
 def _checked_environment() -> tuple[str, dict[str, Any]]:
-    """Return the daemon's address, and what the SDK takes from the environment."""
+    """Return the daemon's address, and the SDK's settings from the environment."""
     import docker.errors
     import docker.utils
 
@@ -314,16 +314,16 @@ def _checked_environment() -> tuple[str, dict[str, Any]]:
 
 
 def is_local(where: str) -> bool:
-    """Return whether a daemon's address is one of this machine; nothing is connected."""
+    """Whether a daemon's address is on this machine, without connecting to it."""
     parts = urlsplit(where)
     return parts.scheme in ("unix", "http+unix") or parts.hostname in _LOOPBACK
 
 
 @contextmanager
 def connect() -> Iterator[Engine]:
-    """Connect to the Docker daemon, the one of DOCKER_HOST if that is set; closed at the end.
+    """Connect to the Docker daemon of DOCKER_HOST, else of this machine, for the duration of the block.
 
-    The settings are read first: a wrong one is refused whatever images the daemon has.
+    The settings are read first, so that a wrong one is refused whatever images the daemon has.
 
     Raises
     ------
@@ -347,7 +347,7 @@ def connect() -> Iterator[Engine]:
 
 
 def answers() -> bool:
-    """Return whether a Docker daemon on this machine can be used."""
+    """Whether a Docker daemon on this machine can be used."""
     try:
         with connect() as engine:
             return engine.is_local

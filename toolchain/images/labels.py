@@ -1,4 +1,4 @@
-"""What an image says of itself: labels of ours, and those that the Open Container Initiative names."""
+"""Labels of images: our own, and those of the Open Container Initiative."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GIT_SECONDS = 10.0
 
 
 def labels_of(engine: Engine, image: Image, foundation: str) -> dict[str, str]:
-    """Return the labels of an image that is made now on `foundation`, which the engine has."""
+    """Return the labels for a new image on the base image `foundation`, which the engine has."""
     with engine.asked(f"look at the image {foundation}"):
         below = engine.api.inspect_image(foundation)
     return {

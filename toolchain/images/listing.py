@@ -1,4 +1,4 @@
-"""What the engine has of the images of the table."""
+"""The states of the table's images in the engine."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from toolchain.images.making.sources import FOUNDATION_LABEL, foundation_name, s
 
 @dataclass(frozen=True)
 class ImageState:
-    """An image as the engine has it.
+    """The state of an image in the engine.
 
     Attributes
     ----------
     id
-        None: it has none.
+        None if the engine does not have it.
     size_mib
-        Uncompressed, with what it stands on, as the engine reports it.
+        Uncompressed size, including its base images, as reported by the engine.
     stale
-        It is not there, or what it is made of has changed since, or it stands on another image than
-        the one there is now.
+        Whether it is absent, its sources have changed since, or its base image has been replaced.
     """
 
     name: str
@@ -42,7 +41,7 @@ class ImageState:
         return "out of date" if self.stale else "current"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the state as a JSON object."""
         return {
             "name": self.name,
             "tag": self.tag,
@@ -55,7 +54,7 @@ class ImageState:
 
 
 def state_of(engine: Engine, image: Image) -> ImageState:
-    """Return how the engine has an image."""
+    """Return the state of an image in the engine."""
     found = engine.image(image.tag)
     if found is None:
         return ImageState(image.name, image.tag, None, None, None, stale=True)
@@ -77,7 +76,7 @@ def _created(found: Mapping[str, Any]) -> datetime | None:
 
 
 def is_stale(engine: Engine, image: Image, facts: Mapping[str, Any]) -> bool:
-    """Return whether an image is out of date of which the engine knows these facts."""
+    """Whether an image with these facts from the engine is out of date."""
     labels: Mapping[str, str] = facts["Config"]["Labels"] or {}
     if labels.get(SOURCES_LABEL) != sources_digest(image):
         return True
@@ -90,5 +89,5 @@ def is_stale(engine: Engine, image: Image, facts: Mapping[str, Any]) -> bool:
 
 
 def states(engine: Engine) -> list[ImageState]:
-    """Return every image of the table."""
+    """Return the state of every image of the table."""
     return [state_of(engine, image) for image in catalogue().values()]

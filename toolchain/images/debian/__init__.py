@@ -1,1 +1,1 @@
-"""The Debian systems that images and emulated boards stand on."""
+"""Debian systems: the base of images, and the root file systems of emulated boards."""

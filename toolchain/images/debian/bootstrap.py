@@ -1,4 +1,4 @@
-"""The Debian that images stand on: a registry's, pinned by digest, or made here from packages."""
+"""The Debian base image: from a registry, pinned by digest, or made here from packages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUITE = "bookworm"
 ARCHITECTURE = "amd64"
 FOLDER = "rootfs"  # in the cache
 _VARIANT = "apt"  # the essential packages and apt, which adds others in build stages
-_PACKAGES = ("usr-is-merged",)  # else usrmerge comes, and Perl with it
+_PACKAGES = ("usr-is-merged",)  # else the package usrmerge is installed, with Perl
 _DROPPED = (
     *("dev/", "etc/hostname", "etc/resolv.conf", "etc/apt/sources.list", "etc/machine-id"),
     *("etc/apt/apt.conf.d/99mmdebstrap", "var/cache/", "var/log/", "var/lib/apt/lists/"),
@@ -37,7 +37,7 @@ _LOCK_SECONDS = 1200.0
 
 
 def debian_name() -> str:
-    """Return what Dockerfiles stand on: the pinned `debian_image`, else the tag of the one made here."""
+    """Return the name of the base image: the pinned `debian_image`, else the tag of the one made here."""
     pinned = settings().debian_image
     if pinned:
         return pinned
@@ -52,12 +52,12 @@ def cached_name() -> str:
 
 
 def ensure_debian(engine: Engine, progress: Callable[[str], None], *, anew: bool = False) -> str:
-    """Make sure that the engine has the Debian that images stand on; return its name.
+    """Make sure that the engine has the Debian base image; return its name.
 
     Parameters
     ----------
     anew
-        Make it again, from the packages as they are today.
+        Make it again, from today's packages.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where Debian's packages come from: the setting, else what this machine's apt uses."""
+"""Finds a mirror for Debian's packages: the setting's, else one of this machine's apt."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
     Raises
     ------
     UsageError
-        The setting's address has a password in it: it would end up in the engine's records.
+        The setting's address has a password, which the engine would store.
     MissingError
-        Nothing is set, and this machine's apt has no such archive.
+        No mirror is set, and this machine's apt has no such archive.
     """
     found = configuration()
     set_to = found.settings.debian_mirror

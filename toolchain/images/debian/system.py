@@ -28,7 +28,7 @@ _LOCK_SECONDS = 1200.0
 
 
 def system_digest(image: Image) -> str:
-    """Return a digest of all that a `system` image is made of, save the versions of its packages."""
+    """Return a digest of everything a `system` image is made of, except the versions of its packages."""
     recipe = {"CHANGED": CHANGED} | {name: value for name, value in vars(files).items() if name.isupper()}
     made_of = [recipe, _annotations(image), image.system, image.tag, *image.packages]
     content = json.dumps(made_of, sort_keys=True)
@@ -48,12 +48,12 @@ def ensure_image(engine: Engine, debian: str, progress: Callable[[str], None], *
     debian
         Debian's name of the machine's architecture, such as arm64.
     device
-        Kind of device that it has a driver of; empty: of none.
+        Kind of device whose driver it must have; empty for no driver.
 
     Raises
     ------
     UsageError
-        There is no such image of that architecture.
+        No such image exists for that architecture.
     """
     made = [image for image in catalogue().values() if image.system]
     found = [image for image in made if image.system == debian and image.device == device]
@@ -68,16 +68,16 @@ def ensure_image(engine: Engine, debian: str, progress: Callable[[str], None], *
 
 
 def ensure_system(engine: Engine, image: Image, progress: Callable[[str], None]) -> str:
-    """Make sure that the engine has a `system` image as it is made now; return its tag.
+    """Make sure that the engine has the current version of a `system` image; return its tag.
 
-    An older one of ours is removed, unless a container still uses it.
+    Our older version is removed unless a container still uses it.
 
     Raises
     ------
     MissingError
         `mmdebstrap` is not installed.
     ToolchainError
-        The packages cannot be fetched, or the image cannot be loaded; nothing is left of it.
+        The packages cannot be fetched, or the image cannot be loaded; no partial image is left.
     """
     if _is_current(engine, image):
         return image.tag
@@ -100,7 +100,7 @@ def _is_current(engine: Engine, image: Image) -> bool:
 
 
 def build(target: Path, image: Image) -> None:
-    """Write a `system` image as a docker-archive; see `ensure_system` for what can go wrong."""
+    """Write a `system` image as a docker-archive; errors as of `ensure_system`."""
     with (
         atomic.replacing(target) as archive,
         tempfile.TemporaryDirectory(dir=target.parent, prefix=".rootfs.") as folder,

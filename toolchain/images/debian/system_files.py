@@ -1,7 +1,7 @@
-"""What the system of an emulated board is made of.
+"""The files of an emulated board's system.
 
-The packages are unpacked, not installed: none of their scripts runs, which under emulation would
-take minutes. What those scripts would have set up, and a board needs, is `FILES` and `LINKS`.
+The packages are unpacked, not installed: their scripts do not run, since under emulation that would take
+minutes. `FILES` and `LINKS` replace what a board needs of the scripts' results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PACKAGES = (
     *("libc-bin", "libpam-modules", "login", "mawk", "netbase", "passwd", "sed", "tar", "util-linux"),
     *("iproute2", "openssh-server", "openssh-sftp-server", "procps", "python3", "sudo"),
 )
-# Made anew below, of this host, or of no use on a board.
+# Paths to leave out: replaced below, specific to this host, or useless on a board.
 DROPPED = (
     *("dev/", "etc/hostname", "etc/resolv.conf", "var/cache/", "var/lib/apt/", "var/log/apt/"),
     *("var/run", "var/lock", "usr/share/doc/", "usr/share/locale/", "usr/share/man/", "usr/share/info/"),

@@ -1,1 +1,1 @@
-"""Making images."""
+"""Makes images."""

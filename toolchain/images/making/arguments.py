@@ -1,4 +1,4 @@
-"""Build arguments: which ones an image takes, and files that are given by one."""
+"""Build arguments: which ones an image takes, and the files that they name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OURS = frozenset({"DEBIAN", "FOUNDATION", "MIRROR"})
 
 
 def declared(image: Image) -> set[str]:
-    """Return the keys that an image's Dockerfile takes from its user."""
+    """Return the keys of an image's build arguments, from its Dockerfile."""
     if image.system:
         return set()
     text = (image.path / "Dockerfile").read_text()
@@ -24,12 +24,12 @@ def declared(image: Image) -> set[str]:
 
 
 def check(given: Mapping[str, str], images: Iterable[Image]) -> None:
-    """Refuse arguments that none of the images takes, and files that are not there.
+    """Check build arguments and the files that they name.
 
     Raises
     ------
     UsageError
-        There is one.
+        None of the images takes an argument, or a file does not exist.
     """
     images = list(images)
     for key in given:
@@ -45,7 +45,7 @@ def with_files(given: Mapping[str, str]) -> tuple[dict[str, str], list[Item]]:
     Raises
     ------
     UsageError
-        A file is not there, or two have one name.
+        A file does not exist, or two files have the same name.
     """
     values = dict(given)
     files: list[Item] = []

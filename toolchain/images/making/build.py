@@ -1,4 +1,4 @@
-"""Makes images of the table, what they stand on first, through the engine's own builder."""
+"""Makes images of the table, base images first, with the engine's own builder."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _SILENT_SECONDS = 1800.0  # the engine says nothing while a step does not
 
 @dataclass(frozen=True)
 class Built:
-    """An image that is current now; `made`: it was not before."""
+    """An image that is current now; `made` says whether this build made it."""
 
     state: ImageState
     made: bool
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the result as a JSON object."""
         return {**self.state.to_json(), "made": self.made, "seconds": round(self.seconds, 1)}
 
 
@@ -55,7 +55,7 @@ def build_images(
     no_cache: bool = False,
     progress: Callable[[str], None],
 ) -> list[Built]:
-    """Make the images that are absent or out of date; what they stand on comes first.
+    """Make the images that are absent or out of date, base images first.
 
     Parameters
     ----------

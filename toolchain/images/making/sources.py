@@ -1,4 +1,4 @@
-"""What an image is made of, and the digest that tells whether it is out of date."""
+"""The sources of an image, and the digest that shows whether the image is out of date."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _PACKAGE = Path(__file__).parents[2]
 
 
 def foundation_name(image: Image) -> str:
-    """Return what the engine calls that which an image's Dockerfile begins with."""
+    """Return the engine's name of an image's base image."""
     return image_named(image.stands_on).tag if image.stands_on else debian_name()
 
 
 def items(image: Image) -> list[Item]:
-    """Return the files of an image's context; certificates and wheels come on top."""
+    """Return the files of an image's context, without certificates and wheels."""
     own = (item for item in files_of(image.path) if not item.name.startswith(_TEST))
     found = [*own, Item(_SHARED, docker_folder() / _SHARED, executable=True)]
     if not image.stands_on:
@@ -49,9 +49,9 @@ def items(image: Image) -> list[Item]:
 
 
 def sources_digest(image: Image) -> str:
-    """Return a digest of all that an image is made of, of what it stands on too.
+    """Return a digest of an image's sources, including those of its base images.
 
-    Wheels are told by the hashes in the lock; the versions of Debian's packages are not in it.
+    Wheels count by their hashes in the lock; the versions of Debian's packages do not count.
     """
     if image.system:
         return system_digest(image)
@@ -60,7 +60,7 @@ def sources_digest(image: Image) -> str:
 
 
 def _code() -> Iterator[Item]:
-    """Yield this package as it lies in the image: as if it came from a wheel."""
+    """Yield the files of this package with the paths of an installed wheel."""
     yield Item("requirements.txt", runtime_lock().encode())
     for item in files_of(_PACKAGE, "code/toolchain/"):
         if not item.name.startswith(("code/toolchain/boards_shipped/", "code/toolchain/docker_shipped/")):

@@ -1,4 +1,4 @@
-"""What the engine says while it builds an image: steps as progress, the failing one as an error."""
+"""Follows the engine's output of a build: reports steps as progress, and a failing step as an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine says of a push or pull: followed, explained, given up on silence."""
+"""Follows the engine's events of a push or pull, explains its errors, and times out if it stays silent."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _HINTS = (
 def listen(
     start: Callable[[], Iterable[dict[str, Any]]], name: str, progress: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
-    """Start a push or pull, tell how far it is and yield its events.
+    """Start a push or pull, report its progress and yield its events.
 
     Raises
     ------
     ToolchainError
-        The daemon reports an error, or nothing at all for minutes.
+        The daemon reports an error, or is silent for minutes.
     """
     layers: dict[str, tuple[int, int]] = {}
     last, told = time.monotonic(), ""
@@ -63,16 +63,16 @@ def listen(
 
 @contextmanager
 def explained(what: str, where: str, absent: str) -> Iterator[None]:
-    """Turn what the daemon says of a registry into errors of ours, and into what to do about it.
+    """Convert the daemon's errors about a registry to ours, with a hint what to do.
 
     Parameters
     ----------
     what
-        What the daemon was asked for, such as `pull base`.
+        The request to the daemon, such as `pull base`.
     where
-        The registry's address; more may follow it.
+        The registry's address, possibly followed by a path.
     absent
-        The hint for an image that the registry does not have.
+        Hint for an image missing in the registry.
     """
     import docker.errors
     import requests.exceptions
@@ -96,14 +96,14 @@ def explained(what: str, where: str, absent: str) -> Iterator[None]:
 
 
 def _sum(status: str, layers: dict[str, tuple[int, int]]) -> str:
-    """Return how far all layers are that are in the same state, such as `Pushing`."""
+    """Return the total progress of the layers in one state, such as `Pushing`."""
     mine = [value for key, value in layers.items() if key.startswith(f"{status} ")]
     done, total = (sum(column) / 2**20 for column in zip(*mine, strict=True))
     return f"{status.lower()} {min(done, total):.0f} of {total:.0f} MiB"
 
 
 def _watch(start: Callable[[], Iterable[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """Pass events on; a thread reads them, as the SDK waits for ever, for the first one too."""
+    """Yield events, read by a thread with a timeout, since the SDK itself waits forever."""
     passed: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
 
     def read() -> None:

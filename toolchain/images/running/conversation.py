@@ -1,4 +1,4 @@
-"""A container that is asked and answers, again and again: its input and output are ours."""
+"""A conversation with a container through its standard input and output."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PIECE = 1 << 16
 
 
 class Conversation:
-    """A step's container, from the start of the block to its end.
+    """A step's container as a context manager; it runs for the duration of the block.
 
-    Its command should end when its input does: that is what it sees if this process is killed. One that
-    does not is removed by the next step.
+    Its command should exit at the end of its input, which it sees if this process is killed. If it does not,
+    the next step removes it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a command line of this package needs of the environment in a container."""
+"""Environment variables for a command of this package in a container."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def environment(image: Ready | None = None) -> dict[str, str]:
-    """Return it: nothing but the cache is this host's.
+    """Return the variables; only the cache folder is this host's.
 
     Parameters
     ----------
     image
-        What a program can learn of its image; None: nothing.
+        The image, if its id and lock file shall be known to the command.
     """
     needed = {
         "HOME": "/tmp",  # noqa: S108

@@ -1,4 +1,4 @@
-"""What a program can learn about the image that it runs in."""
+"""Facts about the image in which this process runs."""
 
 from __future__ import annotations
 

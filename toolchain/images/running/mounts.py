@@ -1,4 +1,4 @@
-"""Folders of this host that a container sees, under the names they have here."""
+"""Bind mounts: folders of this host that a container sees under the same paths."""
 
 from __future__ import annotations
 
@@ -33,21 +33,22 @@ def workspace() -> Path:
 
 
 def mounts_for(reads: Iterable[Path], writes: Iterable[Path]) -> list[Mount]:
-    """Return what a step needs: the workspace, our folders, and what its command line names.
+    """Return the mounts of a step: the workspace, our folders, and those named on its command line.
 
-    Nothing but `writes`, records and cache can be written.
+    Only `writes`, records and cache are writable.
 
     Parameters
     ----------
     reads
-        Files; of one outside the workspace its folder is mounted, as a network's weights lie there.
+        Files to read. For a file outside the workspace its folder is mounted, which may have a network's
+        weights.
     writes
-        Folders.
+        Folders to write.
 
     Raises
     ------
     UsageError
-        One would hide what the container needs.
+        A mount would hide a folder that the container needs.
     """
     here = workspace()
     mounts = [_allowed(here, False)]
@@ -64,7 +65,7 @@ def mounts_for(reads: Iterable[Path], writes: Iterable[Path]) -> list[Mount]:
 
 @contextmanager
 def ensure_folders(mounts: Iterable[Mount]) -> Iterator[None]:
-    """Make the writable folders that are missing; remove at the end those that stayed empty."""
+    """Make missing writable folders; at the end remove those that stayed empty."""
     made: list[Path] = []
     for mount in mounts:
         if not mount.writable:
@@ -85,7 +86,9 @@ def ensure_folders(mounts: Iterable[Mount]) -> Iterator[None]:
 
 @contextmanager
 def folder_in_cache(prefix: str) -> Iterator[Path]:
-    """Yield a folder for a step's files, which is removed afterwards: the daemon may not see other places.
+    """Yield a folder in the cache for a step's files, and remove it afterwards.
+
+    The daemon may not see other temporary folders.
 
     Raises
     ------
@@ -117,7 +120,7 @@ def _write(mounts: list[Mount], folder: Path) -> None:
 
 
 def _over(mounts: list[Mount], path: Path) -> Mount | None:
-    """Return the innermost mount that a path lies in, None where it lies in none."""
+    """Return the innermost mount that contains a path, None if there is none."""
     outer = [mount for mount in mounts if path.is_relative_to(mount.path)]
     return max(outer, key=lambda mount: len(mount.path.parts), default=None)
 

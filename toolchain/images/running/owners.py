@@ -16,12 +16,12 @@ _STATE_LABEL = f"{LABEL}.state"  # containers of other state folders are left al
 
 
 def owner_labels() -> dict[str, str]:
-    """Return the labels of a container that this process makes."""
+    """Return the labels for containers that this process creates."""
     return {LABEL: PURPOSE, _STATE_LABEL: _state(), _OWNER_LABEL: _owner()}
 
 
 def sweep(engine: Engine) -> None:
-    """Remove the containers whose process was killed before it removed them."""
+    """Remove containers left by killed processes."""
     for container in engine.containers(PURPOSE):
         labels = container.labels
         if labels.get(_STATE_LABEL) == _state() and not _lives(labels.get(_OWNER_LABEL, "")):
@@ -34,7 +34,7 @@ def _state() -> str:
 
 
 def _owner() -> str:
-    """Return a text that no other process has, even one that gets the same number later."""
+    """Return a text that identifies this process, even if its id is reused later."""
     life = Life.own()
     return f"{_space()} {life.pid} {life.began}"
 
@@ -44,7 +44,7 @@ def _space() -> str:
 
 
 def _lives(owner: str) -> bool:
-    """Whether the process that a label names still runs; yes where that cannot be seen from here."""
+    """Whether the process in a label still runs; True if that cannot be determined here."""
     space, _, rest = owner.partition(" ")
     number, _, began = rest.partition(" ")
     if space != _space() or not number.isdecimal():

@@ -1,4 +1,4 @@
-"""Where a step runs: in a container, or on this host; and why."""
+"""Chooses where a step runs, in a container or on this host, and gives the reason."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Ready:
     Attributes
     ----------
     id
-        Of the image itself: what its tag meant when it was looked at.
+        Id of the image that had the tag when it was looked up.
     lock
-        sha256 of the requirements.lock that it was made from.
+        SHA-256 of the requirements.lock that it was made from.
     stale
         See `ImageState`.
     """
@@ -43,14 +43,14 @@ class Ready:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a step runs.
+    """The place where a step runs.
 
     Attributes
     ----------
     image
-        None: on this host.
+        The image, None for this host.
     reason
-        For people; empty where they have chosen themselves and nothing is to be said.
+        Sentence for the user; empty if the user has chosen the place.
     """
 
     image: Ready | None
@@ -58,12 +58,12 @@ class Placement:
 
 
 def choose(wanted: Wanted, name: str) -> Placement:
-    """Decide where a step of a board class runs, whose image is `name`.
+    """Decide where a step runs for a board class whose image is `name`.
 
     Parameters
     ----------
     wanted
-        auto: in a container if Docker answers and the image is there and current.
+        `auto`: in a container if Docker answers and the image exists and is current.
 
     Raises
     ------
@@ -92,12 +92,12 @@ def choose(wanted: Wanted, name: str) -> Placement:
 
 
 def on_host(error: ToolchainError) -> Placement:
-    """Return that it runs on this host, since a container cannot be had."""
+    """Return the placement on this host, with the error as its reason."""
     return Placement(None, f"engine: host, since {error}")
 
 
 def _probe() -> None:
-    """Find out quickly whether a daemon listens at all."""
+    """Raise MissingError quickly if no daemon listens."""
     parts = urlsplit(address())
     _check_is_here()
     try:
@@ -114,7 +114,7 @@ def _probe() -> None:
 
 
 def _check_is_here() -> None:
-    """Refuse a daemon of another machine; nothing is connected."""
+    """Refuse a daemon on another machine, without connecting to it."""
     if not is_local(address()):
         raise UsageError(
             f"DOCKER_HOST={checked_address()}: the Docker daemon is on another machine, "

@@ -16,12 +16,12 @@ _ENDS_SECONDS = 20.0
 
 
 def check_terminal() -> str:
-    """Check that somebody is at a terminal; return the path of Docker's command line, which needs one.
+    """Check that a terminal is attached; return the path of Docker's command line, which needs one.
 
     Raises
     ------
     MissingError
-        It is not installed, or nobody is at the keyboard.
+        Docker's command line is not installed, or no terminal is attached.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise MissingError(
@@ -38,7 +38,7 @@ def check_terminal() -> str:
 
 
 def run_shell(engine: Engine, step: Step) -> int:
-    """Run a step that reads what is typed; return its exit code. The container is gone then.
+    """Run an interactive step and remove its container; return its exit code.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Run one command of ours in a container: its output as it comes, its exit code, and nothing left of it."""
+"""Runs one command in a container: streams its output, returns its exit code and removes the container."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class Step:
     Attributes
     ----------
     folder
-        The current folder; it must be mounted.
+        The working folder, which must be mounted.
     network
-        host: it shares this machine's, where the lab is; none: it reaches nothing.
+        `host`: shares this machine's network, where the lab listens; `none`: no network.
     terminal
-        Its output is a terminal as ours is; then both of its streams come as one.
+        Whether its output is a terminal; both output streams are then one.
     user
-        Number of the user and of the group that its files belong to.
+        User id and group id of its files.
     memory_mib
-        None: most of the machine's.
+        Memory limit; None for most of the machine's memory.
     name
-        What the image is called in messages; default: `image`, which may be an id.
+        Name of the image for messages; default: `image`, which may be an id.
     """
 
     image: str
@@ -64,31 +64,31 @@ class Step:
 
     @property
     def image_name(self) -> str:
-        """What people know the image by."""
+        """Name of the image for messages."""
         return self.name or self.image
 
 
 def within(seconds: int) -> list[str]:
-    """Return what a command's arguments begin with, so that it is ended there after so many seconds."""
+    """Return the prefix of a command line that ends the command in the container after `seconds`."""
     return ["timeout", f"--kill-after={_KILL_AFTER_S}", str(seconds)]
 
 
 def run_step(engine: Engine, step: Step, out: BinaryIO, err: BinaryIO) -> int:
-    """Run a command in a container and return its exit code; the container is gone then.
+    """Run a command in a container, remove the container and return the exit code.
 
-    Ctrl-C interrupts the command, a second one kills it; SIGTERM that raises an exception likewise.
+    Ctrl-C interrupts the command, a second one kills it; so does a SIGTERM that raises an exception.
 
     Parameters
     ----------
     out, err
-        Take what it prints, as it comes.
+        Receive the output as it comes.
 
     Raises
     ------
     ToolchainError
-        The container cannot be made or started, or died; says of what.
+        The container cannot be created or started, or was killed; the message says why.
     KeyboardInterrupt
-        It was interrupted, and the command did not end by that itself.
+        Ctrl-C was typed, and the command did not exit by itself.
     """
     sweep(engine)
     running = _Running(engine, step, out, err)
@@ -110,7 +110,7 @@ def run_step(engine: Engine, step: Step, out: BinaryIO, err: BinaryIO) -> int:
 
 
 class _Running:
-    """Makes, follows and removes a container in a thread of its own, which no signal interrupts."""
+    """Creates, follows and removes a container in its own thread, which no signal interrupts."""
 
     def __init__(self, engine: Engine, step: Step, out: BinaryIO, err: BinaryIO) -> None:
         self.code: int | None = None
@@ -125,7 +125,7 @@ class _Running:
         self._removed = threading.Event()  # Thread.is_alive lies after an interrupted join (bpo-45274)
 
     def follow(self) -> BaseException | None:
-        """Wait for the end; return the exception that a signal raised meanwhile, if one did."""
+        """Wait for the end; return the exception of a signal handler, if any."""
         threading.Thread(target=self._work, name="container", daemon=True).start()
         first: BaseException | None = None
         number: signal.Signals | None = None
@@ -200,7 +200,7 @@ class _Running:
             yield from stream
 
     def _exit_code(self) -> int:
-        """Return the exit code of a command that ended by itself."""
+        """Return the exit code of the command; raise an error if it was killed."""
         name = f"the container of {self._step.image_name}"
         with self._engine.asked("wait for a container", gone_is_fine=True):
             code = int(self._engine.api.wait(self._container, timeout=_WAIT_S)["StatusCode"])
@@ -220,7 +220,7 @@ class _Running:
         raise ToolchainError(f"{name} was removed by somebody else while it ran", "run it again")
 
     def _ran_out_of_memory(self) -> bool:
-        """Return whether a killed container took too much; the engine may hear of that after its end."""
+        """Whether a container was killed for lack of memory, which the engine may report late."""
         until = time.monotonic() + (0 if self._signalled.is_set() else _LATE_S)
         while not self._engine.api.inspect_container(self._container)["State"]["OOMKilled"]:
             if time.monotonic() >= until:
@@ -230,12 +230,12 @@ class _Running:
 
 
 def create(engine: Engine, step: Step, *, interactive: bool = False) -> str:
-    """Make the container of a step, not started yet; return its id. The caller removes it.
+    """Create the container of a step without starting it; return its id. The caller removes it.
 
     Parameters
     ----------
     interactive
-        It reads what is typed.
+        Whether the command reads the keyboard.
     """
     api = engine.api
     with engine.asked(f"create a container of {step.image_name}"):

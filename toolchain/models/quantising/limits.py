@@ -1,12 +1,12 @@
-"""What a VTA has room for: networks in 8 bits are quantised to fit it, and layers that do not are refused."""
+"""Limits of VTA's ALU, which quantised networks are made to fit; other layers are refused."""
 
 from __future__ import annotations
 
 LEAST_RIGHT, MOST_RIGHT = 1, 15
-"""Right shifts of sums: one bit at least, whose half rounds; at most what the ALU shifts by, lane by lane."""
+"""Range of right shifts of sums: at least one bit, for rounding; at most the ALU's largest shift per lane."""
 
 MOST_DIAGONAL = 6
-"""Exponent of the largest power of two that a residual is multiplied with in int8: 2**7 is beyond it."""
+"""Largest exponent of a power of two by which a residual is multiplied in int8: 2**7 does not fit."""
 
 MOST_COMMON = 15
-"""Left shift that all channels of a residual share: what the ALU's immediate has room for."""
+"""Largest common left shift of a residual: the limit of the ALU's immediate."""
