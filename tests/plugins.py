@@ -10,6 +10,7 @@ import pytest
 from toolchain.devices import table
 
 ROOT = Path(__file__).parent.parent
+TOY = ROOT / "tests" / "toy"
 
 
 def install(folder: Path, patch: pytest.MonkeyPatch, package: str = "edge", **rows: str) -> None:
@@ -28,7 +29,7 @@ def install(folder: Path, patch: pytest.MonkeyPatch, package: str = "edge", **ro
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}-{kind}\nVersion: 1.0\n")
         (metadata / "entry_points.txt").write_text(f"[{table.GROUP}]\n{kind} = {row}\n")
     patch.syspath_prepend(folder)
-    paths = [str(folder), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(folder), str(ROOT), str(TOY), *filter(None, [os.environ.get("PYTHONPATH")])]
     patch.setenv("PYTHONPATH", os.pathsep.join(paths))
     forget()
 

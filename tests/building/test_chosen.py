@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from edge_toy.backend import ToySpace
 
-from tests.toy.backend import ToySpace
 from tests.tuning.toy_run import TASK
 from toolchain.building.chosen import chosen
 from toolchain.errors import UsageError

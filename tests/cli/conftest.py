@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,12 +58,13 @@ def files(folder: Path) -> Path:
 
 
 @pytest.fixture
-def toy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the commands' folder, with a network, boards that have the toy, and records of its own."""
-    from tests.toy.command import add_toy
-    from tests.toy.network import write_project
+def toy(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield the commands' folder, with a network, boards that have the toy, and records of its own."""
+    from tests import plugins
+    from tests.toy_network import write_project
 
-    add_toy(monkeypatch)
+    plugins.install(tmp_path / "plugins", monkeypatch, toy="edge_toy.kind:TOY")
     monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(folder / "data"))
     write_project(folder)
-    return folder
+    yield folder
+    plugins.forget()

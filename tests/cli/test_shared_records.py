@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from edge_toy.backend import POINTS
 
 from tests.cli.running import Toolchain
 from tests.records.postgres.server import PASSWORD, postgres
-from tests.toy.backend import POINTS
 from toolchain.configuration.settings import configuration
 from toolchain.records.postgres import server as module
 from toolchain.records.record import Record
 from toolchain.records.store import RecordStore, user_store
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[2]
 TUNE = ("tune", "small.onnx", "--board", "local", "--device", "toy", "--trials", "100")
 
 
 @pytest.mark.usefixtures("state")
 def test_two_runs_at_once_on_one_store(invoke: Toolchain, toy: Path) -> None:
-    program = [sys.executable, "-m", "tests.toy.command", *TUNE]
+    program = [sys.executable, "-m", "toolchain", *TUNE]
     runs = [
         subprocess.Popen(
             program,
             cwd=toy,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

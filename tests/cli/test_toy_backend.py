@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from edge_toy.backend import POINTS
 
 from tests.cli.running import Toolchain
-from tests.toy.backend import POINTS
+from tests.plugins import ROOT, TOY
+from tests.toy_network import write_project
 from toolchain.bundles.read import read_bundle
 
 HERE = ("small.onnx", "--board", "local", "--device", "toy")
@@ -64,3 +69,27 @@ def test_what_it_has_not_is_named(invoke: Toolchain) -> None:
     assert runner.code == 2 and runner.says("--runner model", "numpy")
     tuner = invoke("tune", *HERE, "--tuner", "evolutionary")
     assert tuner.code == 2 and tuner.says("--tuner evolutionary", "random")
+
+
+@pytest.mark.usefixtures("state")
+def test_its_classes_say_how_large_its_tiles_are(invoke: Toolchain, toy: Path) -> None:
+    board = toy / "boards" / "x86_64" / "board.toml"
+    written = board.read_text()
+    board.write_text(written.replace("most_rows = 8", "most_rows = 3"))
+    odd = invoke("tasks", *HERE)
+    assert odd.code == 2 and odd.says("most_rows of its toy is 3", "use 2, 4 or 8")
+    board.write_text(written.replace("most_rows = 8", ""))
+    assert invoke("tasks", *HERE).says("a device of kind toy needs: most_rows")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("state")
+def test_pip_installs_it(folder: Path, tmp_path: Path, toolchain: Toolchain) -> None:
+    write_project(folder)
+    without = toolchain("tasks", *HERE)
+    assert without.code == 2 and without.says("no such kind of device; the kinds are: cpu, opencl, vta")
+    site = tmp_path / "site"
+    command = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([sys.executable, *command, "--target", site, TOY], check=True, timeout=300)
+    listed = toolchain("tasks", *HERE, "--json", PYTHONPATH=os.pathsep.join([str(site), str(ROOT)]))
+    assert listed.code == 0 and len(listed.document) == 1, listed.err

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests import plugins
+from tests import toy_network as network
 from tests.cli.running import Ran, Toolchain
-from tests.toy import network
 from toolchain.boards.edge_rt.answers import DevicesThere, State
 from toolchain.boards.edge_rt.looks import looks_of, nodes_of
 from toolchain.bundles.read import read_bundle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,3 +93,11 @@ def test_two_plugins_for_a_kind_are_refused(tmp_path: Path, monkeypatch: pytest.
     plugins.install(tmp_path / "b", monkeypatch, package="other", npu="other_npu:NPU")
     with pytest.raises(MissingError, match="there are several: edge_npu:NPU, other_npu:NPU"):
         find_kind("npu")
+
+
+def test_the_howto_shows_the_toys_own_files() -> None:
+    page = (plugins.ROOT / "docs" / "howto" / "add-a-device.md").read_text().partition("## As a plugin")[2]
+    shown = re.findall(r"```(?:toml|python)\n(.*?)```", page, re.DOTALL)
+    files = [plugins.TOY / "pyproject.toml", plugins.TOY / "edge_toy" / "kind.py"]
+    assert len(shown) == len(files)
+    assert all(text in file.read_text() for text, file in zip(shown, files, strict=True))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from edge_toy.backend import Product
 
-from tests.toy.backend import Product
 from toolchain.errors import UsageError
 from toolchain.tasks.task import ID_LENGTH, tasks_named
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from tests.toy.backend import POINTS, ToySpace
+from edge_toy.backend import POINTS, ToySpace
+
 from tests.tuning.toy_run import KEY, TASK, Told, search, toy_run
 from toolchain.records.store import RecordStore
 from toolchain.tuning.judging.confirm import confirm

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from edge_toy.backend import InProcess, NumpyCode, NumpyProduct, Product, Tiles, ToySpace
 
-from tests.toy.backend import InProcess, NumpyCode, NumpyProduct, Product, Tiles, ToySpace
 from toolchain.files.scratch import scratch_folder
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from edge_toy.backend import NumpyProduct, Product
 
-from tests.toy.backend import NumpyProduct, Product
 from toolchain.errors import ToolchainError
 from toolchain.tasks.parameter import Array, Parameter
 from toolchain.tuning.boards import cases

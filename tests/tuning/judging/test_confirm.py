@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from edge_toy.backend import POINTS
 
-from tests.toy.backend import POINTS
 from tests.tuning.toy_run import Told, search, toy_run
 from toolchain.records.store import RecordStore
 from toolchain.tasks.tuner import Result

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from edge_toy.backend import POINTS
 
-from tests.toy.backend import POINTS
 from tests.tuning.toy_run import KEY, Told, search, toy_run
 from toolchain.errors import ToolchainError
 from toolchain.records.store import RecordStore

@@ -7,8 +7,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from edge_toy.backend import POINTS
 
-from tests.toy.backend import POINTS
 from tests.tuning.toy_run import KEY, TASK, Told, search, toy_run
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import ToolchainError, UsageError

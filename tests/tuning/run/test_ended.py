@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from edge_toy.backend import POINTS
 
-from tests.toy.backend import POINTS
 from tests.tuning.toy_run import Told, search, toy_run
 from toolchain.records.store import RecordStore
 from toolchain.tuning.allowance import Allowance

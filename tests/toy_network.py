@@ -24,6 +24,7 @@ kind = "cpu"
 
 [[devices]]
 kind = "toy"
+most_rows = 8
 """
 
 

@@ -20,7 +20,7 @@ import tvm
 from tvm import s_tir
 
 from toolchain.backends.table import Offer
-from toolchain.errors import ToolchainError
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering.fused import FusedNetwork
 from toolchain.lowering.schedules.rows import default_schedule
 from toolchain.profiles import Profile
@@ -65,15 +65,16 @@ class ToySpace(FiniteSpace[Tiles]):
 
     kinds: tuple[str, ...] = ("toy",)
     excluded = ""
-    points = POINTS
+    points: Sequence[Tiles] = POINTS
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, most_rows: int = 8) -> None:
         self.task = task
+        self.points = [point for point in POINTS if point.rows <= most_rows]
         self.usable: Usable = anything
         self.allowed: Usable = anything
 
     def legal(self, point: Tiles) -> bool:
-        return point in POINTS
+        return point in self.points
 
     def decisions(self, point: Tiles) -> Mapping[str, object]:
         return asdict(point)
@@ -185,8 +186,9 @@ class ToyNetwork(FusedNetwork):
     tuner = "gridsearch"
     tuners: Mapping[str, Any] = {}
 
-    def __init__(self, model: object, target: BoardTarget, *, compiles: bool) -> None:
+    def __init__(self, model: object, target: BoardTarget, most_rows: int, *, compiles: bool) -> None:
         super().__init__(model, target, "NCHW", "toy", compiles=compiles)
+        self.most_rows = most_rows
         self.functions = {task.name: task.functions for task in self.tasks}
         self.products = [
             Product(_hash(task.shapes), task.name, task.weight, task.flops, task.shapes)
@@ -196,7 +198,7 @@ class ToyNetwork(FusedNetwork):
         self.tasks = self.products  # type: ignore[assignment] # its space takes these
 
     def space(self, task: Task) -> ToySpace:
-        return ToySpace(task)
+        return ToySpace(task, self.most_rows)
 
     def reference(self, task: Task) -> NumpyProduct:
         return NumpyProduct(tuple(Parameter(shape, "float32") for shape in task.shapes[:2]))
@@ -238,15 +240,20 @@ class Toy:
 
     def __init__(self, profile: Profile, options: CodeOptions) -> None:
         self.profile, self.options = profile, options
+        self.most_rows = profile.device("toy").own["most_rows"]
+        if self.most_rows not in (2, 4, 8):
+            raise UsageError(
+                f"board class {profile.name}: most_rows of its toy is {self.most_rows!r}", "use 2, 4 or 8"
+            )
 
     def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
         return replace(target_for(self.profile, cluster, threads), device="toy:numpy")
 
     def lower(self, model: object, target: BoardTarget, *, compiles: bool = False) -> ToyNetwork:
-        return ToyNetwork(model, target, compiles=compiles)
+        return ToyNetwork(model, target, self.most_rows, compiles=compiles)
 
 
-OFFER = Offer(("toy",), ("plain",), Toy, (Build(("toy",), anything, "--device toy"),))
+OFFERS = (Offer(("toy",), ("plain",), Toy, (Build(("toy",), anything, "--device toy"),)),)
 
 
 def _hash(shapes: object) -> str:

@@ -1,0 +1,1 @@
+"""Numpy on the host as a device: a plugin of the edge-toolchain."""
