@@ -1,1 +1,1 @@
-"""The lab: a tracker and the servers on the boards in use, and sessions with them."""
+"""The lab: a tracker, the servers on its boards, and sessions with them."""

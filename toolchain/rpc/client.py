@@ -1,4 +1,4 @@
-"""Questions to a tracker, each with a deadline."""
+"""A client of the tracker; every request has a timeout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANSWER_S = 5.0
 
 @dataclass(frozen=True)
 class Grant:
-    """A server that waits for one session: its address and the key that opens it."""
+    """A granted server: its address and the key for one session with it."""
 
     host: str
     port: int
@@ -32,7 +32,7 @@ class TrackerClient:
     Raises
     ------
     ToolchainError
-        None answers there in time, or what answers is no tracker.
+        No program answers there in time, or it is not a tracker.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -44,13 +44,13 @@ class TrackerClient:
         try:
             self._socket.sendall(frames.MAGIC)
             if self._receive(len(frames.MAGIC), time.monotonic() + _ANSWER_S) != frames.MAGIC:
-                raise FrameError("what answers there is no tracker")
+                raise FrameError("the program there is not a tracker")
         except (OSError, FrameError) as error:
             self.close()
             raise self._lost(error) from error
 
     def summary(self) -> dict[str, dict[str, int]]:
-        """Return total, free and pending per key."""
+        """Return the numbers of total and free servers and of pending requests per key."""
         answer = self._ask(_ANSWER_S, Code.SUMMARY)
         keys = {
             key: {"total": 0, "free": int(queue["free"]), "pending": int(queue["pending"])}
@@ -62,16 +62,16 @@ class TrackerClient:
         return keys
 
     def boards(self, key: str) -> dict[str, int]:
-        """Return the boards whose servers are there under a key, each with its server's port."""
+        """Return board -> port of its server, for the servers registered under a key."""
         servers = self._ask(_ANSWER_S, Code.SUMMARY)[1]["server_info"]
         return {str(s["board"]): int(s["addr"][1]) for s in servers if s["key"] == f"server:{key}"}
 
     def request(
         self, key: str, wait_s: float, priority: int = 1, ttl_s: float = frames.UNSAID_TTL_S
     ) -> Grant | None:
-        """Wait for a free server; None where there was none in time.
+        """Wait for a free server; return None on timeout.
 
-        The connection is of no use after a None: the request is withdrawn by closing it.
+        After a timeout close the connection, which withdraws the request.
 
         Parameters
         ----------
@@ -93,12 +93,12 @@ class TrackerClient:
         return Grant(str(host), int(port), str(match_key))
 
     def cut(self) -> None:
-        """End what waits in another thread: it sees the connection lost."""
+        """Interrupt a request in another thread, which then sees a lost connection."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End the connection, and with it what it waits for."""
+        """Close the connection and withdraw its requests."""
         self._socket.close()
 
     def __enter__(self) -> Self:

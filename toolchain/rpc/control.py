@@ -1,4 +1,4 @@
-"""Questions to the lab's supervisor: one line of JSON each way, over a socket in the lab's folder."""
+"""Requests to the lab's supervisor: one line of JSON each way, over a socket in the lab's folder."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 def error_document(error: ToolchainError) -> dict[str, Any]:
-    """Return an error as it goes between processes."""
+    """Return an error as a JSON object, to send it to another process."""
     return {"error": {"kind": type(error).__name__, "message": error.message, "hint": error.hint}}
 
 
 def raise_for(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document, or raise the error it holds."""
+    """Return the document, or raise the error that it describes."""
     if "error" not in document:
         return document
     error = document["error"]
@@ -41,7 +41,7 @@ def raise_for(document: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def short_path(where: Path, name: str = _NAME) -> Iterator[str]:
-    """Yield a path of a socket in a folder: it may have at most 107 bytes, a folder's may be longer."""
+    """Yield a short path to a socket in a folder, since Linux allows only 107 bytes for it."""
     handle = os.open(where, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{handle}/{name}"
@@ -50,12 +50,12 @@ def short_path(where: Path, name: str = _NAME) -> Iterator[str]:
 
 
 def ask(where: Path, question: dict[str, Any], wait_s: float) -> dict[str, Any]:
-    """Send a question to the supervisor of the lab in folder `where`, return its answer.
+    """Send a request to the supervisor of the lab in folder `where` and return its answer.
 
     Raises
     ------
     ToolchainError
-        The supervisor's own error; or it is gone, or did not answer in time.
+        The supervisor returned an error, has ended, or did not answer in time.
     """
     try:
         with socket.socket(socket.AF_UNIX) as channel, short_path(where) as path:
@@ -79,7 +79,7 @@ def ask(where: Path, question: dict[str, Any], wait_s: float) -> dict[str, Any]:
 
 
 async def listen(where: Path, answer: Answer) -> asyncio.Server:
-    """Answer questions on the socket in folder `where`, in place of one that was left there."""
+    """Listen for requests on the socket in folder `where`, which replaces a stale one."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -96,7 +96,7 @@ async def listen(where: Path, answer: Answer) -> asyncio.Server:
             async with asyncio.timeout(_QUESTION_S):
                 await writer.drain()
         except (ValueError, TimeoutError, ConnectionError):
-            pass  # whoever asked is gone or no friend
+            pass  # the client has gone or violated the protocol
         finally:
             writer.close()
 

@@ -1,4 +1,4 @@
-"""The port at which one board's server registers with the tracker; nothing but that server gets in."""
+"""The port at which one board's server, and no other, registers with the tracker."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ _LOOK_S = 0.01
 
 
 class Door:
-    """One board's way to the tracker.
+    """Authenticates the server of one board.
 
-    The board's end of it is a port of the board's loopback, at which every account of the board may knock.
-    The server alone knows the secret that it has told on its own output.
+    On the board, the way to the tracker is a loopback port to which every account of the board can connect.
+    Only the server knows the secret that it has printed on its own output.
 
     Parameters
     ----------
     key
-        `KEY@BOARD`: its server has this one and no other.
+        `KEY@BOARD`, the only key that the server may have.
 
     Attributes
     ----------
     port
-        Of this host's loopback.
+        Port of the door on this host's loopback.
     secret
-        What the server has told; None until then.
+        The server's secret; None until the server has printed it.
     connect
-        Connects to the server, wherever it says that it is.
+        Connects to the server, whatever address it claims.
     lied
-        Told what the server did when it says what no server says.
+        Called with what the server did if it violates the protocol.
     server
-        Who answers the server that was admitted last.
+        Handler of the server admitted last.
     """
 
     def __init__(self, key: str) -> None:
@@ -48,12 +48,12 @@ class Door:
         self.server: asyncio.Task[None] | None = None
 
     async def admit(self, key: str, secret: object, patience_s: float) -> None:
-        """Check that a server which registers is this board's.
+        """Check that a server that registers belongs to this board.
 
         Raises
         ------
         FrameError
-            It has another board's key, or not the secret.
+            It has another board's key or a wrong secret.
         """
         if key != self.key:
             raise FrameError(f"{self.key} registers as {key!r}")

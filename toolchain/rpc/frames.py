@@ -1,4 +1,4 @@
-"""The bytes of TVM's tracker protocol.
+"""Encodes and decodes messages of TVM's tracker protocol.
 
 Both sides begin with a magic number; then each message is a little-endian int32 length and that
 many bytes of JSON. Requests are lists that begin with a `Code`; every request has one reply.
@@ -19,7 +19,7 @@ HEADER_BYTES = 4
 # The longest requests hold a key, an address and a match key; replies list every server.
 MAX_REQUEST_BYTES = 64 * 1024
 MAX_REPLY_BYTES = 16 * 1024 * 1024
-# How long who does not say, as TVM's own clients don't, may keep a server.
+# Lease of a client that requests none, such as TVM's own clients.
 UNSAID_TTL_S = 3600.0
 MAX_TTL_S = 24 * 3600.0
 _TTL = re.compile(r" ttl=([0-9.]{1,12})$")
@@ -44,7 +44,7 @@ class FrameError(Exception):
 
 
 def encode(message: Any) -> bytes:
-    """Return a message as it goes over the wire."""
+    """Return the bytes of a message."""
     body = json.dumps(message).encode()
     return struct.pack("<i", len(body)) + body
 
@@ -55,7 +55,7 @@ def body_size(header: bytes, limit: int) -> int:
     Raises
     ------
     FrameError
-        It is not in 1..limit.
+        The length is not in 1..limit.
     """
     size = int(struct.unpack("<i", header)[0])
     if not 0 < size <= limit:
@@ -95,12 +95,12 @@ def decode_request(body: bytes) -> tuple[Code, list[Any]]:
 
 
 def user_text(who: str, ttl_s: float) -> str:
-    """Return what a request says about its client: a free text in the protocol, which ours ends so."""
+    """Return the user field of a request, which the protocol leaves free; ours has the lease time."""
     return f"{who} ttl={ttl_s:.1f}"
 
 
 def parse_user(text: object) -> tuple[str, float]:
-    """Return who asks, and for how many seconds it may keep a server."""
+    """Parse the user field: return the client's name and its lease time in seconds."""
     said = text if isinstance(text, str) else ""
     found = _TTL.search(said)
     try:

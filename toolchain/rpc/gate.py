@@ -1,4 +1,4 @@
-"""The port of this host through which clients reach a server; what the server says is checked here."""
+"""The port of this host through which clients reach a server, whose packets are checked here."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from toolchain.rpc.relay import Relay
 log = logging.getLogger(__name__)
 
 _BACKLOG = 16
-_MOST_SESSIONS = 16  # a server takes one at a time; the others are on their way out
+_MOST_SESSIONS = 16  # a server has one session at a time; the others are ending
 _END_S = 5.0
 
 
 class Gate:
-    """Listens while it is open; each connection of the lab's owner is one session with the server.
+    """Listens until closed; each connection of the lab's owner becomes one session with the server.
 
     Parameters
     ----------
     name
-        What messages call the server.
+        Name of the server for messages.
     connect
         Connects to the server.
     lied
-        Told what the server did when it says what no server says; that session has ended then.
+        Called with what the server did if it violates the protocol; that session has ended by then.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Gate:
         self._thread.start()
 
     def close(self) -> None:
-        """End every session and stop listening; returns at once, `join` waits."""
+        """End all sessions and stop listening; return at once, `join` waits."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closes it
         for relay in list(self._relays):

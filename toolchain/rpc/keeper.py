@@ -1,4 +1,4 @@
-"""One server on one board, started again when it dies or its board comes back."""
+"""Keeps one server running on one board: restarts it when it dies or its board comes back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from toolchain.rpc.tunnel import PortTakenError, Tunnel, free_port
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 0.2
-_LONGEST_PAUSE_S = 10.0  # so long may it take until a board that came back is noticed
+_LONGEST_PAUSE_S = 10.0  # limit of the back-off, and so of the delay in noticing a board
 _HEALTHY_S = 30.0  # a server that ran this long may be started again at once
 _END_S = 1.0  # between the end of a server's output and its own
 _STOP_S = 12.0  # for an orderly end; what hangs then ends with this process
@@ -47,20 +47,20 @@ class Keeper(threading.Thread):
     Parameters
     ----------
     door
-        Where the server registers with the tracker.
+        Port at which the server registers with the tracker.
     forget
-        Makes the tracker forget the server, at once.
+        Makes the tracker forget the server immediately.
     options
         More options of the server.
     folder
-        Folder of this host for what server and tunnel say: `NAME.log`.
+        Folder on this host for the output of server and tunnel: `NAME.log`.
 
     Attributes
     ----------
     serving
         Whether the server runs and has reached the tracker.
     failure
-        Why the board is away or was put aside; None while it is not, or before the first attempt has ended.
+        Why the board is away or was put aside; None if it is neither, or before the first attempt has ended.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class Keeper(threading.Thread):
 
     @property
     def aside(self) -> bool:
-        """Whether its server said what no server says: it is not started again until `retry`."""
+        """Whether its server violated the protocol, so that it is not started again until `retry`."""
         return self._lie is not None
 
     @property
     def state(self) -> State:
-        """What the board does."""
+        """State of the board."""
         if self.aside:
             return "aside"
         if self.failure is not None:
@@ -104,7 +104,7 @@ class Keeper(threading.Thread):
         return "serving" if self.serving else "starting"
 
     def silent(self) -> str | None:
-        """Return what is wrong with the tunnel where it is stopped, None where nothing is seen to be."""
+        """Return a sentence if the tunnel's process is stopped, None if it runs."""
         tunnel = self._tunnel
         return None if tunnel is None else tunnel.silent()
 
@@ -134,13 +134,13 @@ class Keeper(threading.Thread):
             pause = _FIRST_PAUSE_S if healthy else min(2 * pause, _LONGEST_PAUSE_S)
 
     def retry(self) -> None:
-        """Try a board that is away, or was put aside, again now."""
+        """Retry now if the board is away or was put aside."""
         if self.failure is not None:
             self.failure = self._lie = None
             self._hurry.set()
 
     def end_server(self, cause: ToolchainError) -> None:
-        """End the server with its session; it is started again."""
+        """End the server and its session; it is started again."""
         if not self.aside:
             self._hurry.set()
         self._end(cause)

@@ -1,4 +1,4 @@
-"""The lab: start it, look at it, use it, stop it."""
+"""Starts, joins, inspects and stops the lab."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _KILL_S = 5.0
 
 @dataclass(frozen=True)
 class Lab:
-    """A running lab: where its tracker is."""
+    """A running lab with the address of its tracker."""
 
     host: str
     port: int
@@ -43,13 +43,13 @@ class Lab:
 
 @dataclass(frozen=True)
 class BoardStatus:
-    """What a board of the lab does.
+    """The state of a board in the lab.
 
     Attributes
     ----------
     state
-        `starting`, `serving`, `away` for a reason, or put `aside` for one: its server said what no server
-        says, and it is not started again before `start`.
+        `starting`, `serving`, `away` with a reason, or `aside` with one: its server violated the protocol and
+        is not started again before `start`.
     """
 
     key: str
@@ -59,14 +59,14 @@ class BoardStatus:
 
 @dataclass(frozen=True)
 class LabStatus:
-    """What `lab status` prints.
+    """The state of the lab, as `lab status` prints it.
 
     Attributes
     ----------
     keys
-        Per key the servers, the free ones, the requests that wait; also of boards that are away.
+        Numbers of servers, free servers and pending requests per key, also for boards that are away.
     leases
-        What is handed out: key, board, user, seconds held and left.
+        The leases: key, board, user, seconds held and seconds left.
     """
 
     host: str
@@ -89,20 +89,20 @@ class LabStatus:
 
 
 def start(boards: Sequence[Board], port: int = 0) -> LabStatus:
-    """Start the lab, or add boards to the one that runs; it lasts until `stop`.
+    """Start the lab, or add boards to the running lab, which lasts until `stop`.
 
-    Returns when every board serves or is known to be away; those are taken in when they come back.
+    Returns when every board serves or is known to be away; boards that are away join when they come back.
 
     Parameters
     ----------
     port
-        The tracker's; 0 is any free one. A running lab keeps its own.
+        Port of the tracker; 0 for any free one. A running lab keeps its own.
 
     Raises
     ------
     ToolchainError
-        The port is taken, or none of the boards serves: the first such error. Nothing is left of
-        what this call started.
+        The port is taken, or none of the boards serves (the first error is raised). Everything that this call
+        started has been stopped.
     """
     with _add(boards, keep=True, port=port):
         found = status()
@@ -112,7 +112,7 @@ def start(boards: Sequence[Board], port: int = 0) -> LabStatus:
 
 
 def status() -> LabStatus | None:
-    """Return what runs, None when no lab does."""
+    """Return the state of the running lab, None if no lab runs."""
     running = state.read_state(state.folder())
     if running is None:
         return None
@@ -128,12 +128,12 @@ def status() -> LabStatus | None:
 
 
 def release(key: str) -> list[str]:
-    """Take back what is handed out under a key; return the boards whose sessions were ended.
+    """Revoke the leases under a key; return the boards whose sessions were ended.
 
     Raises
     ------
     UsageError
-        No lab runs, or it has no such key; lists the keys.
+        No lab runs, or it has no such key; the message lists the keys.
     """
     if state.read_state(state.folder()) is None:
         raise UsageError(f"{key}: no lab runs, so nothing is held", "`toolchain lab start` starts one")
@@ -142,7 +142,7 @@ def release(key: str) -> list[str]:
 
 
 def stop() -> bool:
-    """End the lab and all that runs in it; return whether there was one."""
+    """Stop the lab and everything in it; return whether one was running."""
     where = state.folder()
     running = state.read_state(where)
     if running is not None:
@@ -160,9 +160,9 @@ def stop() -> bool:
 
 @contextmanager
 def join(boards: Sequence[Board], threads: int | None = None, cluster: str | None = None) -> Iterator[Lab]:
-    """Join the lab that runs, or start one that ends with its last user.
+    """Join the running lab, or start one that ends with its last user.
 
-    A lab that was started with `start` stays until `stop`.
+    A lab that was started with `start` lasts until `stop`.
 
     Parameters
     ----------

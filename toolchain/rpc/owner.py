@@ -1,4 +1,4 @@
-"""Which user is at the other end of a connection: every account of a machine can connect to its loopback."""
+"""Finds the user at the other end of a connection, since every account can connect to a loopback port."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ANSWER = struct.Struct("=BBBB48sIIIII")  # inet_diag_msg: family, state, …, u
 
 
 class Connection(Protocol):
-    """What is asked of a TCP socket."""
+    """The methods of a TCP socket that are needed here."""
 
     def getsockname(self) -> tuple[str, int]:
         """Return our address and port."""
@@ -35,16 +35,16 @@ class Connection(Protocol):
 
 
 class UnixConnection(Protocol):
-    """What is asked of a Unix socket."""
+    """The methods of a Unix socket that are needed here."""
 
     def getsockopt(self, level: int, option: int, size: int, /) -> bytes:
         """Return an option's value."""
 
 
 def refusal(connection: Connection) -> str | None:
-    """Return why a TCP connection from this machine is refused, None where it is not.
+    """Return why a TCP connection from this machine must be refused, None if it is accepted.
 
-    Its other end must be a socket of this process's user, or of root, who may do everything here anyway.
+    Its other end must belong to this process's user or to root.
     """
     uid = peer_uid(connection)
     if uid is None:
@@ -55,15 +55,15 @@ def refusal(connection: Connection) -> str | None:
 
 
 def unix_refusal(connection: UnixConnection) -> str | None:
-    """Return why a connection to a Unix socket is refused, None where it is not; as `refusal`."""
+    """Return why a connection to a Unix socket must be refused, None if not; as `refusal`."""
     _, uid, _ = struct.unpack("=iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return _refused(uid)
 
 
 def peer_uid(connection: Connection) -> int | None:
-    """Return the user id of the process at the other end of an IPv4 connection; None if it is not seen.
+    """Return the user id of the process at the other end of an IPv4 connection; None if it is unknown.
 
-    A socket that its process has closed shows user id 0: such a one belongs to nobody.
+    Linux gives user id 0 for a socket that its process has closed; it counts as unknown.
     """
     try:
         ours, theirs = connection.getsockname(), connection.getpeername()
@@ -80,7 +80,7 @@ def _refused(uid: int) -> str | None:
 
 
 def _ask_kernel(ours: tuple[str, int], theirs: tuple[str, int]) -> int | None:
-    """Ask the kernel for just that socket: 40 µs, where /proc lists every socket in milliseconds."""
+    """Ask the kernel for this one socket, in 40 µs; listing all sockets in /proc takes milliseconds."""
     addresses = socket.inet_aton(theirs[0]), socket.inet_aton(ours[0])
     which = _SOCKET.pack(theirs[1], ours[1], *addresses, 0, _NO_COOKIE, _NO_COOKIE)
     asked = _ASKED.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 1 << _TCP_ESTABLISHED) + which

@@ -1,8 +1,8 @@
-"""The bytes of TVM's session protocol, and what a server may say in it.
+"""Checks a server's packets in TVM's session protocol.
 
-After a greeting each packet is a little-endian uint64 length, an int32 code and a body. TVM's client obeys
-whatever code it reads: a server that asks it to call a function is obeyed too. So nothing but answers
-comes through, and an answer's values only of the kinds that TVM's servers send.
+After a greeting each packet is a little-endian uint64 length, an int32 code and a body. TVM's client executes
+every packet, even a request of the server to call a function. So only answers pass, with values of the kinds
+that TVM's servers send.
 
 Source: tvm/src/runtime/rpc/rpc_endpoint.cc and minrpc/rpc_reference.h of the pinned version.
 """
@@ -18,8 +18,8 @@ REFUSALS = (MAGIC + 1, MAGIC + 2)  # the key is in use; there is no such key
 MAX_KEY_BYTES = 4096
 HEADER = struct.Struct("<Qi")
 CODE_BYTES = 4
-# An answer's values are held while they are looked at. The largest is a file that a client fetches; what
-# tensors hold comes as a copy, which is not held.
+# An answer is buffered while its values are checked. The largest is a file that a client fetches; the content
+# of tensors comes as a copy, which is not buffered.
 MAX_ANSWER_BYTES = 64 << 20
 MAX_QUESTION_BYTES = 1 << 30  # as edge-rt's ring buffer
 # A copy's question: handle, device, rank, dtype, extents, offset, and the bytes asked for.
@@ -33,7 +33,7 @@ LOADS = b"tvm.rpc.server.load_module"
 
 
 class Code(IntEnum):
-    """What a packet is (rpc_reference.h, RPCCode)."""
+    """The code of a packet (rpc_reference.h, RPCCode)."""
 
     NONE = 0
     SHUTDOWN = 1
@@ -82,8 +82,8 @@ class _Kind(IntEnum):
     BYTES = 66
 
 
-# Not among them: functions, modules and other objects, whose handles the client would take for addresses
-# of its own.
+# Functions, modules and other objects are missing, since the client would take their handles for its own
+# addresses.
 _FIXED_BYTES = {
     _Kind.NONE: 0,
     _Kind.INT: 8,
@@ -97,49 +97,49 @@ _TENSOR_TYPES = (_Kind.DL_TENSOR_PTR, 70)  # how a call's answer says that it is
 
 
 class LieError(Exception):
-    """A server said what no server says."""
+    """A server violated the protocol."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a client asked: its code, and for a copy from the board the bytes that must come."""
+    """A client's request: its code, and for a copy from the board the expected number of bytes."""
 
     code: Code
     copied_bytes: int = 0
 
 
 def name_of(code: int) -> str:
-    """Return what a code is called in TVM."""
+    """Return TVM's name of a code."""
     if code in Code.__members__.values():
         return "k" + "".join(word.capitalize() for word in Code(code).name.split("_"))
     return f"the unknown code {code}"
 
 
 def copied_bytes(body: bytes) -> int:
-    """Return how many bytes the question of a copy from the board asks for: they stand at its end."""
+    """Return the number of bytes that a request to copy from the board asks for, its last field."""
     if len(body) < 8:
-        raise ValueError("a copy that does not say how much")
+        raise ValueError("a copy without a size")
     return int.from_bytes(body[-8:], "little")
 
 
 def check_header(size: int, code: int, question: Question | None) -> None:
-    """Check the first bytes of what a server says.
+    """Check the header of a server's packet.
 
     Parameters
     ----------
     size, code
-        As the packet announces them; `size` counts the code's four bytes.
+        Fields of the header; `size` includes the code's four bytes.
     question
-        The one that waits for an answer; None if none does.
+        The pending request, None if there is none.
 
     Raises
     ------
     LieError
-        Only a client says that, or it answers another question, or is too long.
+        Only a client may send the code, or it does not answer the request, or the packet is too long.
     """
     asked = f"in answer to {name_of(question.code)}" if question else "without being asked"
     if code == Code.EXCEPTION:
-        fits = True  # a server whose time is up says so whenever that is
+        fits = True  # a server may announce the end of its time at any moment
     elif code == Code.RETURN:
         fits = question is not None and question.code not in (Code.COPY_FROM_REMOTE, Code.SHUTDOWN)
     elif code == Code.COPY_ACK:
@@ -164,7 +164,7 @@ def check_answer(code: int, body: bytes | memoryview, question: Question | None)
     Raises
     ------
     LieError
-        Their lengths contradict the packet's, or a value is of a kind that no server sends.
+        The lengths of the values contradict the packet's, or a value has a kind that no server sends.
     """
     if code == Code.SHUTDOWN:
         if len(body):
@@ -188,7 +188,7 @@ def check_answer(code: int, body: bytes | memoryview, question: Question | None)
 
 
 def exception(message: str) -> bytes:
-    """Return the packet by which a client is told an error."""
+    """Return the packet that reports an error to a client."""
     text = message.encode(errors="replace").replace(b"\0", b"?")
     body = struct.pack("<iiQ", 1, _Kind.RAW_STR, len(text)) + text
     return HEADER.pack(CODE_BYTES + len(body), Code.EXCEPTION) + body
@@ -200,9 +200,9 @@ def _kinds(body: bytes | memoryview) -> tuple[list[_Kind], int]:
     Raises
     ------
     struct.error
-        It is shorter than it says.
+        The body is too short.
     LieError
-        It is longer, or holds what no server sends.
+        The body is too long, or has a value that no server sends.
     """
     (count,) = struct.unpack_from("<i", body)
     if not 1 <= count <= 3:
@@ -225,7 +225,7 @@ def _kinds(body: bytes | memoryview) -> tuple[list[_Kind], int]:
 
 
 def _end(kind: _Kind, body: bytes | memoryview, place: int) -> int:
-    """Return where a value ends that begins at `place`."""
+    """Return the end of the value that begins at `place`."""
     if kind in _FIXED_BYTES:
         size = _FIXED_BYTES[kind]
     elif kind is _Kind.DL_TENSOR_PTR:

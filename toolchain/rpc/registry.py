@@ -1,4 +1,4 @@
-"""Who offers a board and who waits for one. No input or output.
+"""Matches servers with clients' requests, without input or output.
 
 A server registers under the key of its board, or as `KEY@BOARD` to say which one it is; a client
 asks for any board of a key, or for `KEY@BOARD`. TVM's own clients and servers know plain keys only.
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Offer:
-    """One session that a server would take: its address and the key that opens it."""
+    """A server's offer of one session: its address and the session's key."""
 
     connection: object
     host: str
@@ -27,16 +27,16 @@ class Offer:
 
 @dataclass(frozen=True)
 class Lease:
-    """A server that was handed out and has not offered itself again since.
+    """The lease of a server to a client; it ends when the server makes a new offer.
 
     Attributes
     ----------
     board
-        Empty for a server that did not say.
+        Empty if the server did not name it.
     user
-        What the client said about itself.
+        The client's description of itself.
     since, until
-        In seconds of the registry's clock; after `until` it may be taken back.
+        Seconds of the registry's clock; after `until` the lease may be revoked.
     """
 
     key: str
@@ -46,7 +46,7 @@ class Lease:
     until: float
 
 
-# Hands an offer to whoever waits; False when it has gone.
+# Delivers an offer to a waiting client; returns False if the client has gone.
 Deliver = Callable[[Offer], bool]
 
 
@@ -62,7 +62,7 @@ class _Request:
 
 
 class Registry:
-    """Servers, their offers, their leases and the requests that wait, per key of the boards.
+    """Servers, their offers, their leases and the pending requests, per key of the boards.
 
     Parameters
     ----------
@@ -82,15 +82,15 @@ class Registry:
         self._order = count()
 
     def register(self, connection: object, key: str, host: str, port: int) -> None:
-        """A server says who it is."""
+        """Register a server."""
         self._servers[connection] = (*_split(key), host, port)
 
     def is_registered(self, key: str, board: str) -> bool:
-        """Whether the server of this board is there."""
+        """Whether the server of this board is registered."""
         return any((key, board) == server[:2] for server in self._servers.values())
 
     def offer(self, key: str, offer: Offer) -> None:
-        """A server is ready; an older offer of its own no longer holds, and its lease has ended."""
+        """Add a server's offer, which replaces its older offer and ends its lease."""
         key, board = _split(key)
         self._leases.pop((offer.connection, offer.port), None)
         others = self._offers.get(key, [])
@@ -102,12 +102,12 @@ class Registry:
     def request(
         self, connection: object, key: str, priority: int, deliver: Deliver, user: str, ttl_s: float
     ) -> None:
-        """A client waits; higher priorities first, then in order of arrival.
+        """Add a client's request; higher priorities are served first, then in order of arrival.
 
         Parameters
         ----------
         user, ttl_s
-            Who asks, and how long it may keep what it gets.
+            The client's description of itself, and the duration of its lease in seconds.
         """
         key, board = _split(key)
         request = _Request(-priority, next(self._order), connection, board, deliver, user, ttl_s)
@@ -115,16 +115,16 @@ class Registry:
         self._match(key)
 
     def waits(self, connection: object) -> int:
-        """Return how many requests of a connection wait."""
+        """Return the number of pending requests of a connection."""
         return sum(request.connection is connection for queue in self._waiting.values() for request in queue)
 
     def match_keys(self, connection: object) -> list[str]:
-        """Return the keys of a server's offers that nobody took."""
+        """Return the match keys of a server's open offers."""
         found = (offer for offers in self._offers.values() for offer in offers)
         return [offer.match_key for offer in found if offer.connection is connection]
 
     def forget(self, connection: object) -> None:
-        """Drop a connection that has ended: its requests, its server, and the server's offers and leases."""
+        """Remove a closed connection with its requests, its server, and the server's offers and leases."""
         self._servers.pop(connection, None)
         for key in list(self._offers):
             self._offers[key] = [o for o in self._offers[key] if o.connection is not connection]
@@ -134,11 +134,11 @@ class Registry:
         self._tidy()
 
     def leases(self) -> list[Lease]:
-        """Return what is handed out now, the oldest first."""
+        """Return the current leases, the oldest first."""
         return sorted(self._leases.values(), key=lambda lease: lease.since)
 
     def overdue(self) -> list[Lease]:
-        """Return and forget the leases that have outlived their time."""
+        """Remove the expired leases and return them."""
         now = self._clock()
         late = {at: lease for at, lease in self._leases.items() if lease.until < now}
         for at in late:
@@ -146,12 +146,12 @@ class Registry:
         return list(late.values())
 
     def known_keys(self) -> set[str]:
-        """Return every key that a server has, that was asked for, or that is expected."""
+        """Return every key that is registered, requested or expected."""
         known = self.expected | {key for key, *_ in self._servers.values()}
         return known | self._offers.keys() | self._waiting.keys()
 
     def summary(self) -> dict[str, Any]:
-        """Return what TVM's `query` prints; servers say their board as well."""
+        """Return the document that TVM's `query` prints, with the boards of servers added."""
         servers = [
             {"key": f"server:{key}", "addr": [host, port], "board": board}
             for key, board, host, port in self._servers.values()

@@ -1,4 +1,4 @@
-"""One session between a client and a server: bytes go both ways, what the server says is checked first."""
+"""Relays one session between a client and a server, and checks the server's packets first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolchain.rpc.packets import Code, LieError, Question
 log = logging.getLogger(__name__)
 
 _GREETING_S = 10.0  # for both sides to say who they are; edge-rt gives up a silent client after 5 s
-_DRAIN_S = 2.0  # so long a client may still send what nobody reads, so that it gets the last answer
+_DRAIN_S = 2.0  # to read and drop what a client still sends, so that it receives the last answer
 _BUFFER = 1 << 16
 _PIPE_BYTES = 1 << 20  # what an account without privileges may ask for
 _INT = struct.Struct("<i")
@@ -29,7 +29,7 @@ class _EndedError(Exception):
 
 
 class _Source:
-    """Reads one side; what is large goes on from there without passing through this process."""
+    """Reads one side; large content is spliced to the other side without passing through this process."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -37,7 +37,7 @@ class _Source:
         self._pipe: tuple[int, int] | None = None
 
     def take(self, count: int) -> bytes:
-        """Return exactly so many bytes."""
+        """Return exactly `count` bytes."""
         while len(self._buffer) < count:
             self._fill(max(_BUFFER, count - len(self._buffer)))
         taken = bytes(self._buffer[:count])
@@ -45,7 +45,7 @@ class _Source:
         return taken
 
     def move(self, count: int, to: socket.socket, before: bytes) -> None:
-        """Send `before`, and so many bytes after it, to the other side."""
+        """Send `before` and then the next `count` bytes to the other side."""
         if count <= _BUFFER:
             to.sendall(before + self.take(count))
             return
@@ -62,7 +62,7 @@ class _Source:
                 there -= os.splice(reading, to.fileno(), there)
 
     def drain(self, seconds: float) -> None:
-        """Read until the other end closes, so that closing ours does not take its last answer away."""
+        """Read until the peer closes, so that closing our end does not discard its last answer."""
         self._connection.settimeout(seconds)
         with contextlib.suppress(OSError, _EndedError):
             while True:
@@ -90,15 +90,15 @@ class _Source:
 
 
 class Relay:
-    """A session under way; its threads end when either side closes, or with `close`.
+    """A running session; its threads end when either side closes, or by `close`.
 
     Parameters
     ----------
     client, server
-        Connections, which are closed in the end.
+        The connections, which are closed at the end.
     lied
-        Told what the server did, once, before the client is; not where the server has loaded a library for
-        the client: what that did to the session's process is no fault of the board.
+        Called once with the server's violation of the protocol, before the client is told. Not called if the
+        server has loaded a library of the client: its damage is not the board's fault.
     """
 
     def __init__(
@@ -115,15 +115,15 @@ class Relay:
         self._questions = threading.Thread(target=self._ask, name=f"questions to {name}", daemon=True)
 
     def start(self) -> None:
-        """Let it begin."""
+        """Start the session's threads."""
         self._answers.start()
 
     def alive(self) -> bool:
-        """Whether it is under way."""
+        """Whether the session is running."""
         return self._answers.is_alive()
 
     def close(self) -> None:
-        """End it; its threads close the connections."""
+        """End the session; its threads close the connections."""
         if self._reporting:  # it ends, once the client has been told why
             return
         for connection in (self._client, self._server):

@@ -1,4 +1,4 @@
-"""A session with a server of the lab, checked before anybody relies on it."""
+"""Opens sessions with servers of the lab, and checks the server's version."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def open_session(
     wait_s
         How long to wait for a free server.
     threads, cluster
-        How this session computes; None leaves what the server was started with.
+        Threads and cluster of this session; None for those with which the server was started.
     expected
         The fingerprint that the server's runtime must have; this version's own by default.
 
     Raises
     ------
     UsageError
-        The tracker knows no such key; lists those it knows.
+        The tracker has no such key; the message lists its keys.
     ToolchainError
-        No server was free in time, or it was lost, or it is of another version.
+        No server was free in time, the connection was lost, or the server has another version.
     """
     deadline = time.monotonic() + wait_s
     while True:
@@ -79,7 +79,7 @@ def connect(
     cluster: str | None = None,
     expected: str | None = None,
 ) -> tvm.rpc.RPCSession:
-    """Open a session with a server that was granted; see `open_session`."""
+    """Open a session with a granted server; see `open_session`."""
     try:
         session = _within_deadline(grant, key, partial(_connect, grant, key, timeout_s))
     except ToolchainError as error:
@@ -98,7 +98,7 @@ def connect(
 
 
 class _UnreachedError(ToolchainError):
-    """The server did not take the session."""
+    """The server did not accept the session."""
 
 
 def _check_versions(session: tvm.rpc.RPCSession, key: str, expected: str) -> None:
@@ -153,7 +153,7 @@ def _function(session: tvm.rpc.RPCSession, name: str, key: str) -> Callable[...,
 def _within_deadline(grant: Grant, key: str, work: Callable[[], Any]) -> Any:
     """Do `work`, which talks to the granted server; cut the connection if it takes too long.
 
-    TVM's client waits for ever. Cutting the connection ends its wait, and so the thread.
+    TVM's client waits forever. Cutting the connection ends its wait, and so the thread.
     """
     outcome: list[Any] = []
     failure: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""Which of those between a client and a board's server has fallen silent."""
+"""Finds which process between a client and a board's server is not responding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ANSWER_S = 5.0
 
 
 def who_is_silent(host: str, port: int, board: str) -> str:
-    """Return who does not answer, for somebody who waited in vain for a board's server.
+    """Return a sentence about the process that is not responding, after a timeout of a board's server.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The file in which a running lab says that it runs."""
+"""The state file of a running lab."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolchain.processes.life import Life
 
 @dataclass(frozen=True)
 class LabState:
-    """What `lab.json` says: who supervises, the tracker's port, the tracker key of each board."""
+    """The content of `lab.json`: the supervisor, the tracker's port, and the tracker key of each board."""
 
     supervisor: Life
     port: int
@@ -26,17 +26,17 @@ def folder() -> Path:
 
 
 def state_file(where: Path) -> Path:
-    """Return the file in the lab's folder that says whether it runs."""
+    """Return the path of the state file in the lab's folder."""
     return where / "lab.json"
 
 
 def write_state(where: Path, state: LabState) -> None:
-    """Say that the lab runs."""
+    """Write the state file of a running lab."""
     write_text(state_file(where), json.dumps(asdict(state), indent=2) + "\n")
 
 
 def read_state(where: Path) -> LabState | None:
-    """Return what the lab says; None where it says nothing or its supervisor is gone."""
+    """Return the state of the lab; None if it has no valid state file or its supervisor has ended."""
     try:
         found = json.loads(state_file(where).read_text())
         state = LabState(Life(**found["supervisor"]), int(found["port"]), dict(found["boards"]))

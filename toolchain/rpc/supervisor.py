@@ -46,12 +46,12 @@ _UNUSED_S = 10.0  # between the start and the first user
 
 
 class Supervisor:
-    """Owns what runs in the lab.
+    """Owns the tracker and the keepers of the lab.
 
     Attributes
     ----------
     kept
-        It lasts until it is stopped; else while it has users.
+        Whether the lab lasts until it is stopped; else it lasts while it has users.
     users
         Processes that use the lab or are adding boards to it, by the token each chose.
     """
@@ -67,7 +67,7 @@ class Supervisor:
         self._unused_until = time.monotonic() + _UNUSED_S
 
     async def run(self, port: int, ready: int) -> None:
-        """Start, tell who we are through the file handle `ready`, and last until the end."""
+        """Start, report through the file handle `ready`, and run until the lab ends."""
         await self.tracker.start(port)
         server = await control.listen(self.where, self._answer)
         try:
@@ -219,7 +219,7 @@ class Supervisor:
         )
 
     async def _take_back(self, leases: list[Lease], why: str) -> list[str]:
-        """End the servers that are leased, with their sessions; return their boards."""
+        """End the leased servers and their sessions; return their boards."""
         ours = {lease.board: lease for lease in leases if lease.board in self._keepers}
         for name, lease in ours.items():
             log.warning("board %s: its lease to %s %s", name, lease.user or "somebody", why)
@@ -255,7 +255,7 @@ class Supervisor:
 
 
 def _boards_as_seen_from(folder: str, names: list[str], home: Path) -> list[Board]:
-    """Look boards up in the configuration of who asks, which may be newer than ours, or another one."""
+    """Look boards up in the configuration of the requesting process, which may differ from ours."""
     try:
         os.chdir(folder)
         configuration.cache_clear()

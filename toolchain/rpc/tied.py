@@ -1,4 +1,4 @@
-"""Run a program that ends with the thread that started it, however that ends.
+"""Runs a program that is terminated when the thread that started it ends, for whatever reason.
 
 This file is run as a script, before anything of ours is imported: it asks the kernel for a SIGTERM
 at the parent's end, and becomes the program. Nothing but the kernel can do that for a parent that
@@ -14,7 +14,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def tied(argv: list[str]) -> list[str]:
-    """Return the command line that runs `argv` so."""
+    """Return the command line that runs `argv` tied to the calling thread."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *argv]
 
 

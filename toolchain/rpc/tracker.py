@@ -1,7 +1,7 @@
-"""A tracker that TVM's clients and servers, and edge-rt, can talk to; on loopback only.
+"""A tracker on loopback for edge-rt and for TVM's clients and servers.
 
-Clients are given the port of a gate, never a server's own: the gate checks what the server says. Each board
-has a door of its own, at which nothing can be done but to be that board's server.
+Clients get the port of a gate, never the server's own port: the gate checks the server's packets. Each board
+has its own door, at which only that board's server can register.
 
 `python -m toolchain.rpc.tracker [--port P]` runs one alone until SIGTERM or Ctrl-C.
 """
@@ -72,18 +72,18 @@ class Tracker:
         self.port = await self._listen(port, None)
 
     async def open_door(self, key: str) -> Door:
-        """Listen at another port for the one server that has this key, `KEY@BOARD`."""
+        """Open a port for the one server with this key, `KEY@BOARD`."""
         door = Door(key)
         door.port = await self._listen(0, door)
         return door
 
     def close_door(self, door: Door) -> None:
-        """Stop listening there, and end who came through."""
+        """Close a door and end the connections that came through it."""
         self._servers.pop(door).close()
         self._end_all(door)
 
     def end_server(self, door: Door) -> None:
-        """Forget the server that came through a door; from any thread."""
+        """Disconnect the server that came through a door; any thread may call this."""
         self._loop.call_soon_threadsafe(self._end_all, door)
 
     async def close(self) -> None:
@@ -285,7 +285,7 @@ async def _run(port: int) -> None:
 
 
 def main() -> int:
-    """Run a tracker alone; prints one line of JSON once it listens."""
+    """Run a tracker without a lab; print one line of JSON once it listens."""
     parser = argparse.ArgumentParser(description=_run.__doc__)
     parser.add_argument("--port", type=int, default=0, help="0: any free one")
     try:

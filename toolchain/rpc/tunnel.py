@@ -1,4 +1,4 @@
-"""The way between a board and the lab, through an OpenSSH client of its own.
+"""A tunnel between a board and the lab, through an OpenSSH process.
 
 The lab reaches the board's server at a socket in a folder of its own, the server the lab at a port of the
 board's loopback.
@@ -52,7 +52,7 @@ _OPTIONS = {
 
 
 class PortTakenError(ToolchainError):
-    """Another program took the port in between; the next attempt takes another."""
+    """Another program took the port meanwhile; the next attempt uses another port."""
 
 
 class Tunnel:
@@ -61,7 +61,7 @@ class Tunnel:
     Parameters
     ----------
     board
-        One that is remote.
+        A remote board.
     tracker
         The tracker's port on this host.
     log
@@ -128,7 +128,7 @@ class Tunnel:
             return connection
 
     def silent(self) -> str | None:
-        """Return what is wrong where the client is stopped and cannot say so itself; None where it runs."""
+        """Return a sentence if the ssh process is stopped, None if it runs."""
         if is_stopped(self._client.pid):
             return f"board {self._board.name}: the tunnel is stopped: process {self._client.pid} (ssh)"
         return None
