@@ -55,7 +55,7 @@ BEGINS = re.compile(r"[A-Z0-9`]|(edge-rt|lld|zig|onnxruntime)\b")
 
 def public_nodes(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef]:
     for node in ast.walk(tree):
-        public = not getattr(node, "name", "").startswith("_")
+        public = not (getattr(node, "name", "") or "").startswith("_")
         if public and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             yield node
 
