@@ -30,8 +30,8 @@ TWO_MEANINGS = frozenset({
     "Announced", "Built", "Chain", "Code", "Compiled", "Compilers", "Connection", "Container",
     "Convolution", "Cost", "Entry", "Facts", "Function", "Judged", "Judgement", "Kernel", "Knobs",
     "Layout", "Life", "Memory", "Model", "Offer", "OutputError", "Packed", "Part", "Phase", "Placed",
-    "Plan", "Problem", "Program", "Provenance", "Question", "Reader", "Record", "Reference", "Row",
-    "Run", "Source", "Stage", "Step", "Turn", "UnreadableError", "Value", "Wanted", "Window", "Wish",
+    "Plan", "Problem", "Program", "Provenance", "Question", "Record", "Reference",
+    "Run", "Stage", "Step", "Turn", "Value", "Window", "Wish",
 })
 """Class names with two meanings that nobody has renamed yet."""
 
@@ -53,11 +53,14 @@ RIDDLE = re.compile(
 BEGINS = re.compile(r"[A-Z0-9`]|(edge-rt|lld|zig|onnxruntime)\b")
 
 
-def public_nodes(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef]:
-    for node in ast.walk(tree):
-        public = not (getattr(node, "name", "") or "").startswith("_")
-        if public and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            yield node
+def public_nodes(
+    node: ast.Module | ast.ClassDef | ast.FunctionDef,
+) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef]:
+    yield node
+    if not isinstance(node, ast.FunctionDef):
+        for inner in node.body:
+            if isinstance(inner, ast.ClassDef | ast.FunctionDef) and not inner.name.startswith("_"):
+                yield from public_nodes(inner)
 
 
 def problem_of(line: str) -> str | None:

@@ -19,7 +19,7 @@ from docker.utils import kwargs_from_env
 from tests.images.docker_proxy import DockerProxy
 from tests.waiting import until
 from toolchain.errors import MissingError, ToolchainError, UsageError
-from toolchain.images.engine import IMAGE_LABEL, Engine, Wanted, answers, connect
+from toolchain.images.engine import IMAGE_LABEL, ContainerRequest, Engine, answers, connect
 from toolchain.images.registry.archive import write_archive
 
 TAG = f"edge-toolchain/test:{os.getpid()}"
@@ -44,8 +44,8 @@ def image(engine: Engine, tmp_path: Path) -> Iterator[str]:
     assert not engine.has_image(TAG)
 
 
-def wanted(image: str, name: str) -> Wanted:
-    return Wanted(image, name, "h", "test", {"test": name}, {}, {}, (), 16, 16)
+def wanted(image: str, name: str) -> ContainerRequest:
+    return ContainerRequest(image, name, "h", "test", {"test": name}, {}, {}, (), 16, 16)
 
 
 @pytest.mark.parametrize(

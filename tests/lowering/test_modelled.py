@@ -10,7 +10,7 @@ from toolchain.backends.packed.backend import Packed
 from toolchain.devices.kernel import Kernel
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering.modelled import ModelRunner, device_runners
-from toolchain.mali.compiled import Block, Compiled
+from toolchain.mali.compiled import Block, KernelStatistics
 from toolchain.mali.estimate import Estimate
 from toolchain.mali.model import Modelled
 from toolchain.profiles import load_profile
@@ -19,7 +19,7 @@ from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.task import Task
 
-COMPILED = Compiled(4, 1, 1, 1, 0, 0, 256, (Block(),), ())
+COMPILED = KernelStatistics(4, 1, 1, 1, 0, 0, 256, (Block(),), ())
 TASK: Task = None  # type: ignore[assignment]  # the runner asks nothing of it
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from toolchain.devices.kernel import Kernel
-from toolchain.mali.compiled import Block, Compiled
+from toolchain.mali.compiled import Block, KernelStatistics
 from toolchain.mali.estimate import Estimate
 from toolchain.mali.model import Modelled
 
-COMPILED = Compiled(16, 221, 129, 167, 7, 9, 64, (Block(),), ())
+COMPILED = KernelStatistics(16, 221, 129, 167, 7, 9, 64, (Block(),), ())
 
 
 class FixedModel:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.errors import ToolchainError
-from toolchain.mali.compiled import Block, Compiled, read_compiled
+from toolchain.mali.compiled import Block, KernelStatistics, read_compiled
 
 RECORDED = Path(__file__).parent / "recorded"
 COUNTS = (
@@ -36,7 +36,7 @@ block2: {
 
 def test_counts_blocks_and_loops() -> None:
     found = read_compiled(f"NIR and more\n{LISTING}\nassembly\n{COUNTS}")
-    assert found == Compiled(
+    assert found == KernelStatistics(
         16, 221, 129, 167, 12, 13, 64, (Block(1, 1, 0, 3), Block(1, 0, 1, 0), Block()), ((1, 1),)
     )
 
@@ -59,7 +59,7 @@ def test_recorded_output(step: str, counts: tuple[int, int], loops: int) -> None
 
 def test_it_survives_json() -> None:
     found = read_compiled((RECORDED / "bind.txt").read_text())
-    assert Compiled.from_json(json.loads(json.dumps(asdict(found)))) == found
+    assert KernelStatistics.from_json(json.loads(json.dumps(asdict(found)))) == found
 
 
 @pytest.mark.parametrize("text", ["", COUNTS, LISTING])

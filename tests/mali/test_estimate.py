@@ -9,15 +9,15 @@ import pytest
 
 from tests.mali.article import MEASURED_GFLOPS, kernel
 from toolchain.devices.kernel import Kernel
-from toolchain.mali.compiled import Block, Compiled, read_compiled
+from toolchain.mali.compiled import Block, KernelStatistics, read_compiled
 from toolchain.mali.estimate import estimate
 from toolchain.mali.gpu import T860_MP4
 
 RECORDED = Path(__file__).parent / "recorded"
 
 
-def compiled(*blocks: Block, loops: tuple[tuple[int, int], ...] = ()) -> Compiled:
-    return Compiled(4, 10, 10, 10, 0, 0, 256, blocks, loops)
+def compiled(*blocks: Block, loops: tuple[tuple[int, int], ...] = ()) -> KernelStatistics:
+    return KernelStatistics(4, 10, 10, 10, 0, 0, 256, blocks, loops)
 
 
 def launch(source: str, groups: int = 4) -> Kernel:

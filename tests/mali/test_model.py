@@ -14,7 +14,7 @@ from toolchain.configuration.settings import configuration
 from toolchain.devices.kernel import Kernel
 from toolchain.mali import model as model_module
 from toolchain.mali import store as store_module
-from toolchain.mali.compiled import Compiled, read_compiled
+from toolchain.mali.compiled import KernelStatistics, read_compiled
 from toolchain.mali.compiler import KernelError, LateError
 from toolchain.mali.model import MaliModel
 from toolchain.mali.store import CompiledStore
@@ -29,7 +29,7 @@ class Compiler:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.busy = threading.Lock()
-        self.answer: Compiled | KernelError = read_compiled((RECORDED / "bind.txt").read_text())
+        self.answer: KernelStatistics | KernelError = read_compiled((RECORDED / "bind.txt").read_text())
 
     def __enter__(self) -> Compiler:
         return self
@@ -37,7 +37,7 @@ class Compiler:
     def __exit__(self, *_ended: object) -> None:
         self.asked.append("end")
 
-    def compile(self, wanted: Kernel) -> Compiled:
+    def compile(self, wanted: Kernel) -> KernelStatistics:
         assert self.busy.acquire(blocking=False), "one answer at a time"
         self.asked.append(wanted.name)
         time.sleep(0.01)

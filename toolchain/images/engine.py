@@ -30,7 +30,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ContainerRequest:
     """A request for a new container.
 
     Attributes
@@ -129,7 +129,7 @@ class Engine:
             if self.api.images(tag, filters={"label": IMAGE_LABEL}):
                 self.api.remove_image(tag)
 
-    def create(self, wanted: Wanted) -> str:
+    def create(self, wanted: ContainerRequest) -> str:
         """Create a container that is not started yet; return its id."""
         with self.asked(f"create the container {wanted.name}"):
             limits = self.api.create_host_config(

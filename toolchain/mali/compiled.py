@@ -41,7 +41,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class KernelStatistics:
     """Statistics of a kernel's Midgard code.
 
     Attributes
@@ -90,7 +90,7 @@ class Compiled:
         )
 
 
-def read_compiled(printed: str) -> Compiled:
+def read_compiled(printed: str) -> KernelStatistics:
     """Parse the compiler's output for one kernel.
 
     Parameters
@@ -114,7 +114,7 @@ def read_compiled(printed: str) -> Compiled:
         raise ToolchainError("the compiler's output has no statistics of a Midgard kernel")
     instructions, bundles, quadwords, registers, threads, _loops, spills, fills = map(int, counted[-1])
     blocks, loops = _read_blocks(printed[at:])
-    return Compiled(
+    return KernelStatistics(
         registers, instructions, bundles, quadwords, spills, fills, threads * ITEMS_BY_THREADS, blocks, loops
     )
 

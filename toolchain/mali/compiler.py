@@ -14,7 +14,7 @@ from toolchain.images.catalogue import Image, image_named
 from toolchain.images.engine import connect
 from toolchain.images.running.conversation import Conversation
 from toolchain.images.running.step import Step
-from toolchain.mali.compiled import Compiled, read_compiled
+from toolchain.mali.compiled import KernelStatistics, read_compiled
 from toolchain.mali.prepared import prepared
 
 IMAGE = "mali-model"
@@ -67,7 +67,7 @@ class MaliCompiler:
     ) -> None:
         self._stop()
 
-    def compile(self, kernel: Kernel) -> Compiled:
+    def compile(self, kernel: Kernel) -> KernelStatistics:
         """Compile a kernel and return its statistics.
 
         Raises

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from toolchain.devices.kernel import Kernel
-from toolchain.mali.compiled import Compiled
+from toolchain.mali.compiled import KernelStatistics
 from toolchain.mali.gpu import T860_MP4, Gpu
 from toolchain.mali.trips import loops_of
 
@@ -39,7 +39,7 @@ class Estimate:
         return 2e-6 * self.multiplies * items / self.ms
 
 
-def estimate(kernel: Kernel, compiled: Compiled, gpu: Gpu = T860_MP4) -> Estimate | None:
+def estimate(kernel: Kernel, compiled: KernelStatistics, gpu: Gpu = T860_MP4) -> Estimate | None:
     """Estimate the time of a launch; None if the trip count of a loop is unknown.
 
     A lower bound: `max(A / arithmetic pipes, LS, T)` cycles per work item, without cache misses, waits for

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from toolchain.devices.kernel import Kernel
-from toolchain.mali.compiled import Compiled
+from toolchain.mali.compiled import KernelStatistics
 from toolchain.mali.compiler import KernelError, LateError, MaliCompiler
 from toolchain.mali.estimate import Estimate, estimate
 from toolchain.mali.gpu import T860_MP4, Gpu
@@ -29,7 +29,7 @@ class Modelled:
     """
 
     kernel: Kernel
-    compiled: Compiled | None
+    compiled: KernelStatistics | None
     estimate: Estimate | None
     problem: str = ""
 
@@ -110,7 +110,7 @@ class MaliModel:
         )
         return Modelled(kernel, compiled, time, problem)
 
-    def _compiled(self, kernel: Kernel) -> Compiled:
+    def _compiled(self, kernel: Kernel) -> KernelStatistics:
         known = self._store.get(kernel)
         if known is not None:
             return known

@@ -12,7 +12,7 @@ from toolchain.configuration.settings import cache_dir
 from toolchain.devices.kernel import Kernel
 from toolchain.errors import ToolchainError
 from toolchain.files import atomic
-from toolchain.mali.compiled import Compiled
+from toolchain.mali.compiled import KernelStatistics
 from toolchain.mali.compiler import KernelError, version
 from toolchain.mali.prepared import prepared
 
@@ -32,7 +32,7 @@ class CompiledStore:
     def __init__(self) -> None:
         self.folder = cache_dir() / KIND / fingerprint()
 
-    def get(self, kernel: Kernel) -> Compiled | None:
+    def get(self, kernel: Kernel) -> KernelStatistics | None:
         """Return the statistics of a kernel; None on a cache miss.
 
         Raises
@@ -45,12 +45,12 @@ class CompiledStore:
             if "refused" in document:
                 refused, hint = str(document["refused"]), str(document["hint"])
             else:
-                return Compiled.from_json(document)
+                return KernelStatistics.from_json(document)
         except (OSError, ValueError, TypeError, KeyError):
             return None
         raise KernelError(refused, hint)
 
-    def put(self, kernel: Kernel, compiled: Compiled | KernelError) -> None:
+    def put(self, kernel: Kernel, compiled: KernelStatistics | KernelError) -> None:
         """Store a result of the compiler; do nothing if the file system refuses."""
         document = (
             {"refused": compiled.message, "hint": compiled.hint}

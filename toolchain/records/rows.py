@@ -52,7 +52,7 @@ def values_if_new(record: Record) -> tuple[Value, ...]:
     return (*row, *(named[name] for name in IDENTITY))
 
 
-class UnreadableError(Exception):
+class UnreadableRowError(Exception):
     """A row that cannot be converted into a record."""
 
 
@@ -61,22 +61,22 @@ def record(row: Sequence[Any]) -> Record:
 
     Raises
     ------
-    UnreadableError
+    UnreadableRowError
         A column has a value that `INSERT` never writes; the message names it.
     """
     fields = dict(zip(NAMES, row, strict=True))
     try:
         fields["run_ms"] = TIMES.validate_json(fields["run_ms"], strict=True)
     except ValidationError as error:
-        raise UnreadableError(f"run_ms: {answers.problem(error)}") from error
+        raise UnreadableRowError(f"run_ms: {answers.problem(error)}") from error
     for name in ("confirmed", "modelled"):  # SQLite has no booleans
         fields[name] = bool(fields[name])
     try:
         return from_fields(fields)
     except ValidationError as error:
-        raise UnreadableError(answers.problem(error)) from error
+        raise UnreadableRowError(answers.problem(error)) from error
     except ValueError as error:
-        raise UnreadableError(str(error)) from error
+        raise UnreadableRowError(str(error)) from error
 
 
 def from_fields(fields: dict[str, Any], *, strict: bool = False) -> Record:

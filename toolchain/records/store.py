@@ -331,7 +331,7 @@ class RecordStore:
         for number, *fields in found:
             try:
                 yield number, rows.record(fields)
-            except rows.UnreadableError as error:
+            except rows.UnreadableRowError as error:
                 self.unreadable[number] = str(error)
 
     def _all(self, query: str, values: tuple[columns.Value, ...] = ()) -> list[tuple[Any, ...]]:

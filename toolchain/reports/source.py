@@ -17,7 +17,7 @@ from toolchain.reports.runs import chosen_run
 _SQLITE = b"SQLite format 3\0"
 
 
-class Source(NamedTuple):
+class ReportRecords(NamedTuple):
     """Records that include those of the requested run.
 
     Attributes
@@ -33,7 +33,7 @@ class Source(NamedTuple):
     skipped: str | None = None
 
 
-def records_in(path: Path | None, run: str | None) -> Source:
+def records_in(path: Path | None, run: str | None) -> ReportRecords:
     """Return the records of a store or of an exported file; None for the user's store.
 
     Parameters
@@ -64,10 +64,10 @@ def records_in(path: Path | None, run: str | None) -> Source:
         with RecordStore(path, read_only=not in_use) as store:
             return of_store(store, run)
     functions, records = read_records(path)
-    return Source(records, {function.id: function.name for function in functions})
+    return ReportRecords(records, {function.id: function.name for function in functions})
 
 
-def of_store(store: RecordStore, run: str | None) -> Source:
+def of_store(store: RecordStore, run: str | None) -> ReportRecords:
     """Return a store's records of a run; errors are those of `records_in`."""
     records = store.of_run(chosen_run(store.runs(), run))
-    return Source(records, store.function_names(), skipped(store))
+    return ReportRecords(records, store.function_names(), skipped(store))

@@ -14,7 +14,7 @@ from toolchain.errors import ToolchainError
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.debian import system, system_files
 from toolchain.images.debian.system import build, cached_name, ensure_image, ensure_system, system_digest
-from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, Wanted
+from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, ContainerRequest, Engine
 from toolchain.images.making.layer import CHANGED
 
 pytestmark = pytest.mark.slow
@@ -80,7 +80,7 @@ def test_an_image_of_an_older_recipe_is_made_anew_and_removed(
         assert remake("one\n") == first, "nothing to do"
         second = remake("two\n")
         assert second != first and _images(engine, image) == {second}
-        wanted = Wanted(image.tag, image.name, "h", "test", {}, {}, {}, (), 16, 16)
+        wanted = ContainerRequest(image.tag, image.name, "h", "test", {}, {}, {}, (), 16, 16)
         users.append(engine.create(wanted))
         third = remake("three\n")
         assert _images(engine, image) == {second, third}, "a container uses it"

@@ -27,7 +27,7 @@ from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.foreign import last_line
 from toolchain.images.debian.system import ensure_image
 from toolchain.images.debian.system_files import HOST_KEY, USER, USER_ID
-from toolchain.images.engine import LABEL, Engine, Wanted
+from toolchain.images.engine import LABEL, ContainerRequest, Engine
 from toolchain.images.registry.archive import add_file
 from toolchain.profiles import Profile
 
@@ -129,7 +129,7 @@ def start(
     raise AssertionError("unreachable")  # the last attempt returns or raises
 
 
-def _create(engine: Engine, wanted: Wanted) -> str:
+def _create(engine: Engine, wanted: ContainerRequest) -> str:
     """Create a container; one that the daemon makes though its caller was interrupted is removed."""
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(engine.create, wanted)
@@ -183,9 +183,9 @@ def programs(engine: Engine, board: ContainerBoard) -> list[str]:
     return [line for line in engine.programs(board.id) if "bin/edge-rt" in line]
 
 
-def _wanted(image: str, profile: Profile, name: str, port: int) -> Wanted:
+def _wanted(image: str, profile: Profile, name: str, port: int) -> ContainerRequest:
     state = hashlib.sha256(_state().encode()).hexdigest()[:8]
-    return Wanted(
+    return ContainerRequest(
         image=image,
         name=f"{LABEL}-{name}-{state}",
         hostname=name.replace("_", "-"),

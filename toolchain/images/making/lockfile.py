@@ -49,12 +49,12 @@ def lock_digest() -> str:
 
 
 def needs() -> list[str]:
-    """Return this package's own requirements as its metadata has them, without those of extras.
+    """Return this package's direct requirements from its metadata, without those of extras.
 
     Raises
     ------
     MissingError
-        It is run without being installed.
+        The package is not installed.
     """
     try:
         found = metadata.requires(PROJECT) or []

@@ -50,7 +50,7 @@ class Divisor:
 
 
 @dataclass(frozen=True)
-class Row:
+class BoundsRow:
     """How an operator treats values out of range.
 
     Attributes

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import onnx
 
-from toolchain.models.bounds.row import Checked, Divisor, Row, along, coordinates, lengths, rows_of, shape_of
+from toolchain.models.bounds.row import (
+    BoundsRow,
+    Checked,
+    Divisor,
+    along,
+    coordinates,
+    lengths,
+    rows_of,
+    shape_of,
+)
 from toolchain.models.rewrites.graph import Graph
 from toolchain.models.walk import attributes_of
 
@@ -31,22 +40,22 @@ def _images(node: onnx.NodeProto, graph: Graph) -> list[int]:
     return [shape_of(node.input[0], graph)[0], 0, 0, 0, 0]
 
 
-_PICKED = Row((Checked(1, "indices", along(0), "from the end"),))
-_COORDINATES = Row((Checked(1, "indices", coordinates, "from the end"),))
-_STEPS = Row((Checked(4, "lengths", lengths()),))
-_DIVIDED = Row(
+_PICKED = BoundsRow((Checked(1, "indices", along(0), "from the end"),))
+_COORDINATES = BoundsRow((Checked(1, "indices", coordinates, "from the end"),))
+_STEPS = BoundsRow((Checked(4, "lengths", lengths()),))
+_DIVIDED = BoundsRow(
     (Divisor(),), otherwise="the least integer divided by -1 is itself, with rest 0; floats follow IEEE 754"
 )
 
-BOUNDS: dict[str, Row] = {
-    "BitShift": Row(otherwise="a count beyond the type's bits shifts all of them out"),
-    "Col2Im": Row(fixed=(1, 2)),
-    "Compress": Row(fixed=(1,)),
-    "ConstantOfShape": Row(fixed=(0,)),
-    "CumProd": Row(fixed=(1,)),
-    "CumSum": Row(fixed=(1,)),
+BOUNDS: dict[str, BoundsRow] = {
+    "BitShift": BoundsRow(otherwise="a count beyond the type's bits shifts all of them out"),
+    "Col2Im": BoundsRow(fixed=(1, 2)),
+    "Compress": BoundsRow(fixed=(1,)),
+    "ConstantOfShape": BoundsRow(fixed=(0,)),
+    "CumProd": BoundsRow(fixed=(1,)),
+    "CumSum": BoundsRow(fixed=(1,)),
     "Div": _DIVIDED,
-    f"{MICROSOFT}EmbedLayerNormalization": Row(
+    f"{MICROSOFT}EmbedLayerNormalization": BoundsRow(
         (
             Checked(0, "indices", rows_of(2)),
             Checked(1, "indices", rows_of(4)),
@@ -54,29 +63,29 @@ BOUNDS: dict[str, Row] = {
         )
     ),
     f"{MICROSOFT}DynamicQuantizeLSTM": _STEPS,
-    "Expand": Row(fixed=(1,)),
+    "Expand": BoundsRow(fixed=(1,)),
     "Gather": _PICKED,
     "GatherElements": _PICKED,
     "GatherND": _COORDINATES,
-    "GridSample": Row(
+    "GridSample": BoundsRow(
         otherwise="samples beyond the image are what padding_mode says; coordinates are cut at 2^20 halves "
         "of the image, and NaN is a pixel of it"
     ),
     "GRU": _STEPS,
     "LSTM": _STEPS,
-    "MaxRoiPool": Row(
+    "MaxRoiPool": BoundsRow(
         (Checked(1, "images", _images, kinds="f"),),
         otherwise="regions are cut four images' widths beyond the image",
     ),
     "Mod": _DIVIDED,
-    "OneHot": Row(fixed=(1,), otherwise="an index outside the depth gives off values alone"),
-    "Pad": Row(fixed=(1, 3)),
-    "Range": Row(fixed=(0, 1, 2)),
-    "Reshape": Row(fixed=(1,)),
-    "Resize": Row(fixed=(1, 2, 3)),
-    "ReverseSequence": Row((Checked(1, "lengths", lengths("time_axis")),)),
+    "OneHot": BoundsRow(fixed=(1,), otherwise="an index outside the depth gives off values alone"),
+    "Pad": BoundsRow(fixed=(1, 3)),
+    "Range": BoundsRow(fixed=(0, 1, 2)),
+    "Reshape": BoundsRow(fixed=(1,)),
+    "Resize": BoundsRow(fixed=(1, 2, 3)),
+    "ReverseSequence": BoundsRow((Checked(1, "lengths", lengths("time_axis")),)),
     "RNN": _STEPS,
-    "RoiAlign": Row(
+    "RoiAlign": BoundsRow(
         (
             Checked(1, "coordinates", lambda _node, _graph: [FARTHEST], "taken", "f"),
             Checked(2, "images", rows_of(0)),
@@ -86,13 +95,13 @@ BOUNDS: dict[str, Row] = {
     "Scatter": _PICKED,
     "ScatterElements": _PICKED,
     "ScatterND": _COORDINATES,
-    "Slice": Row(fixed=(1, 2, 3, 4)),
-    "Split": Row(fixed=(1,)),
-    "Squeeze": Row(fixed=(1,)),
-    "TensorScatter": Row((Checked(2, "indices", _free_places),)),
-    "Tile": Row(fixed=(1,)),
-    "TopK": Row(fixed=(1,)),
-    "Unsqueeze": Row(fixed=(1,)),
-    "Upsample": Row(fixed=(1,)),
+    "Slice": BoundsRow(fixed=(1, 2, 3, 4)),
+    "Split": BoundsRow(fixed=(1,)),
+    "Squeeze": BoundsRow(fixed=(1,)),
+    "TensorScatter": BoundsRow((Checked(2, "indices", _free_places),)),
+    "Tile": BoundsRow(fixed=(1,)),
+    "TopK": BoundsRow(fixed=(1,)),
+    "Unsqueeze": BoundsRow(fixed=(1,)),
+    "Upsample": BoundsRow(fixed=(1,)),
 }
 """Rows by operator, as named by `operator_of`. MaxUnpool, losses and others are rewritten as these."""

@@ -14,7 +14,7 @@ from toolchain.models.walk import attributes_of
 Array = np.ndarray[Any, Any]
 
 
-class Reader:
+class GraphReader:
     """A static graph, indexed by the readers of each tensor and by stored tensors."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
@@ -67,7 +67,7 @@ class Reader:
         return float(ends[0]), float(ends[1])
 
 
-def refused(convolution: onnx.NodeProto, graph: Reader) -> str:
+def refused(convolution: onnx.NodeProto, graph: GraphReader) -> str:
     """Return why a convolution stays as it is; empty: it need not."""
     if any(name and name not in graph.stored for name in convolution.input[1:]):
         return "its weights are computed"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from toolchain.models.quantising.reading import Array, Reader, refused
+from toolchain.models.quantising.reading import Array, GraphReader, refused
 from toolchain.models.walk import attributes_of, node_name
 
 PASSED_ON = frozenset(
@@ -108,7 +108,7 @@ def find_sites(model: onnx.ModelProto) -> Sites:
     model
         A static, folded model with inferred shapes, folded batch norms and explicit pads.
     """
-    graph = Reader(model)
+    graph = GraphReader(model)
     exact = {value.name for value in model.graph.input}
     narrow: set[str] = set()  # tensors with so few bits that a sum of two is exact in float32
     behind: set[str] = set()  # tensors computed from a convolution
@@ -152,7 +152,7 @@ def find_sites(model: onnx.ModelProto) -> Sites:
     return Sites(_sites(graph, integers, exact), rounded, left)
 
 
-def _sites(graph: Reader, integers: list[int], exact: set[str]) -> tuple[Site, ...]:
+def _sites(graph: GraphReader, integers: list[int], exact: set[str]) -> tuple[Site, ...]:
     taken: set[int] = set()
     found = []
     # If the results of two convolutions are added, the one with more products keeps its sums in 32 bits.
@@ -163,7 +163,7 @@ def _sites(graph: Reader, integers: list[int], exact: set[str]) -> tuple[Site, .
     return tuple(sorted(found, key=lambda site: site.nodes[-1]))
 
 
-def _site(graph: Reader, position: int, taken: set[int], exact: set[str]) -> Site:
+def _site(graph: GraphReader, position: int, taken: set[int], exact: set[str]) -> Site:
     node = graph.nodes[position]
     own = attributes_of(node)
     covered, last, residual = [position], node.output[0], ""
