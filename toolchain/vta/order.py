@@ -46,8 +46,8 @@ def traffic(cut: Tiling, channels_first: bool) -> Traffic:
     knobs, shape = cut.knobs, cut.shape
     channels = cut.oc_blocks // knobs.tile_co // knobs.oc_nthread
     places = shape.oh // knobs.tile_h // knobs.h_nthread * (shape.ow // knobs.tile_w)
-    # What stays: as many runs of input channels as an operand has places; a shared one has two, which may hold
-    # all that there is.
+    # What stays: as many runs of input channels as an operand has places; a shared one has two, which may
+    # hold all that there is.
     if channels_first:
         inputs_stay = places * cut.chunks <= knobs.oc_nthread
         weights_stay = cut.chunks <= knobs.h_nthread
