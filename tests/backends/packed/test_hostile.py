@@ -54,7 +54,7 @@ def check(cases: Sequence[Case], board: str, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_on_this_host(tmp_path: Path) -> None:
-    check(list(FIRST.values()), "x86_64", tmp_path)
+    check(list(FIRST.values())[::3], "x86_64", tmp_path)
 
 
 @pytest.mark.slow

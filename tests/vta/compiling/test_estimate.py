@@ -33,7 +33,8 @@ def test_operands_are_loaded_as_often_as_it_says(region: Region) -> None:
     assert len(weights) == times.weights + (1 if cut.residual else 0)
     inputs = [each for each in loads if each.memory is Memory.INP]
     if not cut.residual:
-        assert len(inputs) in (times.inputs, times.inputs * cut.knobs.tile_ci)
+        # Some tiles are one load, those with padding or of several blocks of channels one for each block.
+        assert times.inputs <= len(inputs) <= times.inputs * cut.knobs.tile_ci
 
 
 @pytest.mark.parametrize("text", ["1,56,56,64,128,1,1,0,0,2,2", "1,14,14,256,512,3,3,1,1,2,2"])

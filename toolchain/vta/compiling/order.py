@@ -46,14 +46,19 @@ def traffic(cut: Tiling, channels_first: bool) -> Traffic:
     knobs, shape = cut.knobs, cut.shape
     channels = cut.oc_blocks // knobs.tile_co // knobs.oc_nthread
     places = shape.oh // knobs.tile_h // knobs.h_nthread * (shape.ow // knobs.tile_w)
-    # What stays: as many runs of input channels as an operand has places; a shared one has two.
-    inputs_stay = cut.chunks <= knobs.oc_nthread and not cut.residual
-    weights_stay = cut.chunks <= knobs.h_nthread
+    # What stays: as many runs of input channels as an operand has places; a shared one has two, which may
+    # hold all that there is.
+    if channels_first:
+        inputs_stay = places * cut.chunks <= knobs.oc_nthread
+        weights_stay = cut.chunks <= knobs.h_nthread
+    else:
+        inputs_stay = cut.chunks <= knobs.oc_nthread
+        weights_stay = channels * cut.chunks <= knobs.h_nthread
     inputs = places * knobs.h_nthread * cut.chunks
     weights = channels * knobs.oc_nthread * cut.chunks
-    if not (inputs_stay and (not channels_first or places == 1)):
+    if cut.residual or not inputs_stay:
         inputs *= channels
-    if not (weights_stay and (channels_first or channels == 1)):
+    if not weights_stay:
         weights *= places
     return Traffic(inputs, weights)
 
