@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.backends.packed.computed import loaded
 from tests.e2e.onnx_nodes.cases import Array
 from tests.e2e.onnx_nodes.cases import Case as Judged
-from tests.e2e.onnx_nodes.judge import _library, _run
+from tests.e2e.onnx_nodes.judge import compiled_library, run_library
 from tests.models.bounds.cases import Case
 from toolchain.models.judging.reference import reference_outputs
 
@@ -16,8 +16,8 @@ from toolchain.models.judging.reference import reference_outputs
 def computed(cases: Sequence[Case], device: str, folder: Path) -> list[Array]:
     """Compile networks as one; return the output of each."""
     named = [(Judged(case.name, "", case.model(), (), (), 0, 0), loaded(case.model())) for case in cases]
-    library, _ = _library(named, device, folder)
-    return _run(library, [value for case in cases for value in case.given.values()], device, folder)
+    library, _ = compiled_library(named, device, folder)
+    return run_library(library, [value for case in cases for value in case.given.values()], device, folder)
 
 
 def expected(case: Case) -> Array:

@@ -14,7 +14,7 @@ from scipy import special
 
 from tests.backends.packed.computed import loaded
 from tests.e2e.onnx_nodes.cases import Case, node_cases
-from tests.e2e.onnx_nodes.judge import BROKEN, REFUSED, _library, _run, judged
+from tests.e2e.onnx_nodes.judge import BROKEN, REFUSED, compiled_library, judged, run_library
 from tests.e2e.onnx_nodes.table import operators
 from toolchain import tvm_compat
 from toolchain.models.importing.converters import CONVERTERS
@@ -194,8 +194,8 @@ def numbers() -> np.ndarray:
 
 def of_functions(model: onnx.ModelProto, array: np.ndarray, folder: Path) -> list[np.ndarray]:
     case = Case("functions", "", model, (array,), (), 0, 0)
-    library, _ = _library([(case, loaded(model))], "opencl", folder)
-    return _run(library, [array], "opencl", folder)
+    library, _ = compiled_library([(case, loaded(model))], "opencl", folder)
+    return run_library(library, [array], "opencl", folder)
 
 
 def network(nodes: Sequence[onnx.NodeProto], length: int, kinds: Mapping[str, int]) -> onnx.ModelProto:

@@ -11,12 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.rpc.breaking import breaking_off
 from tests.rpc.peers import Peer
 from tests.waiting import until
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.rpc import lab, session
-from toolchain.rpc.client import TrackerClient
+from toolchain.rpc.client import Grant, TrackerClient
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.session import open_session
 from toolchain.runtime import expected_fingerprint
@@ -43,6 +44,11 @@ def _serves(process: psutil.Process, state: Path) -> bool:
         return False
 
 
+def _granted(running: lab.Lab) -> Grant:
+    with TrackerClient(HOST, running.port) as tracker:
+        return session.wait_for_server(tracker, "local", 60, 30)
+
+
 def test_a_session_with_the_right_runtime(running: lab.Lab) -> None:
     opened = open_session(HOST, running.port, "local", 30, 10, threads=1)
     assert opened.get_function("edge.fingerprint")() == expected_fingerprint()
@@ -67,13 +73,29 @@ def test_an_unknown_key_lists_the_known_ones(running: lab.Lab) -> None:
 
 
 def test_an_offer_that_was_withdrawn_is_told(running: lab.Lab) -> None:
-    with TrackerClient(HOST, running.port) as tracker:
-        grant = session.wait_for_server(tracker, "local", 10, 30)
+    grant = _granted(running)
     stale = dataclasses.replace(grant, match_key="edge-rt:1")
     with pytest.raises(ToolchainError, match=r"local: .* has withdrawn its offer: nobody came in time"):
         session.connect(stale, "local", 30)
     opened = session.connect(grant, "local", 30)
     assert opened.get_function("edge.fingerprint")() == expected_fingerprint()
+
+
+def test_a_connection_that_breaks_off_at_any_byte_of_the_answers_is_told(running: lab.Lab) -> None:
+    grant, said = _granted(running), []
+    with breaking_off(grant.port) as port:
+        while True:
+            try:
+                session.connect(dataclasses.replace(grant, port=port), "local", 30, threads=1)
+            except ToolchainError as error:
+                said.append(error.message)
+            else:
+                break
+            grant = _granted(running)
+    assert {text.partition(" failed: ")[0] for text in said} == {
+        f"local: the session with the server at port {port}"
+    }
+    assert len(said) > 100, "there are as many bytes of answers"
 
 
 def test_no_free_server(running: lab.Lab) -> None:

@@ -89,8 +89,7 @@ def connect(
             grant, key, partial(_check_versions, session, key, expected or expected_fingerprint())
         )
         if threads is not None or cluster is not None:
-            configure = _function(session, "edge.configure", key)
-            _within_deadline(grant, key, partial(configure, threads or 0, cluster or ""))
+            _within_deadline(grant, key, partial(_configure, session, key, threads or 0, cluster or ""))
     except BaseException:
         _cut(grant)  # whoever looks at the error holds the session: free the server now
         raise
@@ -107,6 +106,10 @@ def _check_versions(session: tvm.rpc.RPCSession, key: str, expected: str) -> Non
         raise ToolchainError(
             f"{key}: the server runs edge-rt {fingerprint}, this toolchain needs {expected}", _RESTART
         )
+
+
+def _configure(session: tvm.rpc.RPCSession, key: str, threads: int, cluster: str) -> None:
+    _function(session, "edge.configure", key)(threads, cluster)
 
 
 def wait_for_server(tracker: TrackerClient, key: str, wait_s: float, timeout_s: float) -> Grant:

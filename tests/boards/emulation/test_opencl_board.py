@@ -55,5 +55,7 @@ def test_a_network_computes_by_opencl_on_an_emulated_arm_board(board: Board, tmp
 
 def test_systems_with_a_driver_are_made_for_arm_alone() -> None:
     no_engine = cast(Any, None)  # it is refused before an engine is asked
-    with pytest.raises(UsageError, match=r"no system with a driver of it for amd64 boards \(there is one for arm64"):
+    with pytest.raises(
+        UsageError, match=r"no system with a driver of it for amd64 boards \(there is one for arm64"
+    ):
         ensure_image(no_engine, "amd64", print, device="opencl")

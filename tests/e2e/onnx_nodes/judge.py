@@ -147,14 +147,14 @@ def _load(case: Case, folder: Path) -> Any:
 def _computed(loaded: Sequence[tuple[Case, Any]], device: str, folder: Path, pipe: Any) -> Iterator[Verdict]:
     """Compile and run all as one, and compare; where that fails, all but those that fail alone."""
     try:
-        library, decisions = _library(loaded, device, folder)
+        library, decisions = compiled_library(loaded, device, folder)
     except Exception:
         if len(loaded) == 1:
             raise
         sound = []
         for each in loaded:
             try:
-                _library([each], device, folder)
+                compiled_library([each], device, folder)
                 sound.append(each)
             except Exception as error:
                 pipe.send(_failed(each[0].name, error))
@@ -164,14 +164,14 @@ def _computed(loaded: Sequence[tuple[Case, Any]], device: str, folder: Path, pip
         return
     rules = tuple(sorted({decision.rule for decision in decisions})) if len(loaded) == 1 else ()
     inputs = [array for case, _ in loaded for array in case.inputs]
-    outputs = _run(library, inputs, device, folder)
+    outputs = run_library(library, inputs, device, folder)
     for case, model in loaded:
         own = [outputs.pop(0) for _ in model.outputs]
         reason = difference(case, own)
         yield Verdict(case.name, WRONG if reason else PASSED, reason, rules)
 
 
-def _library(loaded: Sequence[tuple[Case, Any]], device: str, folder: Path) -> tuple[Path, Any]:
+def compiled_library(loaded: Sequence[tuple[Case, Any]], device: str, folder: Path) -> tuple[Path, Any]:
     """Build one library of all, as `build` does; return it, and what decided how its functions are made."""
     from tests.e2e.onnx_nodes.merged import merged
     from toolchain.backends.table import backend_for
@@ -192,7 +192,7 @@ def _library(loaded: Sequence[tuple[Case, Any]], device: str, folder: Path) -> t
     return library, [each.made_by(objects.rules[each.task.name]) for each in decisions]
 
 
-def _run(library: Path, inputs: Sequence[Array], device: str, folder: Path) -> list[Array]:
+def run_library(library: Path, inputs: Sequence[Array], device: str, folder: Path) -> list[Array]:
     from toolchain.runtime import ensure_runtime
 
     arguments: list[str] = []

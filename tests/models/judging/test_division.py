@@ -15,12 +15,18 @@ from toolchain.models.judging.reference import reference_outputs
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize(
-    ("operator", "attributes", "due"),
-    [("Div", {}, ["least", 3, -3]), ("Mod", {}, [0, 1, -1]), ("Mod", {"fmod": 1}, [0, 1, 1])],
+    ("operator", "opset", "attributes", "due"),
+    [
+        ("Div", 7, {}, ["least", 3, -3]),
+        ("Div", 17, {}, ["least", 3, -3]),
+        ("Mod", 10, {}, [0, 1, -1]),
+        ("Mod", 17, {"fmod": 1}, [0, 1, 1]),
+    ],
 )
 def test_it_wraps(
     dtype: type[np.signedinteger],
     operator: str,
+    opset: int,
     attributes: dict[str, int],
     due: list[object],
     tmp_path: Path,
@@ -32,7 +38,8 @@ def test_it_wraps(
         helper.make_node("Cast", ["b"], ["y"], to=TensorProto.INT64),
     ]
     infos = [tensor_info(name, (3,), code) for name in "xd"]
-    graph = graph_of(nodes, infos, [tensor_info("y", (3,), TensorProto.INT64)], {"one": np.array(1, dtype)})
+    outputs = [tensor_info("y", (3,), TensorProto.INT64)]
+    graph = graph_of(nodes, infos, outputs, {"one": np.array(1, dtype)}, opset)
     least = np.iinfo(dtype).min
     given = {"x": np.array([least, 7, 7], dtype), "d": np.array([-1, 2, -2], dtype)}
     found = reference_outputs(loaded(graph, tmp_path), given)["y"]

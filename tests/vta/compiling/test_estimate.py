@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.vta.generated import BASE, PYNQ, alone, layer, regions
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.estimate import estimated_cycles, legal_knobs
+from toolchain.vta.compiling.operands import input_loads
 from toolchain.vta.compiling.order import channels_first, traffic
 from toolchain.vta.compiling.tiling import Tiling
 from toolchain.vta.design.config import Memory
@@ -33,8 +35,12 @@ def test_operands_are_loaded_as_often_as_it_says(region: Region) -> None:
     assert len(weights) == times.weights + (1 if cut.residual else 0)
     inputs = [each for each in loads if each.memory is Memory.INP]
     if not cut.residual:
-        # Some tiles are one load, those with padding or of several blocks of channels one for each block.
-        assert times.inputs <= len(inputs) <= times.inputs * cut.knobs.tile_ci
+        shape, knobs = cut.shape, cut.knobs
+        tiles = list(
+            product(range(cut.chunks), range(0, shape.oh, knobs.tile_h), range(0, shape.ow, knobs.tile_w))
+        )
+        once = sum(len(list(input_loads(cut, *tile, sram=0, dram=0))) for tile in tiles)
+        assert len(inputs) * len(tiles) == times.inputs * once
 
 
 @pytest.mark.parametrize("text", ["1,56,56,64,128,1,1,0,0,2,2", "1,14,14,256,512,3,3,1,1,2,2"])

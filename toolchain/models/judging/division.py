@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from toolchain.models.preparing.shapes import infer_shapes
 from toolchain.models.rewrites.graph import Graph, Rule, apply_rules
@@ -14,10 +15,11 @@ def with_safe_division(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
 
     The quotient is that integer and the rest 0, which is what our code computes; all else stays as it is.
     """
-    if not any(node.op_type in _RULES for node in model.graph.node):
+    rules: dict[str, Rule] = {"Div": _divide, "Mod": _divide}
+    if not any(node.op_type in rules for node in model.graph.node):
         return model
     typed = infer_shapes(model, origin, strict=False)
-    safe = apply_rules(typed, _RULES, origin)
+    safe = apply_rules(typed, rules, origin)
     return model if safe is typed else safe
 
 
@@ -28,17 +30,16 @@ def _divide(node: onnx.NodeProto, graph: Graph) -> bool:
     if dtype not in ("int32", "int64") or (stored is not None and not (stored == -1).any()):
         return False  # smaller integers are divided as wider ones
     least = graph.constant(np.array(np.iinfo(dtype).min, dtype))
-    minus_one, one = (graph.constant(np.array(value, dtype)) for value in (-1, 1))
+    minus_one, two = (graph.constant(np.array(value, dtype)) for value in (-1, 2))
     overflows = graph.emit(
         "And", [graph.emit("Equal", [x, least]), graph.emit("Equal", [divisor, minus_one])]
     )
+    # -1 + 2 is 1. The operator sets 7 and 8 have no Where.
+    number = graph.emit("Cast", [overflows], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
-    copy.input[1] = graph.emit("Where", [overflows, one, divisor])
+    copy.input[1] = graph.emit("Add", [divisor, graph.emit("Mul", [number, two])])
     for written in graph.emitted:
         written.name = graph.free(written.output[0])  # onnxruntime wants them all different
     graph.emitted.append(copy)
     return True
-
-
-_RULES: dict[str, Rule] = {"Div": _divide, "Mod": _divide}
