@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import onnx
 from onnx import TensorProto
 
-from toolchain.models.preparing.shapes import Shape, dimensions
+from toolchain.models.preparing.declared import Shape, dimensions
 from toolchain.models.recurrent.spec import GATES
 from toolchain.models.walk import all_nodes, all_tensors
 

@@ -21,9 +21,9 @@ from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.cutting import with_output_types
 from toolchain.models.preparing.empty import check_not_empty
 from toolchain.models.preparing.freeze import Array
+from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.prepare import prepare
 from toolchain.models.preparing.refusing import check_compiles
-from toolchain.models.preparing.shapes import infer_shapes
 from toolchain.models.quantising.quantise import Quantised, quantise
 from toolchain.models.reading.source import read_source
 from toolchain.models.rewrites import rewrite

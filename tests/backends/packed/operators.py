@@ -26,8 +26,8 @@ from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import IN_PLACE, rewrite
 from toolchain.lowering.graph.pipeline import compile_fused, fuse
 from toolchain.models.importing.importer import import_module
+from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.modernise import modernise
-from toolchain.models.preparing.shapes import infer_shapes
 
 MACHINES = {machine.lanes: machine for machine in (AVX512, AVX2, SSE)}
 ALIGNMENT = 64  # of what TVM's functions accept, in bytes

@@ -14,7 +14,7 @@ from tests.models.original import outputs_of
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.models.folding.fold import fold
 from toolchain.models.folding.result import Folded
-from toolchain.models.preparing.shapes import dimensions
+from toolchain.models.preparing.declared import dimensions
 
 
 def test_what_no_output_needs_is_no_obstacle(tmp_path: Path) -> None:

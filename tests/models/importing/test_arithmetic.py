@@ -16,7 +16,7 @@ from tvm import relax
 
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.models.importing.importer import import_module
-from toolchain.models.preparing.shapes import infer_shapes
+from toolchain.models.preparing.infer_shapes import infer_shapes
 
 COUNT = 8
 Case = tuple[str, str, str, tuple[tuple[str, Any], ...]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from toolchain.models.preparing.shapes import dimensions, infer_shapes
+from toolchain.models.preparing.declared import dimensions
+from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.zoo.graph import GraphBuilder, Window
 
 

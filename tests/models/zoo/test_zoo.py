@@ -16,7 +16,8 @@ from toolchain.models.inspect import inspect_model
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.preparing.shapes import dimensions, infer_shapes
+from toolchain.models.preparing.declared import dimensions
+from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.reading.source import read_source
 from toolchain.models.zoo import ZOO
 from toolchain.models.zoo.graph import GraphBuilder

@@ -11,9 +11,9 @@ from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.bounds.insert import with_checks
 from toolchain.models.preparing.batch_norms import fold_batch_norms
+from toolchain.models.preparing.declared import dtype_of
 from toolchain.models.preparing.padding import with_explicit_pads
 from toolchain.models.preparing.resizing import with_new_resizes
-from toolchain.models.preparing.shapes import dtype_of
 from toolchain.models.rewrites import RULES, operator_of
 from toolchain.models.spec import TensorSpec
 from toolchain.models.walk import all_graphs, all_nodes, all_tensors, input_values, opset_of

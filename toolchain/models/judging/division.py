@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from toolchain.models.preparing.shapes import infer_shapes
+from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.rewrites.graph import Graph, Rule, apply_rules
 
 

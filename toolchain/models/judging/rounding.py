@@ -9,7 +9,7 @@ import onnx
 from onnx import numpy_helper
 
 from toolchain.models.judging.softmax import TRANSPARENT
-from toolchain.models.preparing.shapes import dtype_of
+from toolchain.models.preparing.declared import dtype_of
 from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND
 
 DYNAMIC = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})

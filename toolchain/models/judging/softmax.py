@@ -6,7 +6,7 @@ import math
 
 import onnx
 
-from toolchain.models.preparing.shapes import dimensions
+from toolchain.models.preparing.declared import dimensions
 from toolchain.models.walk import opset_of
 
 TRANSPARENT = frozenset({"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout"})

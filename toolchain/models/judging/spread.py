@@ -12,7 +12,8 @@ from onnx import helper, numpy_helper
 
 from toolchain.models.judging.reference import reference_outputs
 from toolchain.models.judging.rounding import APPROXIMATED
-from toolchain.models.preparing.shapes import dimensions, infer_shapes
+from toolchain.models.preparing.declared import dimensions
+from toolchain.models.preparing.infer_shapes import infer_shapes
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model

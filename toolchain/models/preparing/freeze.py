@@ -12,7 +12,8 @@ import onnx
 from toolchain.errors import UsageError
 from toolchain.models.arrays import read_array
 from toolchain.models.options import ARRAY_FILE, ModelOptions, format_shape, split_named
-from toolchain.models.preparing.shapes import Shape, dtype_of, sized, wanted_shape
+from toolchain.models.preparing.declared import Shape, dtype_of, sized
+from toolchain.models.preparing.specialise import wanted_shape
 from toolchain.models.walk import input_values
 
 Array = np.ndarray[Any, Any]

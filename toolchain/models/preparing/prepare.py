@@ -10,7 +10,7 @@ from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.cutting import cut
 from toolchain.models.preparing.freeze import Array, frozen_inputs
 from toolchain.models.preparing.modernise import modernise
-from toolchain.models.preparing.shapes import check_options, specialise
+from toolchain.models.preparing.specialise import check_options, specialise
 from toolchain.models.reading.source import Source
 
 

@@ -13,7 +13,7 @@ from toolchain.models.folding.finish import COUNTING
 from toolchain.models.folding.result import Folded
 from toolchain.models.importing.importer import unsupported_operators
 from toolchain.models.preparing.cutting import cut_points, outputs_option, read_by
-from toolchain.models.preparing.shapes import dimensions
+from toolchain.models.preparing.declared import dimensions
 from toolchain.models.walk import node_name
 
 NODES_SHOWN = 5

@@ -14,8 +14,8 @@ from toolchain.errors import UsageError
 from toolchain.models.importing.importer import input_specs
 from toolchain.models.judging.samples import first_usable
 from toolchain.models.preparing.batch_norms import fold_batch_norms
+from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.padding import with_explicit_pads
-from toolchain.models.preparing.shapes import infer_shapes
 from toolchain.models.quantising.calibration import CALIBRATING, JUDGING, Inputs, Tapped, given, seeded
 from toolchain.models.quantising.cost import Cost, cost_of
 from toolchain.models.quantising.exponents import best_exponent, finest, one_for_all

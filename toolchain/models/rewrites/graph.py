@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from toolchain.models.preparing.shapes import dtype_of
+from toolchain.models.preparing.declared import dtype_of
 from toolchain.models.walk import node_name, opset_of
 
 Array = np.ndarray[Any, Any]

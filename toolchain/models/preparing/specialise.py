@@ -2,73 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import prod
+from collections.abc import Collection, Mapping, Sequence
 from shlex import quote
 
 import onnx
-from onnx import helper, shape_inference
 
 from toolchain.errors import UsageError
-from toolchain.foreign import first_line, shortened
 from toolchain.models.options import ModelOptions, format_shape
+from toolchain.models.preparing.declared import (
+    Dimension,
+    Shape,
+    dimension_name,
+    dimensions,
+    dtype_of,
+    open_inputs,
+    sized,
+)
 from toolchain.models.walk import input_values
-
-Dimension = int | str
-"""An extent, or the name of an open dimension (`?` if the file gives no name)."""
-
-Shape = tuple[Dimension, ...]
-
 
 FIRST_IR_WITHOUT_STORED_INPUTS = 4
 """Older versions required stored tensors among the inputs (ONNX's IR.md, "Graphs")."""
-
-NAMELESS = frozenset({"?", "-1", "None"})
-"""Dimension names that mean "no name"; exporters write them."""
-
-WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
-"""Operators that move a kernel over an image."""
-
-LARGE = 1 << 16
-"""Size in bytes above which a stored tensor is a weight, not a shape used for inference."""
-
-MOST_ELEMENTS = 2**31 - 1
-"""Limit for one tensor: compiled code indexes with 32 bits."""
-
-LONGEST_LIST = 1 << 16
-"""Most values of a computed constant used to infer shapes; onnx needs 100 bytes for each."""
-
-MOST_DIMENSIONS = 32
-"""Limit for one tensor: numpy's own before version 2, and far more than networks have."""
-
-_HINT = "`toolchain model inspect` shows the inputs; check the file, --shape and --batch"
-
-
-def dimensions(value: onnx.ValueInfoProto) -> Shape | None:
-    """Return the shape that `value` declares; None if even the rank is unknown."""
-    tensor = value.type.tensor_type
-    if not tensor.HasField("shape"):
-        return None
-    return tuple(dim.dim_value if dim.dim_value > 0 else _named(dim) or "?" for dim in tensor.shape.dim)
-
-
-def _named(dim: onnx.TensorShapeProto.Dimension) -> str:
-    """Return the name of an open dimension; empty if it has none.
-
-    Exporters use "unknown" for several different dimensions, so it counts as no name.
-    """
-    return "" if dim.dim_param.startswith("unk__") or dim.dim_param in NAMELESS else dim.dim_param
-
-
-def dtype_of(value: onnx.ValueInfoProto) -> str:
-    """Return the numpy name of the element type; `string`, or `?` if it is unknown."""
-    code = value.type.tensor_type.elem_type
-    if code == onnx.TensorProto.STRING:
-        return "string"
-    try:
-        return str(helper.tensor_dtype_to_np_dtype(code).name)
-    except KeyError:  # not a tensor, or a type unknown to onnx
-        return "?"
 
 
 def specialise(
@@ -120,104 +73,6 @@ def specialise(
     if not partly:
         _check_static(inputs, origin)
     return model
-
-
-def infer_shapes(model: onnx.ModelProto, origin: str, *, strict: bool = True) -> onnx.ModelProto:
-    """Return a copy of `model` with the shapes of its inner tensors.
-
-    Parameters
-    ----------
-    model
-        The model; its inputs must be static to get static inner shapes.
-    origin
-        Name of the source, for messages.
-    strict
-        Refuse shapes that don't fit together, instead of leaving them out.
-
-    Raises
-    ------
-    UsageError
-        The shapes don't fit the operators, or a tensor is too large.
-    """
-    if strict:
-        _check_sizes(
-            model, origin
-        )  # on shapes known from folding, since inference may allocate these tensors
-    try:
-        known = shape_inference.infer_shapes(
-            _without_large_weights(model),
-            check_type=strict,
-            strict_mode=strict,
-            data_prop=not _has_long_constant(model),
-        )
-    except Exception as error:  # InferenceError, or whatever the C++ side throws at a broken graph
-        if not strict:
-            return model
-        raise UsageError(f"{origin}: the shapes don't fit together: {first_line(error)}", _HINT) from error
-    for tensor, whole in zip(known.graph.initializer, model.graph.initializer, strict=True):
-        if len(whole.raw_data) > LARGE:
-            tensor.CopyFrom(whole)
-    if strict:
-        _check_windows(known, origin)
-        _check_sizes(known, origin)
-    return known
-
-
-def _without_large_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy with only the shapes of large weights, since inference serialises the whole model."""
-    outline = onnx.ModelProto()
-    outline.CopyFrom(model)
-    for tensor in outline.graph.initializer:
-        if len(tensor.raw_data) > LARGE:
-            tensor.ClearField("raw_data")
-    return outline
-
-
-def _check_windows(model: onnx.ModelProto, origin: str) -> None:
-    """Refuse images smaller than a kernel; onnx itself would continue with empty ones."""
-    values = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
-    for node in model.graph.node:
-        value = values.get(node.output[0]) if node.op_type in WINDOWED else None
-        if value and any(
-            dim.HasField("dim_value") and dim.dim_value < 1 for dim in value.type.tensor_type.shape.dim
-        ):
-            raise UsageError(
-                f"{origin}: the shapes don't fit together: nothing is left of {value.name!r}", _HINT
-            )
-
-
-def _has_long_constant(model: onnx.ModelProto) -> bool:
-    """Whether a tensor longer than any shape is computed from constants alone.
-
-    onnx would propagate each of its values.
-    """
-    constant = {tensor.name for tensor in model.graph.initializer}
-    for node in model.graph.node:
-        if all(name in constant for name in node.input if name):
-            constant.update(node.output)
-    return any(
-        value.name in constant
-        and prod(dim.dim_value for dim in value.type.tensor_type.shape.dim) > LONGEST_LIST
-        for value in (*model.graph.value_info, *model.graph.output)
-    )
-
-
-def _check_sizes(model: onnx.ModelProto, origin: str) -> None:
-    """Refuse tensors with more elements than 32 bits can count, before anything allocates them."""
-    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
-        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-        if len(shape) > MOST_DIMENSIONS:
-            raise UsageError(
-                f"{origin}: tensor {shortened(repr(value.name))} has {len(shape)} dimensions; "
-                f"{MOST_DIMENSIONS} can be compiled",
-                _HINT,
-            )
-        if prod(shape) > MOST_ELEMENTS:
-            raise UsageError(
-                f"{origin}: {format_shape(value.name, shape)} has {prod(shape)} elements, "
-                f"and compiled code can count {MOST_ELEMENTS}",
-                _HINT,
-            )
 
 
 def check_options(proto: onnx.ModelProto, options: ModelOptions, origin: str) -> None:
@@ -282,7 +137,7 @@ def _fill(value: onnx.ValueInfoProto, wanted: Shape, bound: dict[str, int], orig
     for dim, extent in zip(shape.dim, wanted, strict=True):
         if isinstance(extent, str):
             continue
-        if _named(dim) and bound.setdefault(dim.dim_param, extent) != extent:
+        if dimension_name(dim) and bound.setdefault(dim.dim_param, extent) != extent:
             raise UsageError(
                 f"{origin}: input {format_shape(value.name, wanted)}: dimension {dim.dim_param!r} was given "
                 f"as {bound[dim.dim_param]} before",
@@ -314,25 +169,10 @@ def _check_static(inputs: list[onnx.ValueInfoProto], origin: str) -> None:
     raise UsageError(f"{origin} leaves open the shapes of its inputs: {told}", hint)
 
 
-def open_inputs(inputs: Iterable[onnx.ValueInfoProto]) -> dict[str, Shape | None]:
-    """Return name -> shape of the inputs whose shapes are not static."""
-    shapes = {value.name: dimensions(value) for value in inputs}
-    return {
-        name: shape
-        for name, shape in shapes.items()
-        if shape is None or any(isinstance(extent, str) for extent in shape)
-    }
-
-
 def shapes_to_give(unknown: Mapping[str, Shape | None]) -> list[str]:
     """Return an argument of `--shape` for each open input, with D for numbers that only the user knows."""
     batches = {shape[0] for shape in unknown.values() if shape is not None and len(shape) > 1} - {"?"}
     return [format_shape(name, _example(shape, batches)) for name, shape in unknown.items()]
-
-
-def sized(shape: Shape) -> tuple[int, ...]:
-    """Return the known extents of a shape."""
-    return tuple(extent for extent in shape if isinstance(extent, int))
 
 
 def _example(shape: Shape | None, batches: Collection[Dimension]) -> Sequence[int | str]:

@@ -1,0 +1,127 @@
+"""Infers the shapes of inner tensors by onnx, and refuses those that cannot be compiled."""
+
+from __future__ import annotations
+
+from math import prod
+
+import onnx
+from onnx import shape_inference
+
+from toolchain.errors import UsageError
+from toolchain.foreign import first_line, shortened
+from toolchain.models.options import format_shape
+
+WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
+"""Operators that move a kernel over an image."""
+
+LARGE = 1 << 16
+"""Size in bytes above which a stored tensor is a weight, not a shape used for inference."""
+
+MOST_ELEMENTS = 2**31 - 1
+"""Limit for one tensor: compiled code indexes with 32 bits."""
+
+LONGEST_LIST = 1 << 16
+"""Most values of a computed constant used to infer shapes; onnx needs 100 bytes for each."""
+
+MOST_DIMENSIONS = 32
+"""Limit for one tensor: numpy's own before version 2, and far more than networks have."""
+
+_HINT = "`toolchain model inspect` shows the inputs; check the file, --shape and --batch"
+
+
+def infer_shapes(model: onnx.ModelProto, origin: str, *, strict: bool = True) -> onnx.ModelProto:
+    """Return a copy of `model` with the shapes of its inner tensors.
+
+    Parameters
+    ----------
+    model
+        The model; its inputs must be static to get static inner shapes.
+    origin
+        Name of the source, for messages.
+    strict
+        Refuse shapes that don't fit together, instead of leaving them out.
+
+    Raises
+    ------
+    UsageError
+        The shapes don't fit the operators, or a tensor is too large.
+    """
+    if strict:
+        _check_sizes(
+            model, origin
+        )  # on shapes known from folding, since inference may allocate these tensors
+    try:
+        known = shape_inference.infer_shapes(
+            _without_large_weights(model),
+            check_type=strict,
+            strict_mode=strict,
+            data_prop=not _has_long_constant(model),
+        )
+    except Exception as error:  # InferenceError, or whatever the C++ side throws at a broken graph
+        if not strict:
+            return model
+        raise UsageError(f"{origin}: the shapes don't fit together: {first_line(error)}", _HINT) from error
+    for tensor, whole in zip(known.graph.initializer, model.graph.initializer, strict=True):
+        if len(whole.raw_data) > LARGE:
+            tensor.CopyFrom(whole)
+    if strict:
+        _check_windows(known, origin)
+        _check_sizes(known, origin)
+    return known
+
+
+def _without_large_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy with only the shapes of large weights, since inference serialises the whole model."""
+    outline = onnx.ModelProto()
+    outline.CopyFrom(model)
+    for tensor in outline.graph.initializer:
+        if len(tensor.raw_data) > LARGE:
+            tensor.ClearField("raw_data")
+    return outline
+
+
+def _check_windows(model: onnx.ModelProto, origin: str) -> None:
+    """Refuse images smaller than a kernel; onnx itself would continue with empty ones."""
+    values = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
+    for node in model.graph.node:
+        value = values.get(node.output[0]) if node.op_type in WINDOWED else None
+        if value and any(
+            dim.HasField("dim_value") and dim.dim_value < 1 for dim in value.type.tensor_type.shape.dim
+        ):
+            raise UsageError(
+                f"{origin}: the shapes don't fit together: nothing is left of {value.name!r}", _HINT
+            )
+
+
+def _has_long_constant(model: onnx.ModelProto) -> bool:
+    """Whether a tensor longer than any shape is computed from constants alone.
+
+    onnx would propagate each of its values.
+    """
+    constant = {tensor.name for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if all(name in constant for name in node.input if name):
+            constant.update(node.output)
+    return any(
+        value.name in constant
+        and prod(dim.dim_value for dim in value.type.tensor_type.shape.dim) > LONGEST_LIST
+        for value in (*model.graph.value_info, *model.graph.output)
+    )
+
+
+def _check_sizes(model: onnx.ModelProto, origin: str) -> None:
+    """Refuse tensors with more elements than 32 bits can count, before anything allocates them."""
+    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        if len(shape) > MOST_DIMENSIONS:
+            raise UsageError(
+                f"{origin}: tensor {shortened(repr(value.name))} has {len(shape)} dimensions; "
+                f"{MOST_DIMENSIONS} can be compiled",
+                _HINT,
+            )
+        if prod(shape) > MOST_ELEMENTS:
+            raise UsageError(
+                f"{origin}: {format_shape(value.name, shape)} has {prod(shape)} elements, "
+                f"and compiled code can count {MOST_ELEMENTS}",
+                _HINT,
+            )
