@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, shape_inference
 
 from tests.backends.packed.computed import MACHINES, computed, error, loaded
 from tests.models.graphs import graph_of, tensor_info
+from toolchain.arrays import Array
 from toolchain.backends.packed.machine import Machine
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import build
@@ -20,7 +21,6 @@ from toolchain.errors import ToolchainError, UsageError
 
 pytestmark = pytest.mark.slow
 
-Array = np.ndarray[Any, Any]
 
 SHAPE = (1, 20, 12, 12)
 CHANNELS = SHAPE[1]

@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-Array = np.ndarray
+from toolchain.arrays import Array
+
 _Changed = dict[int, Array]  # by the place of an input, in QLinearConv's order
 
 WEIGHT, WEIGHT_SCALE, OUT_SCALE, OUT_ZERO, BIAS = 3, 4, 6, 7, 8

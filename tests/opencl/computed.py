@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.backends.packed.computed import loaded
-from tests.e2e.onnx_nodes.cases import Array
 from tests.e2e.onnx_nodes.cases import Case as Judged
 from tests.e2e.onnx_nodes.judge import compiled_library, run_library
 from tests.models.bounds.cases import Case
+from toolchain.arrays import Array
 from toolchain.models.judging.reference import reference_outputs
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolchain.tasks.parameter import Array, Parameter
+from toolchain.arrays import Array
+from toolchain.tasks.parameter import Parameter
 
 
 class Turned:

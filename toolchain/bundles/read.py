@@ -10,12 +10,11 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from toolchain.arrays import Array
 from toolchain.bundles import layout
 from toolchain.bundles.manifest import SCHEMA_VERSION, Manifest, Tensor
 from toolchain.bundles.migration import migrated
@@ -48,8 +47,8 @@ class Bundle:
     path: Path
     manifest: Manifest
     library: bytes
-    sample: dict[str, np.ndarray[Any, Any]]
-    expected: dict[str, np.ndarray[Any, Any]]
+    sample: dict[str, Array]
+    expected: dict[str, Array]
     sha256: str
 
 
@@ -127,7 +126,7 @@ def _explain(error: ValidationError) -> str:
 
 def _tensors(
     reader: Reader, folder: str, specs: tuple[Tensor, ...], content: dict[str, bytes]
-) -> dict[str, np.ndarray[Any, Any]]:
+) -> dict[str, Array]:
     arrays = {}
     for position, spec in enumerate(specs):
         member = f"{folder}/{position}.npy"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from toolchain.arrays import Array
 from toolchain.bundles.manifest import Tensor
 
 _MAGIC = b"\x93NUMPY\x01\x00"
@@ -26,7 +27,7 @@ def header(spec: Tensor) -> bytes:
     return _MAGIC + len(text).to_bytes(2, "little") + text.encode("ascii")
 
 
-def encode(array: np.ndarray[Any, Any], spec: Tensor) -> bytes:
+def encode(array: Array, spec: Tensor) -> bytes:
     """Return the bytes of the member for `array`.
 
     Raises
@@ -39,7 +40,7 @@ def encode(array: np.ndarray[Any, Any], spec: Tensor) -> bytes:
     return header(spec) + array.astype(_dtype(spec), copy=False).tobytes(order="C")
 
 
-def decode(data: bytes, spec: Tensor) -> np.ndarray[Any, Any]:
+def decode(data: bytes, spec: Tensor) -> Array:
     """Return the array in a member as a read-only view of `data`.
 
     Raises

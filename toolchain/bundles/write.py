@@ -7,10 +7,9 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-import numpy as np
-
+from toolchain.arrays import Array
 from toolchain.bundles import layout
 from toolchain.bundles.manifest import File, Manifest, Tensor
 from toolchain.bundles.tensors import encode
@@ -24,8 +23,8 @@ def write_bundle(
     path: Path,
     manifest: Manifest,
     library: Path | bytes,
-    sample: Mapping[str, np.ndarray[Any, Any]],
-    expected: Mapping[str, np.ndarray[Any, Any]],
+    sample: Mapping[str, Array],
+    expected: Mapping[str, Array],
 ) -> str:
     """Write a bundle atomically; equal arguments give equal bytes.
 
@@ -106,9 +105,7 @@ class _Writer:
         return self.digest.hexdigest()
 
 
-def _encoded(
-    folder: str, specs: Sequence[Tensor], arrays: Mapping[str, np.ndarray[Any, Any]]
-) -> dict[str, bytes]:
+def _encoded(folder: str, specs: Sequence[Tensor], arrays: Mapping[str, Array]) -> dict[str, bytes]:
     names = [spec.name for spec in specs]
     if set(names) != set(arrays):
         raise UsageError(

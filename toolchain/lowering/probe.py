@@ -9,11 +9,12 @@ import numpy as np
 import tvm
 from tvm import s_tir, te
 
+from toolchain.arrays import Array
 from toolchain.lowering.kernels.code import code_of
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Candidate, Entry
-from toolchain.tasks.parameter import Array, Parameter
+from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import Known, Probe
 
 _LENGTH = 1024

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import onnx
 
+from toolchain.arrays import Array
 from toolchain.models.importing.float16 import as_float32
 from toolchain.models.importing.importer import (
     check_valid,
@@ -20,7 +21,6 @@ from toolchain.models.judging.softmax import softmax_outputs
 from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.cutting import with_output_types
 from toolchain.models.preparing.empty import check_not_empty
-from toolchain.models.preparing.freeze import Array
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.prepare import prepare
 from toolchain.models.preparing.refusing import check_compiles

@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 from onnx import numpy_helper
 
+from toolchain.arrays import Array
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.foreign import first_line
@@ -15,7 +16,6 @@ from toolchain.models.folding.fold import fold
 from toolchain.models.importing.importer import check_valid
 from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.cutting import with_output_types
-from toolchain.models.preparing.freeze import Array
 from toolchain.models.preparing.prepare import prepare
 from toolchain.models.reading.source import read_source
 

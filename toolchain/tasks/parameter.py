@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
+from toolchain.arrays import Array
 
 
 class Layout(Protocol):

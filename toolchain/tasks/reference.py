@@ -9,9 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
+from toolchain.arrays import Array
 from toolchain.files import atomic
 from toolchain.tasks.candidate import Candidate
-from toolchain.tasks.parameter import Array, Parameter
+from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.task import Task
 
 

@@ -21,6 +21,7 @@ import tvm
 from tvm import relax
 
 from tests.backends.packed.networks import CASES, Case
+from toolchain.arrays import Array
 from toolchain.backends.packed.machines import AVX2, AVX512, SSE
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import IN_PLACE, rewrite
@@ -40,7 +41,7 @@ class Guards:
     def __init__(self) -> None:
         self.pages: list[mmap.mmap] = []
 
-    def copy(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def copy(self, array: Array) -> Array:
         """Return a copy of an array between guards."""
         page = mmap.PAGESIZE
         size = array.nbytes + -array.nbytes % ALIGNMENT

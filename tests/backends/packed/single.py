@@ -9,11 +9,12 @@ import numpy as np
 import tvm
 from tvm import te, topi
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.depthwise import space as depthwise_space
 from toolchain.backends.packed.algorithms.direct import space as direct_space
 from toolchain.backends.packed.algorithms.table import algorithm_of
-from toolchain.backends.packed.layout import Array, Layout, dense_layout
+from toolchain.backends.packed.layout import Layout, dense_layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution, convolution
 from toolchain.backends.packed.recognise.read import Read, read, shape_of

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tests.e2e.onnx_nodes.cases import Array, Case
+from tests.e2e.onnx_nodes.cases import Case
+from toolchain.arrays import Array
 from toolchain.devices.device import CPU
 
 PASSED, REFUSED, WRONG, CRASHED, BUG, OUTSIDE = "passed", "refused", "wrong", "crashed", "bug", "outside"

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from toolchain.models.rewrites.graph import Array
+from toolchain.arrays import Array
 
 RANDOM = np.random.default_rng(26)
 MICROSOFT = "com.microsoft"

@@ -12,11 +12,11 @@ from tvm import relax
 
 from tests.backends.packed.computed import loaded
 from tests.models.bounds.cases import CASES, Case
+from toolchain.arrays import Array
 from toolchain.backends.packed.machines import AVX2
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.lowering.graph.pipeline import compile_fused, fuse
-from toolchain.models.rewrites.graph import Array
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from toolchain.arrays import Array
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.devices.failure import Failure
 from toolchain.errors import ToolchainError
@@ -16,7 +17,7 @@ from toolchain.lowering.probe import probe_for
 from toolchain.targets.target import target_for
 from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate
-from toolchain.tasks.parameter import Array, Parameter
+from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import Case, Probe
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result

@@ -9,8 +9,9 @@ import numpy as np
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
+from toolchain.arrays import Array
 from toolchain.errors import UsageError
-from toolchain.vta.layers.layer import Array, ConvLayer, ConvShape
+from toolchain.vta.layers.layer import ConvLayer, ConvShape
 
 Values = Mapping[relax.Var, relax.Expr]
 

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from toolchain.arrays import Array
 from toolchain.backends.vta.cut import SEED
-from toolchain.tasks.parameter import Array, Parameter
+from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.task import Task
 from toolchain.vta.layers.layer import ConvShape, definition_of
 from toolchain.vta.layers.packing import pack_activation, unpack_activation

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 import tvm
 from tvm import s_tir, tirx
 
+from toolchain.arrays import Array
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.host import host_profile
 from toolchain.lowering.functions.definition import MAIN, function_of, module_of
 from toolchain.lowering.functions.tasks import FusedTask
 from toolchain.targets.target import target_for
-from toolchain.tasks.parameter import Array, Parameter
+from toolchain.tasks.parameter import Parameter
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
-Array = np.ndarray[Any, Any]
+from toolchain.arrays import Array
+
 Evaluate = Callable[..., Array]
 """From an operator's attributes and arguments to its value."""
 

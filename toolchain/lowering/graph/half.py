@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
+from toolchain.arrays import Array
 from toolchain.errors import UsageError
 
 HALF, FULL = "float16", "float32"
@@ -188,7 +188,7 @@ class _Halved:
         return forms[dtype]
 
     def _constant(self, value: GenericConst, dtype: str) -> relax.Expr:
-        array: np.ndarray[Any, Any] = value.value.numpy()
+        array: Array = value.value.numpy()
         if str(array.dtype) != FULL or dtype != HALF:
             return value
         with np.errstate(over="ignore"):

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import onnx
 
+from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.models.bounds.row import Checked, Divisor
-from toolchain.models.rewrites.graph import Array, Graph
+from toolchain.models.rewrites.graph import Graph
 from toolchain.models.walk import node_name
 
 

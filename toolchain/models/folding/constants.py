@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
 
-import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-Array = np.ndarray[Any, Any]
+from toolchain.arrays import Array
 
 SMALL = 1 << 16
 """Largest size in bytes of a tensor used to infer shapes; larger ones are weights."""

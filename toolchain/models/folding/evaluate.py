@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from toolchain.arrays import Array
 from toolchain.imports.onnxruntime_import import onnxruntime
-from toolchain.models.folding.constants import Array, Constant
+from toolchain.models.folding.constants import Constant
 from toolchain.models.reading.opsets import for_onnxruntime
 
 KEPT = 256

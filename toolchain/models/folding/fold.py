@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import onnx
 
+from toolchain.arrays import Array
 from toolchain.models.folding import sequences
-from toolchain.models.folding.constants import Array
 from toolchain.models.folding.control import branch, loop, scan
 from toolchain.models.folding.finish import finish
 from toolchain.models.folding.result import Folded

@@ -10,9 +10,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
-from toolchain.models.folding.constants import Array, Constant, size_of, static_shape
+from toolchain.models.folding.constants import Constant, size_of, static_shape
 from toolchain.models.folding.evaluate import RANDOM, Evaluator
 from toolchain.models.folding.infer import Inference
 from toolchain.models.folding.result import Problem

@@ -11,6 +11,7 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from toolchain.arrays import Array
 from toolchain.models.bounds.insert import DIVISOR, INDICES
 from toolchain.tvm_compat import Converter
 
@@ -61,7 +62,7 @@ def _check_divisor(values: tvm.runtime.Tensor, what: str, who: str, out: tvm.run
     out.copyfrom(values)
 
 
-def _refuse(array: np.ndarray[Any, Any], wrong: np.ndarray[Any, Any], what: str, who: str) -> None:
+def _refuse(array: Array, wrong: Array, what: str, who: str) -> None:
     if wrong.any():
         raise ValueError(f"{what} holds {array[wrong].flat[0]}, and {who}")
 

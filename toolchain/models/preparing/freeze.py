@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import onnx
 
+from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.models.arrays import read_array
 from toolchain.models.options import ARRAY_FILE, ModelOptions, format_shape, split_named
 from toolchain.models.preparing.declared import Shape, dtype_of, sized
 from toolchain.models.preparing.specialise import wanted_shape
 from toolchain.models.walk import input_values
-
-Array = np.ndarray[Any, Any]
 
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 

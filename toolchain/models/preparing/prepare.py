@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import onnx
 
+from toolchain.arrays import Array
 from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.cutting import cut
-from toolchain.models.preparing.freeze import Array, frozen_inputs
+from toolchain.models.preparing.freeze import frozen_inputs
 from toolchain.models.preparing.modernise import modernise
 from toolchain.models.preparing.specialise import check_options, specialise
 from toolchain.models.reading.source import Source

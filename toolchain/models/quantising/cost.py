@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import onnx
 
+from toolchain.arrays import Array
 from toolchain.models.quantising.calibration import Inputs, Tapped
 from toolchain.models.quantising.layer import Layer
-from toolchain.models.quantising.reading import Array
 
 SATURATED = 0.01
 """Share of clipped values in a layer above which the user is warned."""

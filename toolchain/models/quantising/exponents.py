@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from toolchain.models.quantising.reading import Array
+from toolchain.arrays import Array
 
 HIGH = 127
 """Largest magnitude of an 8-bit value; -128 is not used, so that every value has a negative."""

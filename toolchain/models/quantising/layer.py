@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from toolchain.arrays import Array
 from toolchain.models.quantising.exponents import HIGH, Choose, Weights, rounded
 from toolchain.models.quantising.limits import LEAST_RIGHT, MOST_COMMON, MOST_DIAGONAL, MOST_RIGHT
-from toolchain.models.quantising.reading import Array
 from toolchain.models.quantising.sites import Convolution, Site
 
 EXACT = 2**24

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from toolchain.arrays import Array
 from toolchain.models.walk import attributes_of
-
-Array = np.ndarray[Any, Any]
 
 
 class GraphReader:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import onnx
 
-from toolchain.models.quantising.reading import Array, GraphReader, refused
+from toolchain.arrays import Array
+from toolchain.models.quantising.reading import GraphReader, refused
 from toolchain.models.walk import attributes_of, node_name
 
 PASSED_ON = frozenset(

@@ -10,10 +10,10 @@ import numpy as np
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
+from toolchain.arrays import Array
 from toolchain.models.recurrent.convert import Convert, biases, emit_call, padded
 from toolchain.models.recurrent.spec import Recurrence
 
-Array = np.ndarray[Any, Any]
 _MOST = 255.0
 
 

@@ -9,11 +9,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from toolchain.arrays import Array
 from toolchain.models.preparing.declared import dtype_of
 from toolchain.models.walk import node_name, opset_of
-
-Array = np.ndarray[Any, Any]
-
 
 FROM_BEGINNING = "its indices do not count from the end"
 """Doc string of a node that replaces an operator without negative indices."""

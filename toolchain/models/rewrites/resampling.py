@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import onnx
 
+from toolchain.arrays import Array
 from toolchain.errors import UsageError
-from toolchain.models.rewrites.graph import Array, Graph
+from toolchain.models.rewrites.graph import Graph
 from toolchain.models.walk import attributes_of, node_name
 
 OWN = {

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from toolchain.arrays import Array
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
 from toolchain.measuring.numerics import TOLERANCE
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import Worker, WorkerDiedError
-from toolchain.tasks.parameter import Array, Parameter
+from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import Case, Reference, write_case
 from toolchain.tasks.task import Task
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import tvm
 
 from toolchain.answers import lie, shown, understood
+from toolchain.arrays import Array
 from toolchain.boards.edge_rt.answers import Facts
 from toolchain.devices.failure import Failure
 from toolchain.devices.table import kind_of
@@ -17,7 +18,7 @@ from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.rpc.client import Grant
 from toolchain.rpc.session import connect
-from toolchain.tasks.parameter import Array, Parameter
+from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import Case
 from toolchain.tasks.tuner import Result
 from toolchain.tasks.upload import FileCode, Often, Opened, Times

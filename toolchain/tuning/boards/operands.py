@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import tvm
 
-from toolchain.tasks.parameter import Array
+from toolchain.arrays import Array
 
 # What a board keeps of earlier candidates' operands. Weights of one layer are up to 10 MB here, each way to
 # lay them out another; the smallest boards have 512 MB.

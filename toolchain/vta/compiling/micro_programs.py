@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from toolchain.arrays import Array
 from toolchain.vta.compiling.tiling import Tiling
 from toolchain.vta.design.config import VtaConfig
 from toolchain.vta.isa import pack_micro_ops
-from toolchain.vta.layers.layer import Array
 
 Place = tuple[int, int]
 """First micro-op of a list, and the one after its last."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolchain.arrays import Array
 from toolchain.vta.compiling.micro_programs import MicroPrograms
 from toolchain.vta.compiling.operands import input_loads, residual_loads, result_stores, weight_load
 from toolchain.vta.compiling.order import Piece, channels_first, groups
@@ -12,7 +13,7 @@ from toolchain.vta.compiling.stream import Range, Stream
 from toolchain.vta.compiling.tiling import Tiling
 from toolchain.vta.design.config import Memory
 from toolchain.vta.isa import Alu, AluOp, Gemm, Load
-from toolchain.vta.layers.layer import Array, ConvLayer
+from toolchain.vta.layers.layer import ConvLayer
 
 
 @dataclass(frozen=True)

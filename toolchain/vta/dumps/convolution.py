@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from toolchain.arrays import Array
 from toolchain.vta.compiling.arena import sections
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.estimate import estimated_cycles
@@ -14,7 +15,7 @@ from toolchain.vta.compiling.tiling import Tiling
 from toolchain.vta.design.config import VtaConfig
 from toolchain.vta.dumps.expectation import memory_after, memory_before
 from toolchain.vta.layers.knobs import Knobs
-from toolchain.vta.layers.layer import Array, ConvShape
+from toolchain.vta.layers.layer import ConvShape
 from toolchain.vta.layers.packing import blocks_of
 from toolchain.vta.layers.region import Region
 from toolchain.vta.layers.seeded import seeded_inputs, seeded_layer, seeded_region

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from toolchain.arrays import Array
 from toolchain.vta.compiling.program import Program
-from toolchain.vta.layers.layer import Array
 from toolchain.vta.layers.packing import pack_activation
 from toolchain.vta.layers.reference import expected
 from toolchain.vta.layers.region import Region

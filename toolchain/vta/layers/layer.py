@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import shortened
 from toolchain.models.quantising.limits import LEAST_RIGHT, MOST_COMMON, MOST_DIAGONAL, MOST_RIGHT
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
 
 FIELDS = ("batch", "h", "w", "ic", "oc", "kh", "kw", "ph", "pw", "sh", "sw")
 """Of a shape as text, in the order of upstream's tutorial."""

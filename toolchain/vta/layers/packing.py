@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from toolchain.vta.layers.layer import Array, ConvLayer
+from toolchain.arrays import Array
+from toolchain.vta.layers.layer import ConvLayer
 
 
 def blocks_of(channels: int, block: int) -> int:

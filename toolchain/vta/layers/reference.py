@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from toolchain.vta.layers.layer import Array, ConvLayer, ConvShape
+from toolchain.arrays import Array
+from toolchain.vta.layers.layer import ConvLayer, ConvShape
 
 
 def expected(layer: ConvLayer, source: Array, residual: Array | None = None) -> Array:

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from toolchain.arrays import Array
 from toolchain.models.quantising.limits import LEAST_RIGHT, MOST_DIAGONAL, MOST_RIGHT
-from toolchain.vta.layers.layer import Array, ConvLayer, ConvShape
+from toolchain.vta.layers.layer import ConvLayer, ConvShape
 from toolchain.vta.layers.region import Region, RegionLayer
 
 _SPREAD = 74  # standard deviation of whole numbers from -127 to 127

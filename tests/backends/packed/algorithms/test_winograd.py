@@ -15,6 +15,7 @@ from tvm import tirx
 from tvm.relax.frontend.onnx import from_onnx
 
 from tests.models.graphs import graph_of, tensor_info
+from toolchain.arrays import Array
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import Order
 from toolchain.backends.packed.algorithms.winograd import loops as winograd
@@ -22,7 +23,7 @@ from toolchain.backends.packed.algorithms.winograd import weight as winograd_wei
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.space import legal
 from toolchain.backends.packed.algorithms.winograd.transforms import applied, matrices, points, sizes, summed
-from toolchain.backends.packed.layout import Array, Layout, dense_layout
+from toolchain.backends.packed.layout import Layout, dense_layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution, convolution
 from toolchain.backends.packed.recognise.read import Read, read, shape_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +12,12 @@ from scipy import special
 from tvm import te, tirx, topi
 
 from tests.backends.packed.computed import MACHINES, named
+from toolchain.arrays import Array
 from toolchain.backends.packed.general.general import general
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import read
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
-
-Array = np.ndarray[Any, Any]
 
 
 def norm(x: te.Tensor) -> te.Tensor:

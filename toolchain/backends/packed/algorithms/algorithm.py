@@ -7,9 +7,10 @@ from typing import ClassVar, Generic, Literal, TypeVar
 
 from tvm import tirx
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.cost import Cost
-from toolchain.backends.packed.layout import Array, Layout, Layouts, dense_layout
+from toolchain.backends.packed.layout import Layout, Layouts, dense_layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.convolution import Convolution

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.algorithm import Algorithm
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.general.general import general
-from toolchain.backends.packed.layout import Array, Layouts
+from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read

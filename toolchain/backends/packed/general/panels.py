@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toolchain.backends.packed.layout import Array
+from toolchain.arrays import Array
 from toolchain.backends.packed.machine import Machine
 from toolchain.models.recurrent.cell import Phase, phases
 from toolchain.models.recurrent.spec import Recurrence

@@ -12,8 +12,9 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.general.panels import pack_weight
-from toolchain.backends.packed.layout import Array, Layout
+from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.plan import (
     Call,

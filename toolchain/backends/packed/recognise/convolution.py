@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 
-from toolchain.backends.packed.layout import Array
+from toolchain.arrays import Array
 from toolchain.backends.packed.recognise.expressions import bind, calls, linear
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, shape_of
 

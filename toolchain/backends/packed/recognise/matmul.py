@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from tvm import tirx
 
-from toolchain.backends.packed.layout import Array
+from toolchain.arrays import Array
 from toolchain.backends.packed.recognise.convolution import Convolution, product
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Var
 

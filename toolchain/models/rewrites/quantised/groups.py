@@ -16,9 +16,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from toolchain.arrays import Array
 from toolchain.models.folding.fold import fold
 from toolchain.models.folding.result import Folded
-from toolchain.models.rewrites.graph import Array
 from toolchain.models.rewrites.quantised.table import MICROSOFT
 from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND, with_unsigned_activations
 from toolchain.models.walk import all_nodes, attributes_of

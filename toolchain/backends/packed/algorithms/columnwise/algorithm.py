@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvm import tirx
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.algorithm import Algorithm
 from toolchain.backends.packed.algorithms.columnwise import space
 from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
@@ -13,7 +14,7 @@ from toolchain.backends.packed.algorithms.columnwise.loops import columnwise
 from toolchain.backends.packed.algorithms.columnwise.turned import pack_turned, turned
 from toolchain.backends.packed.algorithms.columnwise.weight import pack_weight
 from toolchain.backends.packed.algorithms.cost import Cost
-from toolchain.backends.packed.layout import Array, Layouts
+from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.convolution import Convolution

@@ -16,11 +16,12 @@ import numpy as np
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
 from toolchain.backends.packed.algorithms.columnwise.grid import grid_of
 from toolchain.backends.packed.algorithms.columnwise.loops import Columns, Place
 from toolchain.backends.packed.algorithms.columnwise.window import Window
-from toolchain.backends.packed.layout import Array, Layouts
+from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest

@@ -11,8 +11,8 @@ from math import prod
 
 import numpy as np
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
-from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 

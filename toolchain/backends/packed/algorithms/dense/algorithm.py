@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tvm import tirx
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.algorithm import Algorithm
 from toolchain.backends.packed.algorithms.dense import space
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.dense.loops import dense
 from toolchain.backends.packed.algorithms.dense.weight import pack_weight
-from toolchain.backends.packed.layout import Array, Layouts
+from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.matmul import Matmul

@@ -6,8 +6,8 @@ from math import prod
 
 import numpy as np
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
-from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.recognise.matmul import Matmul
 
 

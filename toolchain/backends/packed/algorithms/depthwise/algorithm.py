@@ -6,13 +6,14 @@ from math import prod
 
 from tvm import tirx
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.algorithm import PackedAlgorithm
 from toolchain.backends.packed.algorithms.cost import Cost, padded
 from toolchain.backends.packed.algorithms.depthwise import space
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
 from toolchain.backends.packed.algorithms.depthwise.loops import depthwise
 from toolchain.backends.packed.algorithms.depthwise.weight import pack_weight
-from toolchain.backends.packed.layout import Array, Layouts
+from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.convolution import Convolution

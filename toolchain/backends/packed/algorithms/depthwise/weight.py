@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toolchain.backends.packed.layout import Array
+from toolchain.arrays import Array
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 

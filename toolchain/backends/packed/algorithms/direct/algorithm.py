@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvm import tirx
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.algorithm import PackedAlgorithm
 from toolchain.backends.packed.algorithms.cost import Cost
 from toolchain.backends.packed.algorithms.direct import space
@@ -12,7 +13,7 @@ from toolchain.backends.packed.algorithms.direct.cost import cost
 from toolchain.backends.packed.algorithms.direct.loops import direct
 from toolchain.backends.packed.algorithms.direct.taps import halo
 from toolchain.backends.packed.algorithms.direct.weight import pack_weight
-from toolchain.backends.packed.layout import Array, Layouts
+from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.convolution import Convolution

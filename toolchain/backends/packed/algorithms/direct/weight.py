@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.direct.groups import merged
-from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 

@@ -6,13 +6,14 @@ from math import prod
 
 from tvm import tirx
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.algorithm import PackedAlgorithm
 from toolchain.backends.packed.algorithms.cost import Cost
 from toolchain.backends.packed.algorithms.interleaved import space
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
 from toolchain.backends.packed.algorithms.interleaved.loops import interleaved
 from toolchain.backends.packed.algorithms.interleaved.weight import pack_weight, weight_shape
-from toolchain.backends.packed.layout import Array, Layouts
+from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read

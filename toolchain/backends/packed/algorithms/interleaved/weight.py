@@ -7,8 +7,8 @@ from math import prod
 
 import numpy as np
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
-from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.recognise.transposed import Phase, Transposed
 
 

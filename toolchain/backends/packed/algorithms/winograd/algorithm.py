@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvm import tirx
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.algorithm import PackedAlgorithm
 from toolchain.backends.packed.algorithms.cost import Cost
 from toolchain.backends.packed.algorithms.winograd import space
@@ -11,7 +12,7 @@ from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.cost import cost
 from toolchain.backends.packed.algorithms.winograd.loops import winograd
 from toolchain.backends.packed.algorithms.winograd.weight import halo, pack_weight, tiles_of
-from toolchain.backends.packed.layout import Array, Layouts
+from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.convolution import Convolution

@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
+from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.transforms import matrices, points, sizes, summed
-from toolchain.backends.packed.layout import Array
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 
