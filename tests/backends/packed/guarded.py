@@ -23,9 +23,9 @@ from toolchain.backends.packed.algorithms.depthwise import space as depthwise_sp
 from toolchain.backends.packed.algorithms.direct import space as direct_space
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
-from toolchain.backends.packed.general.panels import pack_weight
-from toolchain.backends.packed.general.recurrent import recurrent
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.stages.panels import pack_weight
+from toolchain.backends.packed.stages.recurrent import recurrent
 from toolchain.models.recurrent.activations import activations
 from toolchain.models.recurrent.definition import define
 from toolchain.models.recurrent.spec import Recurrence

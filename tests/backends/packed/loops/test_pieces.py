@@ -15,7 +15,6 @@ from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
-from toolchain.backends.packed.general.convert import copy_function
 from toolchain.backends.packed.layout import Layout, dense_layout
 from toolchain.backends.packed.loops.pieces import WorkItems
 from toolchain.backends.packed.machine import Machine
@@ -23,6 +22,7 @@ from toolchain.backends.packed.machines import AARCH64
 from toolchain.backends.packed.recognise.contraction import recognise
 from toolchain.backends.packed.recognise.matmul import Matmul
 from toolchain.backends.packed.recognise.read import read
+from toolchain.backends.packed.stages.convert import copy_function
 
 WIDTHS = (2, 4, 8, 16)
 GPU = replace(AARCH64, pieces=WorkItems(64), widths=WIDTHS)

@@ -9,7 +9,6 @@ import pytest
 from tvm import te, topi
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.general.value import Value
 from toolchain.backends.packed.layout import dense_layout
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.memory import Memory
@@ -17,6 +16,7 @@ from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machines import AVX2
 from toolchain.backends.packed.recognise.borders import Box, conditions, interior, segments
 from toolchain.backends.packed.recognise.read import read, shape_of
+from toolchain.backends.packed.stages.value import Value
 
 LANES = AVX2.lanes
 Found = TypeVar("Found")

@@ -13,10 +13,10 @@ from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.general.general import general
 from toolchain.backends.packed.recognise.breaks import breaks
 from toolchain.backends.packed.recognise.expressions import bind, calls
 from toolchain.backends.packed.recognise.read import read
+from toolchain.backends.packed.stages.stagewise import stagewise
 
 EXTENT = 20
 COMPARED = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
@@ -78,7 +78,7 @@ def test_no_vector_of_a_pad_has_a_condition(pad: int, wide: int) -> None:
         return tirx.if_then_else(i < pad, pad - i, after)
 
     y = te.compute((12, wide + 2 * pad), lambda row, i: x[row, mirrored(i)], name="y")
-    made = general(read(te.create_prim_func([x, y])), [None, None], machines.AARCH64.of(2))
+    made = stagewise(read(te.create_prim_func([x, y])), [None, None], machines.AARCH64.of(2))
     stores: list[tirx.BufferStore] = []
     tvm_ffi.structural_walk(made.body, [(tirx.BufferStore, stores.append)])
     assert stores

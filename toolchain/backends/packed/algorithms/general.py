@@ -1,4 +1,4 @@
-"""The rule for every function that no other algorithm computes; see `general.general`."""
+"""The rule for every function that no other algorithm computes; see `stages.stagewise`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tvm import tirx
 from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.algorithm import Algorithm
 from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.general.general import general
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read
+from toolchain.backends.packed.stages.stagewise import stagewise
 
 
 @dataclass(frozen=True)
@@ -80,4 +80,4 @@ class General(Algorithm[Contraction, GeneralChoice]):
             It has a stage that the rule does not know.
         """
         del contraction, choice
-        return general(read, layouts, machine)
+        return stagewise(read, layouts, machine)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from toolchain.backends.packed.general.general import general
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read, UnreadableError, read
 from toolchain.backends.packed.recognise.split import parts
+from toolchain.backends.packed.stages.stagewise import stagewise
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Functions:
         if function.by_element:  # known for certain, and in no time
             return True
         try:
-            general(function, [None] * len(function.params), self.machine)
+            stagewise(function, [None] * len(function.params), self.machine)
         except UnreadableError:
             return False
         return True

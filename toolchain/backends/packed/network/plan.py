@@ -15,7 +15,6 @@ from toolchain.backends.packed.algorithms.algorithm import Algorithm
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.table import algorithm_of
-from toolchain.backends.packed.general.recurrent import recurrence_of
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.concatenation import operands
@@ -23,6 +22,7 @@ from toolchain.backends.packed.network.functions import Functions, called, varia
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read, shape_of
 from toolchain.backends.packed.recognise.split import until
+from toolchain.backends.packed.stages.recurrent import recurrence_of
 from toolchain.models.recurrent.spec import Recurrence
 
 FLOATS = ("float32", "float16")

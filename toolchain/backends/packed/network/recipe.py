@@ -9,12 +9,12 @@ from tvm import tirx
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.table import algorithm_of
-from toolchain.backends.packed.general.convert import copy_function
-from toolchain.backends.packed.general.recurrent import recurrent
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read
+from toolchain.backends.packed.stages.convert import copy_function
+from toolchain.backends.packed.stages.recurrent import recurrent
 from toolchain.models.recurrent.spec import Recurrence
 
 

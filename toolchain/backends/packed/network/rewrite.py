@@ -13,7 +13,6 @@ from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
-from toolchain.backends.packed.general.panels import pack_weight
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.plan import (
@@ -27,6 +26,7 @@ from toolchain.backends.packed.network.plan import (
 )
 from toolchain.backends.packed.network.recipe import Computed, Moved, Recurring
 from toolchain.backends.packed.network.repeated import share_repeated
+from toolchain.backends.packed.stages.panels import pack_weight
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 from toolchain.tasks.parameter import Parameter
 

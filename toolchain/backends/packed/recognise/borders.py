@@ -8,9 +8,9 @@ from typing import TypeAlias
 from tvm import tirx
 from tvm.sym import Analyzer
 
-from toolchain.backends.packed.general.value import Value
 from toolchain.backends.packed.recognise.expressions import bind, calls
 from toolchain.backends.packed.recognise.read import Expr
+from toolchain.backends.packed.stages.value import Value
 
 # Per axis (block, *spatial) of a packed value: start and end.
 Box: TypeAlias = "Sequence[tuple[int, int]]"

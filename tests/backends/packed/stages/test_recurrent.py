@@ -14,8 +14,8 @@ from tvm import tirx
 
 from tests.backends.packed.computed import HALF_MACHINES, MACHINES, computed, error, loaded, named
 from tests.models.recurrent.cases import GATES, Case, table, together
-from toolchain.backends.packed.general.recurrent import recurrence_of, recurrent
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.stages.recurrent import recurrence_of, recurrent
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.recurrent.spec import Recurrence
 

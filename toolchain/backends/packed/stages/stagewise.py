@@ -1,4 +1,4 @@
-"""The rule for every function that has none of its own, on packed and plain values.
+"""Loops for a function stage by stage, on packed and plain values: what the algorithm `general` generates.
 
 Element-wise stages are computed where they are read; what is left (reductions, what is expensive and
 read often, the outputs) is stored. Vectors run along the lanes of a packed value, and along an axis of
@@ -12,11 +12,6 @@ from contextlib import suppress
 from tvm import tirx
 from tvm.sym import Analyzer
 
-from toolchain.backends.packed.general.alike import rows_of
-from toolchain.backends.packed.general.blocks import Packed
-from toolchain.backends.packed.general.plain import plain
-from toolchain.backends.packed.general.rowwise import rowwise
-from toolchain.backends.packed.general.value import Value
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.memory import Memory
@@ -24,10 +19,15 @@ from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import calls, inlined, substitute
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, shape_of
+from toolchain.backends.packed.stages.alike import rows_of
+from toolchain.backends.packed.stages.blocks import Packed
+from toolchain.backends.packed.stages.plain import plain
+from toolchain.backends.packed.stages.rowwise import rowwise
+from toolchain.backends.packed.stages.value import Value
 
 
-def general(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
-    """Return a function's loops by the general rule.
+def stagewise(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
+    """Return the loops of a function, stage by stage.
 
     Raises
     ------

@@ -19,9 +19,6 @@ from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain import tvm_compat
-from toolchain.backends.packed.general.alike import cost
-from toolchain.backends.packed.general.hoisting import bound, hoisted, scattered
-from toolchain.backends.packed.general.value import Value
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.cut import places
 from toolchain.backends.packed.loops.elementary import exp_to_one
@@ -31,6 +28,9 @@ from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import calls, substitute
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, Var, loads, shape_of
+from toolchain.backends.packed.stages.alike import cost
+from toolchain.backends.packed.stages.hoisting import bound, hoisted, scattered
+from toolchain.backends.packed.stages.value import Value
 
 _PIECES = 8  # parallel ones per thread, so that a busy core holds up no more than an eighth of its share
 _WIDE = 4  # vectors of a sum, so that additions do not wait for each other

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.general.panels import lanes_of, rows_of, vectors_of
 from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.tile import Inputs, Tile
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr
+from toolchain.backends.packed.stages.panels import lanes_of, rows_of, vectors_of
 from toolchain.models.recurrent.cell import Phase, buffers, phases
 from toolchain.models.recurrent.definition import PEEPHOLES, steps_of, time_of
 from toolchain.models.recurrent.rounding import size_of_step, steps_of_state, zero_point

@@ -9,11 +9,11 @@ from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.general.value import Combine, Value
 from toolchain.backends.packed.loops.cut import places
 from toolchain.backends.packed.recognise.breaks import breaks
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, shape_of
+from toolchain.backends.packed.stages.value import Combine, Value
 
 _JOBS = 8  # fewer parallel pieces than this are too few for the cores of today's boards
 _PARTS = 16  # into more parts an axis is not cut: each is code of its own

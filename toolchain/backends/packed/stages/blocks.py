@@ -8,13 +8,13 @@ from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.general.value import Value
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.halo import zero_halo, zero_halo_of_tile
 from toolchain.backends.packed.recognise.borders import interior, segments
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, shape_of
+from toolchain.backends.packed.stages.value import Value
 
 _COLUMNS = 4  # columns that are computed at once, so that their sums do not wait for each other
 

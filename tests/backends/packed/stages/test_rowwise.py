@@ -13,9 +13,9 @@ from tvm import te, tirx, topi
 
 from tests.backends.packed.computed import MACHINES, named
 from toolchain.arrays import Array
-from toolchain.backends.packed.general.general import general
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import read
+from toolchain.backends.packed.stages.stagewise import stagewise
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
@@ -55,7 +55,7 @@ SHAPES = ((9, 3), (8, 16), (3, 5, 37), (1, 1000), (12, 130), (2, 4, 9, 64))
 def function(name: str, shape: Sequence[int], machine: Machine) -> tirx.PrimFunc:
     x = te.placeholder(tuple(shape), name="x")
     found = read(te.create_prim_func([x, WHAT[name][0](x)]))
-    return general(found, [None] * len(found.params), machine)
+    return stagewise(found, [None] * len(found.params), machine)
 
 
 def loops(func: tirx.PrimFunc, kind: tirx.ForKind) -> int:
@@ -81,7 +81,7 @@ def test_a_row_goes_through_all_stages_at_once(name: str) -> None:
 def test_rows_that_do_not_lie_in_memory_are_left_to_the_general_rule() -> None:
     x = te.placeholder((16, 20, 120), name="x")
     found = read(te.create_prim_func([x, topi.nn.softmax(x, 1)]))
-    assert loops(general(found, [None, None], MACHINES[1]), tirx.ForKind.PARALLEL) > 1
+    assert loops(stagewise(found, [None, None], MACHINES[1]), tirx.ForKind.PARALLEL) > 1
 
 
 @pytest.mark.slow

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from tvm import te, tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.general.general import general
-from toolchain.backends.packed.general.transposing import applies, transposing
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Read, read
+from toolchain.backends.packed.stages.stagewise import stagewise
+from toolchain.backends.packed.stages.transposing import applies, transposing
 
 
 def copy_function(
@@ -26,7 +26,7 @@ def copy_function(
     layout = target if source is None else source if target is None else None
     if layout is not None and applies(shape, layout, machine):
         return transposing(shape, dtype, layout, machine, pack=source is None)
-    return general(_identity(shape, dtype), [source, target], machine)
+    return stagewise(_identity(shape, dtype), [source, target], machine)
 
 
 def _identity(shape: Sequence[int], dtype: str) -> Read:

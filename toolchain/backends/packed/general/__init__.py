@@ -1,1 +1,0 @@
-"""The rule for functions without a contraction, and functions that are written whole."""

@@ -1,0 +1,1 @@
+"""Loops for functions that no algorithm for contractions computes, and for those that we write whole."""
