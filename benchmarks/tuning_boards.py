@@ -40,10 +40,10 @@ from toolchain.boards.emulation import emulated
 from toolchain.files.scratch import scratch_folder
 from toolchain.lowering.probe import probe_for
 from toolchain.targets.target import target_for
-from toolchain.tasks.bench import Bench, Built
+from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.reference import write_case
 from toolchain.tasks.tuner import Result
-from toolchain.tuning.boards.runner import board_bench
+from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.events import Event, Notice
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.pipeline import pipeline
@@ -61,18 +61,18 @@ class Run:
     """Stands for the run of a task: proposes what is built already, and has it measured."""
 
     context: SimpleNamespace
-    built: Sequence[Built]
+    built: Sequence[BuiltCandidate]
     trials: int = 0
     best_ms: float = 1.0
     failures: Counter[str] = field(default_factory=Counter)
 
-    def propose(self, count: int) -> Sequence[Built]:
+    def propose(self, count: int) -> Sequence[BuiltCandidate]:
         """Return so many."""
         return self.built[:count]
 
-    def measure(self, proposals: Sequence[Built]) -> Sequence[Result]:
+    def measure(self, proposals: Sequence[BuiltCandidate]) -> Sequence[Result]:
         """Measure them."""
-        results: Sequence[Result] = self.context.bench.runner.run(TASK, proposals)
+        results: Sequence[Result] = self.context.evaluator.runner.run(TASK, proposals)
         return results
 
     def record(self, _proposals: object, measured: Sequence[Result]) -> None:
@@ -89,31 +89,31 @@ def searches(boards: Sequence[Board], kernels_ms: Sequence[int]) -> dict[int, di
     target = target_for(boards[0].profile, None, 1)
     with ExitStack() as stack:
         folder = stack.enter_context(scratch_folder())
-        bench = stack.enter_context(board_bench(boards, target, TuneOptions(), tell))
-        preflight(probe_for(target.target), bench, folder)  # starts all workers
+        evaluator = stack.enter_context(board_evaluator(boards, target, TuneOptions(), tell))
+        preflight(probe_for(target.target), evaluator, folder)  # starts all workers
         case = write_case(folder, "case", {})
         case.expect([np.zeros(1, np.int32)])
-        bench.runner.expect(TASK, [case])
+        evaluator.runner.expect(TASK, [case])
         rows = {}
         for ms in kernels_ms:
-            built = bench.builder.build([asleep(ms / 1e3)] * max(COUNTS))
-            rows[ms] = search(bench, built, TRIALS_PER_BOARD * len(boards))
+            built = evaluator.builder.build([asleep(ms / 1e3)] * max(COUNTS))
+            rows[ms] = search(evaluator, built, TRIALS_PER_BOARD * len(boards))
         return rows
 
 
-def search(bench: Bench, built: Sequence[Built], trials: int) -> dict[str, float]:
+def search(evaluator: Evaluator, built: Sequence[BuiltCandidate], trials: int) -> dict[str, float]:
     """Search once."""
-    run: Any = Run(SimpleNamespace(bench=bench, listener=tell), built)
-    before = sum(bench.runner.in_use_s.values())
+    run: Any = Run(SimpleNamespace(evaluator=evaluator, listener=tell), built)
+    before = sum(evaluator.runner.in_use_s.values())
     psutil.cpu_percent()
     begun = time.monotonic()
     with pipeline() as loop:
         loop.run([run], RoundRobin(trials, [Prospect(1, 1.0, None)]))
     took = time.monotonic() - begun
     busy = psutil.cpu_percent() / 100
-    in_use = (sum(bench.runner.in_use_s.values()) - before) / len(bench.runner.names) / took
-    if run.failures or run.trials != trials or bench.runner.lanes < len(bench.runner.names):
-        raise AssertionError((run.failures, run.trials, bench.runner.lanes))
+    in_use = (sum(evaluator.runner.in_use_s.values()) - before) / len(evaluator.runner.names) / took
+    if run.failures or run.trials != trials or evaluator.runner.lanes < len(evaluator.runner.names):
+        raise AssertionError((run.failures, run.trials, evaluator.runner.lanes))
     return {"seconds": took, "per_second": trials / took, "in_use": in_use, "busy": busy}
 
 

@@ -31,7 +31,7 @@ from toolchain.tasks.candidate import Entry
 from toolchain.tasks.key import entry_of
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.boards.cases import run_cases
-from toolchain.tuning.boards.runner import board_bench
+from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
 from toolchain.tuning.run.tune import tune
@@ -116,16 +116,16 @@ def again(model: Model, how: TuneOptions, searches: Mapping[str, Bests]) -> dict
     with (
         backend.lower(model, target) as network,
         run_cases(print) as cases,
-        board_bench([board], target, how, lambda _event: None) as bench,
+        board_evaluator([board], target, how, lambda _event: None) as evaluator,
     ):
         for task in network.tasks[: how.heaviest]:
             space = network.space(task)
             points = {"default": space.default()}
             points |= {name: space.read(bests[task.workload], "") for name, bests in searches.items()}
             cases.begin(task, network.reference(task))
-            bench.runner.expect(task, cases.of(task))
-            built = bench.builder.build([space.candidate(point) for point in points.values()])
-            rounds = bench.runner.compare(task, built, _ROUNDS)
+            evaluator.runner.expect(task, cases.of(task))
+            built = evaluator.builder.build([space.candidate(point) for point in points.values()])
+            rounds = evaluator.runner.compare(task, built, _ROUNDS)
             said[task.id] = {
                 name: round(median(ms for results in rounds for ms in results[place].run_ms), 3)
                 for place, name in enumerate(points)

@@ -27,9 +27,9 @@ SAME_CONCEPT = {
 
 # fmt: off
 TWO_MEANINGS = frozenset({
-    "Announced", "Built", "Chain", "Code", "Compiled", "Compilers", "Connection", "Container",
+    "Announced", "Chain", "Compiled", "Compilers", "Connection", "Container",
     "Convolution", "Cost", "Entry", "Facts", "Function", "Judged", "Judgement", "Kernel", "Knobs",
-    "Layout", "Life", "Memory", "Model", "Offer", "OutputError", "Packed", "Part", "Phase", "Placed",
+    "Life", "Memory", "Model", "Offer", "OutputError", "Packed", "Part", "Phase", "Placed",
     "Plan", "Problem", "Program", "Provenance", "Question", "Record", "Reference",
     "Run", "Stage", "Step", "Turn", "Value", "Window", "Wish",
 })
@@ -37,7 +37,7 @@ TWO_MEANINGS = frozenset({
 
 NOT_YET_PLAIN = frozenset({
     "backends", "boards", "building", "cache", "cli", "demo", "devices", "doctor", "errors",
-    "imports", "lowering", "measuring", "targets", "tasks", "tuning", "vta",
+    "imports", "lowering", "measuring", "targets", "tuning", "vta",
 })
 """Rooms whose docstrings are still to be rewritten."""
 # fmt: on

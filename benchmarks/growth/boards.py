@@ -15,8 +15,8 @@ from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance
 from toolchain.records.sqlite.file import FILE_NAME
 from toolchain.records.store import RecordStore
-from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.run.pipeline import pipeline
@@ -40,10 +40,10 @@ def rows(given: argparse.Namespace) -> Iterator[Mapping[str, str]]:
 def _row(boards: int, tasks: int) -> Mapping[str, str]:
     trials = max(_TRIALS, 4 * tasks)
     with tempfile.TemporaryDirectory() as folder, RecordStore(Path(folder) / FILE_NAME) as store:
-        bench = _Waiting(boards)
+        evaluator = _Waiting(boards)
         context = RunContext(
-            bench=Bench(cast(Any, bench), cast(Any, bench)),
-            cases=cast(Any, bench),
+            evaluator=Evaluator(cast(Any, evaluator), cast(Any, evaluator)),
+            cases=cast(Any, evaluator),
             store=store,
             provenance=Provenance("run", "board", "0" * 64, "0", "0", "0"),
             listener=lambda _event: None,
@@ -64,7 +64,7 @@ def _row(boards: int, tasks: int) -> Mapping[str, str]:
         with pipeline() as search:
             search.run(runs, Gradient(trials, prospects))
         searched_s = time.process_time() - begun
-        bench.threads.shutdown()
+        evaluator.threads.shutdown()
         used = sum(run.trials for run in runs)
     return {
         "boards": str(boards),
@@ -123,15 +123,15 @@ class _Waiting:
     def expect(self, task: Task, cases: object) -> None:
         del task, cases
 
-    def build(self, candidates: Sequence[Candidate]) -> list[Built]:
-        return [Built(candidate) for candidate in candidates]
+    def build(self, candidates: Sequence[Candidate]) -> list[BuiltCandidate]:
+        return [BuiltCandidate(candidate) for candidate in candidates]
 
-    def run(self, _task: Task, built: Sequence[Built]) -> list[Result]:
+    def run(self, _task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
         return list(self.threads.map(self._measured, built))
 
     check = run
 
     @staticmethod
-    def _measured(built: Built) -> Result:
+    def _measured(built: BuiltCandidate) -> Result:
         time.sleep(_TRIAL_S)
         return Result((1.0 + hash(built.candidate.entry.digest) % 100 / 100,), board="board")

@@ -23,7 +23,7 @@ from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.space import Space
 from toolchain.tasks.task import Task
 from toolchain.tuning.boards.cases import run_cases
-from toolchain.tuning.boards.runner import board_bench
+from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.events import Event
 from toolchain.tuning.options import TuneOptions
 
@@ -37,7 +37,7 @@ def measure(networks: list[str], board: str, raw: Path, options: TuneOptions) ->
     boards = find_boards(board)
     backend = backend_for(boards[0].profile, CodeOptions())
     target = backend.target(None, options.threads)
-    with run_cases(print) as cases, board_bench(boards, target, options, _silent) as bench:
+    with run_cases(print) as cases, board_evaluator(boards, target, options, _silent) as evaluator:
         for name in networks:
             with (
                 _source(name) as source,
@@ -53,11 +53,11 @@ def measure(networks: list[str], board: str, raw: Path, options: TuneOptions) ->
                     ]
                     if left:
                         cases.begin(task, network.reference(task))
-                        bench.runner.expect(task, cases.of(task))
+                        evaluator.runner.expect(task, cases.of(task))
                     for begin in range(0, len(left), _BATCH):
                         points = left[begin : begin + _BATCH]
-                        built = bench.builder.build([space.candidate(point) for point in points])
-                        results = bench.runner.run(task, built)
+                        built = evaluator.builder.build([space.candidate(point) for point in points])
+                        results = evaluator.runner.run(task, built)
                         with raw.open("a") as file:
                             for point, result in zip(points, results, strict=True):
                                 line = _line(name, task, space, point)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from toolchain.rpc import frames
-from toolchain.rpc.frames import Code
+from toolchain.rpc.frames import TrackerCode
 
 
 class FrugalTracker:
@@ -62,12 +62,12 @@ class FrugalTracker:
                         server.sendall(frames.encode(self._answer(json.loads(said.read(size)))))
 
     def _answer(self, request: Sequence[Any]) -> object:
-        if request[0] == Code.UPDATE_INFO:
+        if request[0] == TrackerCode.UPDATE_INFO:
             self.introduction = request[1]
-        elif request[0] == Code.PUT:
+        elif request[0] == TrackerCode.PUT:
             with self._changed:
                 self._offer = (request[2][0], request[2][1])
                 self._changed.notify_all()
-        elif request[0] == Code.GET_PENDING_MATCHKEYS:
+        elif request[0] == TrackerCode.GET_PENDING_MATCHKEYS:
             return [self._offer[1]] if self._offer else []
         return 0

@@ -28,7 +28,7 @@ from tests.rpc.peers import Peer
 from tests.waiting import until
 from toolchain.rpc import frames
 from toolchain.rpc.door import Door
-from toolchain.rpc.frames import HOST, MAGIC, Code
+from toolchain.rpc.frames import HOST, MAGIC, TrackerCode
 from toolchain.rpc.tracker import Tracker
 
 pytestmark = pytest.mark.slow
@@ -55,13 +55,13 @@ def request(random: Random, keys: list[str]) -> list[Any]:
     priority = random.choice((0, 1, -1, 2**70, 1e300, float("inf"), float("nan"), "1", None))
     return random.choice(
         (
-            [Code.PING],
-            [Code.STOP, key],
-            [Code.SUMMARY],
-            [Code.GET_PENDING_MATCHKEYS],
-            [Code.REQUEST, key, user, priority],
-            [Code.PUT, key, [random.choice((9000, 0, None)), random.choice(("match", "", 7))], None],
-            [Code.UPDATE_INFO, {"key": f"{role}:{key}", "addr": address, "secret": secret}],
+            [TrackerCode.PING],
+            [TrackerCode.STOP, key],
+            [TrackerCode.SUMMARY],
+            [TrackerCode.GET_PENDING_MATCHKEYS],
+            [TrackerCode.REQUEST, key, user, priority],
+            [TrackerCode.PUT, key, [random.choice((9000, 0, None)), random.choice(("match", "", 7))], None],
+            [TrackerCode.UPDATE_INFO, {"key": f"{role}:{key}", "addr": address, "secret": secret}],
         )
     )
 
@@ -129,9 +129,9 @@ class Honest:
         self.server = stack.enter_context(Peer(HOST, tracker.port))
         self.at_door = stack.enter_context(Peer(HOST, door.port))
         said: dict[str, Any] = {"key": "server:honest", "addr": [None, 9000]}
-        assert self.server.say(Code.UPDATE_INFO, said) == 0
+        assert self.server.say(TrackerCode.UPDATE_INFO, said) == 0
         said = {"key": f"server:{BOARD}", "addr": [None, 1], "secret": SECRET}
-        assert self.at_door.say(Code.UPDATE_INFO, said) == 0
+        assert self.at_door.say(TrackerCode.UPDATE_INFO, said) == 0
         self._number = count()
 
     def serve(self, server: Peer, key: str) -> None:

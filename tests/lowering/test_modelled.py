@@ -14,8 +14,8 @@ from toolchain.mali.compiled import Block, KernelStatistics
 from toolchain.mali.estimate import Estimate
 from toolchain.mali.model import Modelled
 from toolchain.profiles import load_profile
-from toolchain.tasks.bench import Built
 from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.task import Task
 
@@ -50,7 +50,7 @@ class Code:
         return [Kernel(name, "", (1, 1, 1), (1, 1, 1)) for name in self.names]
 
 
-def built(runner: ModelRunner, *codes: object) -> list[Built]:
+def built(runner: ModelRunner, *codes: object) -> list[BuiltCandidate]:
     entry = Entry("packed", "", "")
     return runner.build([Candidate(entry, code, (), 1) for code in codes])
 
@@ -93,7 +93,7 @@ def test_float16_is_refused() -> None:
     backend = Packed(load_profile("rk3399"), options)
     with (
         pytest.raises(UsageError, match="--runner mali-model: the model cannot judge float16") as told,
-        backend.runners["mali-model"].bench(backend.target()),
+        backend.runners["mali-model"].evaluator(backend.target()),
     ):
         pass
     assert "--dtype float32" in told.value.hint

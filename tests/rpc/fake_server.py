@@ -184,10 +184,10 @@ def main() -> None:
         receive(tracker, struct.unpack("<i", receive(tracker, 4))[0])
 
     key = f"server:{options.key}"
-    say(frames.Code.UPDATE_INFO, {"key": key, "addr": [None, 1], "secret": SECRET})
+    say(frames.TrackerCode.UPDATE_INFO, {"key": key, "addr": [None, 1], "secret": SECRET})
     print(json.dumps({"host": HOST, "port": 1, "pid": os.getpid()}), flush=True)
     while True:
-        say(frames.Code.PUT, options.key, [1, f"lie:{time.monotonic_ns()}"], None)
+        say(frames.TrackerCode.PUT, options.key, [1, f"lie:{time.monotonic_ns()}"], None)
         connection, _ = listener.accept()
         lie(connection, words)
 

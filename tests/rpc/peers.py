@@ -14,7 +14,7 @@ from typing import Any
 
 from toolchain.rpc import frames
 from toolchain.rpc.client import TrackerClient
-from toolchain.rpc.frames import Code
+from toolchain.rpc.frames import TrackerCode
 
 
 @contextmanager
@@ -36,12 +36,12 @@ class Peer(TrackerClient):
         return self._ask(5.0, *message)
 
     def register(self, key: str, port: int = 9000) -> None:
-        assert self.say(Code.UPDATE_INFO, {"key": f"server:{key}", "addr": [None, port]}) == 0
+        assert self.say(TrackerCode.UPDATE_INFO, {"key": f"server:{key}", "addr": [None, port]}) == 0
         self.offer(key, port)
 
     def offer(self, key: str, port: int = 9000, match_key: str = "") -> None:
         match_key = match_key or f"{key}:{time.monotonic()}"
-        assert self.say(Code.PUT, key, [port, match_key], None) == 0
+        assert self.say(TrackerCode.PUT, key, [port, match_key], None) == 0
 
 
 def raw(port: int) -> socket.socket:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.fuzz import rpc_frames as rpc
 from toolchain.rpc import frames
-from toolchain.rpc.frames import HOST, Code
+from toolchain.rpc.frames import HOST, TrackerCode
 
 UID = 65534  # nobody
 
@@ -51,7 +51,7 @@ def answers(port: int) -> bytes:
     """Return what a port says to a tracker's client, and to a session's."""
     said = b""
     for words in (
-        frames.MAGIC + frames.encode([Code.SUMMARY]),
+        frames.MAGIC + frames.encode([TrackerCode.SUMMARY]),
         rpc.greeting(b"client:x"),
     ):
         with suppress(OSError), socket.create_connection((HOST, port), timeout=2) as connection:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from toolchain.rpc import frames
-from toolchain.rpc.frames import Code, FrameError
+from toolchain.rpc.frames import FrameError, TrackerCode
 from toolchain.rpc.registry import Offer, Registry
 
 JSON = st.recursive(
@@ -29,8 +29,8 @@ def test_a_message_survives(message: object) -> None:
 
 
 @settings(max_examples=25)
-@given(st.sampled_from(list(Code)), st.lists(JSON))
-def test_a_request_survives(code: Code, arguments: list[object]) -> None:
+@given(st.sampled_from(list(TrackerCode)), st.lists(JSON))
+def test_a_request_survives(code: TrackerCode, arguments: list[object]) -> None:
     assert frames.decode_request(frames.encode([code, *arguments])[4:]) == (code, arguments)
 
 
@@ -38,7 +38,7 @@ def test_a_request_survives(code: Code, arguments: list[object]) -> None:
 def test_any_bytes_are_a_request_or_a_frame_error(body: bytes) -> None:
     with contextlib.suppress(FrameError):
         code, arguments = frames.decode_request(body)
-        assert isinstance(code, Code)
+        assert isinstance(code, TrackerCode)
         assert isinstance(arguments, list)
 
 

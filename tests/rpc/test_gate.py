@@ -20,9 +20,9 @@ from tests.waiting import until
 from toolchain.rpc import packets
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.gate import Gate
-from toolchain.rpc.packets import HEADER, Code
+from toolchain.rpc.packets import HEADER, PacketCode
 
-ASKED = fake.packet(Code.GET_GLOBAL_FUNC, rpc.values(rpc.text(b"edge.info")))
+ASKED = fake.packet(PacketCode.GET_GLOBAL_FUNC, rpc.values(rpc.text(b"edge.info")))
 BEGIN = rpc.framed(rpc.init())
 
 
@@ -63,7 +63,7 @@ def test_a_lie_is_told_and_nothing_of_it_arrives(name: str) -> None:
         connection.sendall(ASKED)
         received = rest(connection)
     size, code = HEADER.unpack_from(received)
-    assert code == Code.EXCEPTION
+    assert code == PacketCode.EXCEPTION
     assert size == len(received) - 8, "an error, whole, and nothing else"
     assert f"board b: its server {message}" in received[24:].decode()
     assert len(told) == 1
@@ -98,12 +98,12 @@ def test_what_a_library_of_the_client_did_to_the_session_is_no_lie_of_the_board(
         connection.recv(1)
 
     with gate(session) as (opened, told), client(opened) as connection:
-        connection.sendall(fake.packet(Code.GET_GLOBAL_FUNC, rpc.values(rpc.text(packets.LOADS))))
+        connection.sendall(fake.packet(PacketCode.GET_GLOBAL_FUNC, rpc.values(rpc.text(packets.LOADS))))
         assert fake.receive(connection, len(fake.VOID)) == fake.VOID
         connection.sendall(ASKED)
         received = rest(connection)
     size, code = HEADER.unpack_from(received)
-    assert code == Code.EXCEPTION
+    assert code == PacketCode.EXCEPTION
     assert size == len(received) - 8, "an error, whole, and nothing else"
     assert f"{message}, once it had loaded a library for its client: " in received[24:].decode()
     assert told == []
@@ -191,7 +191,9 @@ def test_a_greeting_is_checked(greeting: bytes, told: str) -> None:
     assert told in said[0]
 
 
-@pytest.mark.parametrize("unasked", [fake.VOID, fake.packet(Code.COPY_ACK, b"1234")], ids=["return", "copy"])
+@pytest.mark.parametrize(
+    "unasked", [fake.VOID, fake.packet(PacketCode.COPY_ACK, b"1234")], ids=["return", "copy"]
+)
 def test_nothing_comes_unasked(unasked: bytes) -> None:
     def session(connection: socket.socket) -> None:
         fake.greet(connection)
@@ -223,7 +225,7 @@ def test_an_exception_may_come_unasked_as_the_last_word() -> None:
 def test_a_copy_is_as_large_as_it_was_asked_for(size: int) -> None:
     content = bytes(range(256)) * (size // 256 + 1)
     content = content[:size]
-    asked = fake.packet(Code.COPY_FROM_REMOTE, rpc.tensor(1, 0) + struct.pack("<Q", size))
+    asked = fake.packet(PacketCode.COPY_FROM_REMOTE, rpc.tensor(1, 0) + struct.pack("<Q", size))
 
     def session(extra: int, connection: socket.socket) -> None:
         fake.greet(connection)
@@ -231,7 +233,7 @@ def test_a_copy_is_as_large_as_it_was_asked_for(size: int) -> None:
         connection.sendall(fake.VOID)
         fake.question(connection)
         with suppress(OSError):
-            connection.sendall(fake.packet(Code.COPY_ACK, content + bytes(extra)))
+            connection.sendall(fake.packet(PacketCode.COPY_ACK, content + bytes(extra)))
             connection.recv(1)
 
     with gate(partial(session, 0)) as (opened, told), client(opened) as connection:
@@ -256,7 +258,7 @@ def test_a_large_question_arrives_whole() -> None:
         connection.recv(1)
 
     with gate(session) as (opened, _), client(opened) as connection:
-        connection.sendall(fake.packet(Code.COPY_TO_REMOTE, content))
+        connection.sendall(fake.packet(PacketCode.COPY_TO_REMOTE, content))
         assert fake.receive(connection, len(fake.VOID)) == fake.VOID
     assert heard == [content]
 

@@ -17,7 +17,7 @@ from tests.rpc.peers import Peer, listening, raw, running_tracker
 from tests.waiting import until
 from toolchain.errors import ToolchainError
 from toolchain.rpc import frames
-from toolchain.rpc.frames import HOST, MAGIC, Code
+from toolchain.rpc.frames import HOST, MAGIC, TrackerCode
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +30,12 @@ def test_an_offer_is_taken_once(port: int) -> None:
     with Peer(HOST, port) as server, Peer(HOST, port) as client:
         server.register("once", 9001)
         assert client.summary()["once"] == {"total": 1, "free": 1, "pending": 0}
-        (match_key,) = server.say(Code.GET_PENDING_MATCHKEYS)
+        (match_key,) = server.say(TrackerCode.GET_PENDING_MATCHKEYS)
         grant = client.request("once", wait_s=5)
         assert (grant.host, grant.match_key) == (HOST, match_key)
         assert grant.port == client.boards("once")[""]
         assert grant.port != 9001, "clients are given a gate's port, never the server's own"
-        assert server.say(Code.GET_PENDING_MATCHKEYS) == []
+        assert server.say(TrackerCode.GET_PENDING_MATCHKEYS) == []
         assert client.summary()["once"] == {"total": 1, "free": 0, "pending": 0}
 
 
@@ -43,7 +43,7 @@ def test_a_server_that_offers_again_has_one_offer(port: int) -> None:
     with Peer(HOST, port) as server:
         server.register("again")
         server.offer("again", match_key="second")
-        assert server.say(Code.GET_PENDING_MATCHKEYS) == ["second"]
+        assert server.say(TrackerCode.GET_PENDING_MATCHKEYS) == ["second"]
         assert server.summary()["again"]["free"] == 1
 
 
@@ -90,19 +90,19 @@ def test_a_client_that_gives_up_does_not_take_a_server(port: int) -> None:
         MAGIC + frames.encode({"code": 3}),
         MAGIC + frames.encode([99]),
         MAGIC + frames.encode([True]),
-        MAGIC + frames.encode([Code.PUT]),
-        MAGIC + frames.encode([Code.PUT, "key", [0, "match"], None]),
-        MAGIC + frames.encode([Code.PUT, "key", ["9000", "match"], None]),
-        MAGIC + frames.encode([Code.PUT, "key", [9000, "match"], "192.0.2.1"]),
-        MAGIC + frames.encode([Code.UPDATE_INFO, {"key": "client:x", "addr": [None, 1]}]),
-        MAGIC + frames.encode([Code.UPDATE_INFO, "server"]),
+        MAGIC + frames.encode([TrackerCode.PUT]),
+        MAGIC + frames.encode([TrackerCode.PUT, "key", [0, "match"], None]),
+        MAGIC + frames.encode([TrackerCode.PUT, "key", ["9000", "match"], None]),
+        MAGIC + frames.encode([TrackerCode.PUT, "key", [9000, "match"], "192.0.2.1"]),
+        MAGIC + frames.encode([TrackerCode.UPDATE_INFO, {"key": "client:x", "addr": [None, 1]}]),
+        MAGIC + frames.encode([TrackerCode.UPDATE_INFO, "server"]),
         *(
-            MAGIC + frames.encode([Code.UPDATE_INFO, {"key": "server:x", "addr": [host, 9000]}])
+            MAGIC + frames.encode([TrackerCode.UPDATE_INFO, {"key": "server:x", "addr": [host, 9000]}])
             for host in ("192.0.2.1", "127.example.org", "localhost.example.org", "::2")
         ),
-        MAGIC + frames.encode([Code.REQUEST, "key", "", float("inf")]),
-        MAGIC + frames.encode([Code.REQUEST, None, "", 1]),
-        MAGIC + frames.encode([Code.REQUEST, "flood", "", 1]) * 20,
+        MAGIC + frames.encode([TrackerCode.REQUEST, "key", "", float("inf")]),
+        MAGIC + frames.encode([TrackerCode.REQUEST, None, "", 1]),
+        MAGIC + frames.encode([TrackerCode.REQUEST, "flood", "", 1]) * 20,
     ],
     ids=lambda words: repr(words[:40]),
 )
@@ -115,7 +115,7 @@ def test_garbage_is_dropped_and_others_are_served(port: int, words: bytes) -> No
                 received = garbage.recv(4096)
             except ConnectionResetError:
                 break
-        assert client.say(Code.PING) == 0
+        assert client.say(TrackerCode.PING) == 0
         until(lambda: "flood" not in client.summary())
 
 
@@ -128,13 +128,13 @@ def test_who_is_slow_in_the_handshake_is_dropped(port: int) -> None:
         with contextlib.suppress(ConnectionResetError):
             assert silent.recv(1) == b""
         assert time.monotonic() - begun < 40
-        assert client.say(Code.PING) == 0
+        assert client.say(TrackerCode.PING) == 0
 
 
 def test_stop_is_refused(port: int) -> None:
     with Peer(HOST, port) as client:
-        assert client.say(Code.STOP, "key") == -1
-        assert client.say(Code.PING) == 0
+        assert client.say(TrackerCode.STOP, "key") == -1
+        assert client.say(TrackerCode.PING) == 0
 
 
 def test_many_silent_connections_leave_room_for_none_but_do_no_harm(port: int) -> None:
@@ -145,7 +145,7 @@ def test_many_silent_connections_leave_room_for_none_but_do_no_harm(port: int) -
     def answers() -> bool:
         try:
             with Peer(HOST, port) as client:
-                return client.say(Code.PING) == 0
+                return client.say(TrackerCode.PING) == 0
         except ToolchainError:
             return False
 
@@ -166,7 +166,7 @@ def test_a_port_in_use_names_the_holder() -> None:
 
 def test_it_loads_no_tvm_and_listens_on_loopback_only() -> None:
     with running_tracker() as port, Peer(HOST, port) as client:
-        assert client.say(Code.PING) == 0
+        assert client.say(TrackerCode.PING) == 0
         pid = _owner(port)
         assert "tvm" not in Path(f"/proc/{pid}/maps").read_text()  # it starts within 0.1 s
         assert listening({pid}) == {"0100007F"}

@@ -15,10 +15,10 @@ from toolchain.lowering.kernels.code import code_of
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.rpc import lab
 from toolchain.targets.target import target_for
-from toolchain.tasks.candidate import Candidate, Code, Entry
+from toolchain.tasks.candidate import Candidate, CandidateCode, Entry
 from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import write_case
-from toolchain.tuning.boards.runner import board_bench
+from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.events import Event, Step
 from toolchain.tuning.options import TuneOptions
 
@@ -40,7 +40,7 @@ DEADLY: dict[str, set[str | None]] = {
 }
 
 
-def candidate(code: Code) -> Candidate:
+def candidate(code: CandidateCode) -> Candidate:
     return Candidate(Entry("", "", ""), code, PARAMETERS, 1)
 
 
@@ -59,15 +59,15 @@ def test_they_cost_themselves(tmp_path: Path) -> None:
     case.expect([2 * np.arange(4, dtype=np.float32)])
     how = TuneOptions(repeat=2, min_repeat_ms=1, timeout_s=5)
     events: list[Event] = []
-    with board_bench([board], target, how, events.append) as bench:
-        bench.runner.expect(TASK, [case])
+    with board_evaluator([board], target, how, events.append) as evaluator:
+        evaluator.runner.expect(TASK, [case])
         batch = [sound]
         for act in DEADLY:
             batch += [deadly(act), sound]
-        built = bench.builder.build(batch)
+        built = evaluator.builder.build(batch)
         assert [each.failure for each in built] == [None] * len(batch)
         assert len({each.library for each in built}) == 1
-        results = bench.runner.run(TASK, built)
+        results = evaluator.runner.run(TASK, built)
         status = lab.status()
         assert status is not None
         assert status.boards["local"].state == "serving"

@@ -13,7 +13,7 @@ from toolchain.files.scratch import scratch_folder
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance
 from toolchain.records.store import RecordStore
-from toolchain.tasks.bench import Bench
+from toolchain.tasks.evaluator import Evaluator
 from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import Case, Reference, write_case
 from toolchain.tasks.task import Task
@@ -88,7 +88,7 @@ def toy_run(
         cases = Here(folder, lambda _text: None)
         cases.begin(TASK, NumpyProduct(tuple(Parameter(shape, "float32") for shape in SHAPES[:2])))
         context = RunContext(
-            bench=Bench(runner, runner),
+            evaluator=Evaluator(runner, runner),
             cases=cases,
             store=store,
             provenance=said,

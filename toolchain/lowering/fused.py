@@ -44,7 +44,7 @@ class FusedNetwork:
     """
 
     beside: None = None
-    one_piece = ""  # each function is an operator of a profile
+    unjudgeable_reason = ""  # each function is an operator of a profile
 
     def __init__(
         self, model: Model, target: BoardTarget, layout: str, options: str, *, compiles: bool

@@ -14,8 +14,8 @@ from toolchain.mali.row import MALI_T860
 from toolchain.profiles import Profile
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import OffBoards
-from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate, DeviceCode
+from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
@@ -37,26 +37,26 @@ class ModelRunner:
     def __init__(self, model: Asked, name: str) -> None:
         self._model, self._name = model, name
 
-    def build(self, candidates: Sequence[Candidate]) -> list[Built]:
+    def build(self, candidates: Sequence[Candidate]) -> list[BuiltCandidate]:
         """Return the candidates as they are."""
-        return [Built(candidate) for candidate in candidates]
+        return [BuiltCandidate(candidate) for candidate in candidates]
 
     def expect(self, task: Task, cases: Sequence[Case]) -> None:
         """Take no note: nothing is computed."""
 
-    def run(self, task: Task, built: Sequence[Built]) -> list[Result]:  # noqa: ARG002
+    def run(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:  # noqa: ARG002
         """Return the model's times of candidates."""
         return [self._result(each.candidate) for each in built]
 
-    def check(self, task: Task, built: Sequence[Built]) -> list[Result]:
+    def check(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
         """Do as `run` does."""
         return self.run(task, built)
 
-    def probe(self, task: Task, built: Built) -> list[Result]:  # noqa: ARG002
+    def probe(self, task: Task, built: BuiltCandidate) -> list[Result]:  # noqa: ARG002
         """Return that all is well: there is no way to a board that could be tried."""
         return [Result(modelled=True)]
 
-    def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
+    def compare(self, task: Task, built: Sequence[BuiltCandidate], rounds: int) -> list[list[Result]]:
         """Return the same in each round: the model does not vary."""
         return [self.run(task, built)] * rounds
 
@@ -82,7 +82,7 @@ def models_of(device: str) -> tuple[KernelModel, ...]:
 
 
 @contextmanager
-def _bench(model: KernelModel, target: BoardTarget) -> Iterator[Bench]:
+def _evaluator(model: KernelModel, target: BoardTarget) -> Iterator[Evaluator]:
     if target.dtype in model.unjudged:
         raise UsageError(
             f"--runner {model.name}: the model cannot judge {target.dtype}: {model.unjudged[target.dtype]}",
@@ -90,7 +90,7 @@ def _bench(model: KernelModel, target: BoardTarget) -> Iterator[Bench]:
         )
     with model.open() as asked:
         runner = ModelRunner(asked, model.name)
-        yield Bench(runner, runner)
+        yield Evaluator(runner, runner)
 
 
 def device_runners(profile: Profile, kind: str, name: str = "") -> Mapping[str, OffBoards]:
@@ -105,6 +105,6 @@ def device_runners(profile: Profile, kind: str, name: str = "") -> Mapping[str, 
     if not found:
         return {}
     return {
-        model.name: OffBoards(partial(_bench, model), model.trial_s)
+        model.name: OffBoards(partial(_evaluator, model), model.trial_s)
         for model in models_of(device_key(kind, found))
     }

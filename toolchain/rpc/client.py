@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from toolchain.errors import ToolchainError
 from toolchain.rpc import frames
-from toolchain.rpc.frames import Code, FrameError
+from toolchain.rpc.frames import FrameError, TrackerCode
 
 _ANSWER_S = 5.0
 
@@ -51,7 +51,7 @@ class TrackerClient:
 
     def summary(self) -> dict[str, dict[str, int]]:
         """Return the numbers of total and free servers and of pending requests per key."""
-        answer = self._ask(_ANSWER_S, Code.SUMMARY)
+        answer = self._ask(_ANSWER_S, TrackerCode.SUMMARY)
         keys = {
             key: {"total": 0, "free": int(queue["free"]), "pending": int(queue["pending"])}
             for key, queue in answer[1]["queue_info"].items()
@@ -63,7 +63,7 @@ class TrackerClient:
 
     def boards(self, key: str) -> dict[str, int]:
         """Return board -> port of its server, for the servers registered under a key."""
-        servers = self._ask(_ANSWER_S, Code.SUMMARY)[1]["server_info"]
+        servers = self._ask(_ANSWER_S, TrackerCode.SUMMARY)[1]["server_info"]
         return {str(s["board"]): int(s["addr"][1]) for s in servers if s["key"] == f"server:{key}"}
 
     def request(
@@ -86,7 +86,7 @@ class TrackerClient:
         """
         user = frames.user_text(f"process {os.getpid()}", ttl_s)
         try:
-            _, (host, port, match_key) = self._ask(wait_s, Code.REQUEST, key, user, priority)
+            _, (host, port, match_key) = self._ask(wait_s, TrackerCode.REQUEST, key, user, priority)
         except TimeoutError:
             self.close()
             return None
@@ -118,7 +118,7 @@ class TrackerClient:
             size = frames.body_size(header, frames.MAX_REPLY_BYTES)
             return frames.decode(self._receive(size, max(deadline, time.monotonic() + _ANSWER_S)))
         except TimeoutError:
-            if message[0] is Code.REQUEST:
+            if message[0] is TrackerCode.REQUEST:
                 raise
             raise self._lost("no answer in time") from None
         except (OSError, FrameError) as error:

@@ -1,7 +1,7 @@
 """Encodes and decodes messages of TVM's tracker protocol.
 
 Both sides begin with a magic number; then each message is a little-endian int32 length and that
-many bytes of JSON. Requests are lists that begin with a `Code`; every request has one reply.
+many bytes of JSON. Requests are lists that begin with a `TrackerCode`; every request has one reply.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_TTL_S = 24 * 3600.0
 _TTL = re.compile(r" ttl=([0-9.]{1,12})$")
 
 
-class Code(IntEnum):
+class TrackerCode(IntEnum):
     """First element of a request (tvm/rpc/base.py, TrackerCode)."""
 
     FAIL = -1
@@ -77,7 +77,7 @@ def decode(body: bytes) -> Any:
         raise FrameError(f"not JSON: {error}") from error
 
 
-def decode_request(body: bytes) -> tuple[Code, list[Any]]:
+def decode_request(body: bytes) -> tuple[TrackerCode, list[Any]]:
     """Return code and arguments of a request's body.
 
     Raises
@@ -89,7 +89,7 @@ def decode_request(body: bytes) -> tuple[Code, list[Any]]:
     if not isinstance(message, list) or not message or type(message[0]) is not int:
         raise FrameError("a request is a list that begins with a code")
     try:
-        return Code(message[0]), message[1:]
+        return TrackerCode(message[0]), message[1:]
     except ValueError as error:
         raise FrameError(f"unknown code {message[0]}") from error
 

@@ -32,7 +32,7 @@ LOADS = b"tvm.rpc.server.load_module"
 """The function by which a client has its own code loaded (tvm/rpc/client.py)."""
 
 
-class Code(IntEnum):
+class PacketCode(IntEnum):
     """The code of a packet (rpc_reference.h, RPCCode)."""
 
     NONE = 0
@@ -59,8 +59,8 @@ class Code(IntEnum):
     DEV_GET_CURRENT_STREAM = 21
 
 
-_ANSWERS = (Code.RETURN, Code.EXCEPTION, Code.COPY_ACK)
-QUESTIONS = frozenset(set(Code) - {Code.NONE, *_ANSWERS})
+_ANSWERS = (PacketCode.RETURN, PacketCode.EXCEPTION, PacketCode.COPY_ACK)
+QUESTIONS = frozenset(set(PacketCode) - {PacketCode.NONE, *_ANSWERS})
 
 
 class _Kind(IntEnum):
@@ -104,14 +104,14 @@ class LieError(Exception):
 class Question:
     """A client's request: its code, and for a copy from the board the expected number of bytes."""
 
-    code: Code
+    code: PacketCode
     copied_bytes: int = 0
 
 
 def name_of(code: int) -> str:
     """Return TVM's name of a code."""
-    if code in Code.__members__.values():
-        return "k" + "".join(word.capitalize() for word in Code(code).name.split("_"))
+    if code in PacketCode.__members__.values():
+        return "k" + "".join(word.capitalize() for word in PacketCode(code).name.split("_"))
     return f"the unknown code {code}"
 
 
@@ -138,20 +138,23 @@ def check_header(size: int, code: int, question: Question | None) -> None:
         Only a client may send the code, or it does not answer the request, or the packet is too long.
     """
     asked = f"in answer to {name_of(question.code)}" if question else "without being asked"
-    if code == Code.EXCEPTION:
+    if code == PacketCode.EXCEPTION:
         fits = True  # a server may announce the end of its time at any moment
-    elif code == Code.RETURN:
-        fits = question is not None and question.code not in (Code.COPY_FROM_REMOTE, Code.SHUTDOWN)
-    elif code == Code.COPY_ACK:
-        fits = question is not None and question.code is Code.COPY_FROM_REMOTE
-    elif code == Code.SHUTDOWN:
-        fits = question is not None and question.code is Code.SHUTDOWN
+    elif code == PacketCode.RETURN:
+        fits = question is not None and question.code not in (
+            PacketCode.COPY_FROM_REMOTE,
+            PacketCode.SHUTDOWN,
+        )
+    elif code == PacketCode.COPY_ACK:
+        fits = question is not None and question.code is PacketCode.COPY_FROM_REMOTE
+    elif code == PacketCode.SHUTDOWN:
+        fits = question is not None and question.code is PacketCode.SHUTDOWN
     else:
         said = name_of(code)
         raise LieError(f"sent {said}, which only a client may say" if code in QUESTIONS else f"sent {said}")
     if not fits:
         raise LieError(f"sent {name_of(code)} {asked}")
-    if code == Code.COPY_ACK and question is not None:
+    if code == PacketCode.COPY_ACK and question is not None:
         if size != CODE_BYTES + question.copied_bytes:
             raise LieError(f"sent {size - CODE_BYTES} bytes where {question.copied_bytes} were asked for")
     elif not CODE_BYTES <= size <= MAX_ANSWER_BYTES:
@@ -166,7 +169,7 @@ def check_answer(code: int, body: bytes | memoryview, question: Question | None)
     LieError
         The lengths of the values contradict the packet's, or a value has a kind that no server sends.
     """
-    if code == Code.SHUTDOWN:
+    if code == PacketCode.SHUTDOWN:
         if len(body):
             raise LieError(f"sent kShutdown with {len(body)} bytes")
         return
@@ -174,10 +177,10 @@ def check_answer(code: int, body: bytes | memoryview, question: Question | None)
         kinds, first = _kinds(body)
     except struct.error as error:
         raise LieError(f"sent {name_of(code)} whose parts are longer than itself") from error
-    if code == Code.EXCEPTION:
+    if code == PacketCode.EXCEPTION:
         if kinds != [_Kind.RAW_STR]:
             raise LieError("sent an exception that is no text")
-    elif question is None or question.code is not Code.CALL_FUNC:
+    elif question is None or question.code is not PacketCode.CALL_FUNC:
         if len(kinds) != 1 or kinds[0] is _Kind.DL_TENSOR_PTR:
             raise LieError(f"returned {len(kinds)} values where one was asked for")
     elif first in _TENSOR_TYPES:
@@ -191,7 +194,7 @@ def exception(message: str) -> bytes:
     """Return the packet that reports an error to a client."""
     text = message.encode(errors="replace").replace(b"\0", b"?")
     body = struct.pack("<iiQ", 1, _Kind.RAW_STR, len(text)) + text
-    return HEADER.pack(CODE_BYTES + len(body), Code.EXCEPTION) + body
+    return HEADER.pack(CODE_BYTES + len(body), PacketCode.EXCEPTION) + body
 
 
 def _kinds(body: bytes | memoryview) -> tuple[list[_Kind], int]:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from toolchain.rpc import owner, packets
-from toolchain.rpc.packets import Code, LieError, Question
+from toolchain.rpc.packets import LieError, PacketCode, Question
 
 log = logging.getLogger(__name__)
 
@@ -201,7 +201,7 @@ class Relay:
             question = self._asked[0] if self._asked else None
             packets.check_header(size, code, question)
             count = size - packets.CODE_BYTES
-            if code == Code.COPY_ACK:
+            if code == PacketCode.COPY_ACK:
                 self._from_server.move(count, self._client, header)
             else:
                 body = self._from_server.take(count)
@@ -219,21 +219,21 @@ class Relay:
                 if not packets.CODE_BYTES <= size <= packets.MAX_QUESTION_BYTES:
                     raise _EndedError
                 count = size - packets.CODE_BYTES
-                if code == Code.COPY_FROM_REMOTE:
+                if code == PacketCode.COPY_FROM_REMOTE:
                     if size > packets.MAX_COPY_QUESTION_BYTES:
                         raise _EndedError
                     body = self._from_client.take(count)
-                    self._asked.append(Question(Code(code), packets.copied_bytes(body)))
+                    self._asked.append(Question(PacketCode(code), packets.copied_bytes(body)))
                     self._server.sendall(header + body)
-                elif code == Code.GET_GLOBAL_FUNC:
+                elif code == PacketCode.GET_GLOBAL_FUNC:
                     if size > packets.MAX_NAME_QUESTION_BYTES:
                         raise _EndedError
                     body = self._from_client.take(count)
                     self._loaded = self._loaded or packets.LOADS in body
-                    self._asked.append(Question(Code(code)))
+                    self._asked.append(Question(PacketCode(code)))
                     self._server.sendall(header + body)
                 elif code in packets.QUESTIONS:
-                    self._asked.append(Question(Code(code)))
+                    self._asked.append(Question(PacketCode(code)))
                     self._from_client.move(count, self._server, header)
                 else:
                     raise _EndedError

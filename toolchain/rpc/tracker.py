@@ -26,7 +26,7 @@ from typing import Any
 from toolchain.errors import ToolchainError
 from toolchain.rpc import frames, owner
 from toolchain.rpc.door import Door
-from toolchain.rpc.frames import Code, FrameError
+from toolchain.rpc.frames import FrameError, TrackerCode
 from toolchain.rpc.gate import Gate
 from toolchain.rpc.registry import Offer, Registry
 
@@ -40,7 +40,9 @@ _MAX_AT_A_DOOR = 8
 _MAX_WAITS = 16  # requests of one connection
 _MAX_PORT = 65535
 _CONNECT_S = 5.0
-_AT_A_DOOR = frozenset({Code.PING, Code.PUT, Code.UPDATE_INFO, Code.GET_PENDING_MATCHKEYS})
+_AT_A_DOOR = frozenset(
+    {TrackerCode.PING, TrackerCode.PUT, TrackerCode.UPDATE_INFO, TrackerCode.GET_PENDING_MATCHKEYS}
+)
 
 
 class Tracker:
@@ -162,24 +164,24 @@ class Tracker:
                 await writer.drain()
 
     async def _handle(
-        self, code: Code, arguments: list[Any], writer: asyncio.StreamWriter, door: Door | None
+        self, code: TrackerCode, arguments: list[Any], writer: asyncio.StreamWriter, door: Door | None
     ) -> None:
         if door is not None and code not in _AT_A_DOOR:
             raise FrameError(f"{door.key} asks as a client")
-        if code is Code.REQUEST:
+        if code is TrackerCode.REQUEST:
             self._wait(arguments, writer)  # answered when there is a server
             return
-        reply: Any = Code.SUCCESS
-        if code is Code.PUT:
+        reply: Any = TrackerCode.SUCCESS
+        if code is TrackerCode.PUT:
             self._put(arguments, writer)
-        elif code is Code.UPDATE_INFO:
+        elif code is TrackerCode.UPDATE_INFO:
             await self._update(arguments[0], writer, door)
-        elif code is Code.SUMMARY:
-            reply = [Code.SUCCESS, self.registry.summary()]
-        elif code is Code.GET_PENDING_MATCHKEYS:
+        elif code is TrackerCode.SUMMARY:
+            reply = [TrackerCode.SUCCESS, self.registry.summary()]
+        elif code is TrackerCode.GET_PENDING_MATCHKEYS:
             reply = self.registry.match_keys(writer)
-        elif code is not Code.PING:
-            reply = Code.FAIL  # STOP included: who started this tracker ends it
+        elif code is not TrackerCode.PING:
+            reply = TrackerCode.FAIL  # STOP included: who started this tracker ends it
         writer.write(frames.encode(reply))
 
     def _put(self, arguments: list[Any], writer: asyncio.StreamWriter) -> None:
@@ -224,7 +226,7 @@ class Tracker:
         def deliver(offer: Offer) -> bool:
             if writer.is_closing():
                 return False
-            reply = [Code.SUCCESS, [offer.host, offer.port, offer.match_key]]
+            reply = [TrackerCode.SUCCESS, [offer.host, offer.port, offer.match_key]]
             writer.write(frames.encode(reply))
             return True
 

@@ -1,1 +1,1 @@
-"""The seam between who makes code, who searches for it and who builds it: tasks, spaces, tuners, backends."""
+"""The interfaces between backends, tuning and building: tasks, spaces, tuners, candidates, results."""

@@ -1,4 +1,4 @@
-"""A way of making code for a device: from a model to objects, with tasks and their spaces on the way."""
+"""The interface of a backend, which makes tasks, spaces and object files from a model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from toolchain.bundles.manifest import RuntimeNeeds
-from toolchain.tasks.bench import Bench
+from toolchain.tasks.evaluator import Evaluator
 from toolchain.tasks.reference import Probe, Reference
 from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
@@ -21,42 +21,42 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], None]
 MakeTuner = Callable[[Task, Space[P], int], Tuner[P]]
-"""From a task, its space and a seed to who searches it."""
-MakeBench = Callable[["BoardTarget"], AbstractContextManager[Bench]]
-"""From what code is made for to who builds and measures it."""
+"""Makes the tuner of a task from the task, its space and a seed."""
+MakeEvaluator = Callable[["BoardTarget"], AbstractContextManager[Evaluator]]
+"""Yields what builds and measures candidates for a target."""
 
 
 @dataclass(frozen=True)
 class OffBoards:
-    """A way to measure, or to model, that asks no board.
+    """A way to measure or model candidates without a board.
 
     Attributes
     ----------
     trial_s
-        Seconds that it takes for a candidate, about: a run is expected to last by it until one was timed.
-        None: as long as a board would be given.
+        Rough number of seconds for one candidate, used to predict how long a first run takes. None: the
+        deadline that a board would get is used.
     """
 
-    bench: MakeBench
+    evaluator: MakeEvaluator
     trial_s: float | None = None
 
 
 @dataclass(frozen=True)
 class Objects:
-    """A network, compiled.
+    """A compiled network.
 
     Attributes
     ----------
     files
         Object files, in the order to link them.
     rules
-        Task's name -> what its code was made by.
+        Name of a task -> name of the algorithm or schedule that made its code.
     workloads
-        What a profile on the board calls a function -> workload of the task that it computes.
+        Name of a function in a profile from the board -> workload of the task that it computes.
     needs
-        What the runtime on the board must offer.
+        Features that the runtime on the board must have.
     transformed
-        Bytes of weights that `--winograd off` would save.
+        Number of bytes of weights that `--winograd off` would save.
     """
 
     files: tuple[Path, ...]
@@ -67,47 +67,48 @@ class Objects:
 
 
 class Network(Protocol[P]):
-    """A model, lowered for a target: what there is to compute, and the ways to compute it.
+    """A model lowered for a target, with its tasks and their spaces.
 
-    A context: processes that it may start to compile in end with the block.
+    It is a context manager: on exit it ends the processes that it started to compile in.
 
     Attributes
     ----------
     tuners
-        Searches of the backend's own, by name; the tuners that know any space come on top.
+        The backend's own tuners, by name. The tuners for any space are available, too.
     tuner
-        Name of the one that is taken where none is asked for.
+        Name of the default tuner.
     target
-        What it is lowered for.
-    one_piece
-        Why a profile of the network tells nothing of single tasks, and so cannot judge them; empty: it does.
+        The target that the model is lowered for.
+    unjudgeable_reason
+        Why a profile of the network has no times of single tasks, so that tuning cannot judge them in the
+        network; empty if it has them.
     """
 
     tuners: Mapping[str, MakeTuner[P]]
     tuner: str
     target: BoardTarget
-    one_piece: str
+    unjudgeable_reason: str
 
     @property
     def beside(self) -> Network[Any] | None:
-        """What the CPU computes beside the device, with tasks of its own; None: the tasks are all there is.
+        """The part of the model that the CPU computes when a device computes the rest; None: no such part.
 
-        They are the same as those of the network on the CPU alone, as far as that has them: records of it
-        serve here. It ends with this network.
+        A task that the network lowered for the CPU alone has, too, is the same task: its records apply here.
+        This part is closed together with the network.
         """
 
     @property
     def tasks(self) -> Sequence[Task]:
-        """What there is to compute, the heaviest (weight x flops) first."""
+        """The tasks of the network, the heaviest (weight x flops) first."""
 
     def space(self, task: Task) -> Space[P]:
-        """Return the ways to compute one of the tasks."""
+        """Return the space of one of the tasks."""
 
     def reference(self, task: Task) -> Reference:
-        """Return what computes a task by its definition alone, on this host."""
+        """Return a reference that computes a task on this host from its definition, without a schedule."""
 
     def probe(self) -> Probe | None:
-        """Return a kernel that is known to be good; None: there is none. It is tried where boards measure."""
+        """Return a known-good function that checks boards before tuning; None if the backend has none."""
 
     def compile(self, points: Mapping[str, P], folder: Path, progress: Progress) -> Objects:
         """Write the objects of the whole network into `folder`.
@@ -115,9 +116,9 @@ class Network(Protocol[P]):
         Parameters
         ----------
         points
-            Workload -> how its task is computed, those beside included; where there is none: by default.
+            Workload -> point of its task, tasks of `beside` included. Other tasks get their default.
         progress
-            Told how far the work is.
+            Called with a sentence about each step of the work.
 
         Raises
         ------
@@ -126,21 +127,21 @@ class Network(Protocol[P]):
         """
 
     def listing(self, task: Task) -> str:
-        """Return a task's definition as people read it."""
+        """Return a task's definition as readable text."""
 
     def code(self, task: Task, point: P, form: str) -> str:
-        """Return the code of a point of a task, for people.
+        """Return the code of a point of a task as readable text.
 
         Parameters
         ----------
         form
-            `tir`: what was chosen, the layouts and the generated code; a kind of device: the source of its
-            kernels; `llvm`, `assembly`: what the CPU runs, alone or as the device's host.
+            `tir`: the choice, the layouts and the generated TensorIR; a kind of device: the source of its
+            kernels; `llvm`, `assembly`: the code of the CPU, which computes itself or launches kernels.
 
         Raises
         ------
         UsageError
-            There is no such form of code for this device.
+            This device has no such form of code.
         """
 
     def __enter__(self) -> Network[P]: ...
@@ -149,18 +150,18 @@ class Network(Protocol[P]):
 
 
 class Backend(Protocol[P]):
-    """A way of making code, with its options resolved for one board class and device.
+    """A code generator with its options resolved for one board class and device.
 
     Attributes
     ----------
     name
-        Such as `packed`.
+        Name for users, such as `packed`.
     layout, dtype
-        Of the values between the parts of a network.
+        Layout and type of the values between the functions of a network.
     runners
-        Ways to measure that are not boards over RPC, by name: a simulator in the process, say.
+        Ways to measure without boards, by name, such as a simulator in this process.
     runner
-        Name of the way that is taken where none is asked for; `boards`: boards over RPC.
+        Name of the default way to measure; `boards`: boards through RPC.
     """
 
     name: str
@@ -170,28 +171,28 @@ class Backend(Protocol[P]):
     runner: str
 
     def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
-        """Return what code is made for.
+        """Return the target of the code.
 
         Parameters
         ----------
         cluster
-            A cpu of the class's clusters; None: the first.
+            CPU of one of the class's clusters; None: the first cluster.
         threads
-            None: the cores of the cluster.
+            Number of threads; None: as many as the cluster has cores.
 
         Raises
         ------
         UsageError
-            The class has no such cores, or they do not compute in the dtype.
+            The class has no such cluster, or its cores cannot compute in the dtype.
         """
 
     def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> Network[P]:
-        """Return the tasks of a model.
+        """Lower a model and return it with its tasks.
 
         Parameters
         ----------
         compiles
-            The network will be compiled: processes to compile in may be started now.
+            Whether the network will be compiled: then processes to compile in may be started now.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""One way to compute a task, ready to be compiled and measured by itself."""
+"""A point of a task with everything needed to compile and measure it alone."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from toolchain.tasks.parameter import Parameter
 
 @dataclass(frozen=True)
 class Entry:
-    """A point of a space as the store of records keeps it.
+    """A point of a space in the form that the store of records keeps.
 
     Attributes
     ----------
     kind
-        What the payload is: each backend has kinds of its own.
+        Format of the payload; each backend has its own kinds.
     payload
-        All that the point is, as text.
+        The complete point as text.
     digest
-        The same for the same point, another one for any other of its task.
+        Identifies the point among all points of its task.
     """
 
     kind: str
@@ -29,16 +29,16 @@ class Entry:
     digest: str
 
 
-class Code(Protocol):
-    """Code that is still to be compiled. It is handed to other processes: it can be pickled."""
+class CandidateCode(Protocol):
+    """Code that can be compiled. It is sent to other processes, so it must be picklable."""
 
     def objects(self, symbol: str) -> tuple[bytes, ...]:
-        """Compile it; return the contents of object files, in the order to link them.
+        """Compile the code; return the contents of object files, in the order to link them.
 
         Parameters
         ----------
         symbol
-            What the function is called in the library: candidates that share one need names of their own.
+            Name of the function in the library, unique among the candidates that share it.
 
         Raises
         ------
@@ -48,20 +48,20 @@ class Code(Protocol):
 
 
 @runtime_checkable
-class DeviceCode(Code, Protocol):
-    """Code of which a device runs a part. A library embeds that of all its functions in one piece."""
+class DeviceCode(CandidateCode, Protocol):
+    """Code that runs partly on a device. A library embeds all its functions' device code as one piece."""
 
     def linkable(self, parts: Sequence[bytes]) -> tuple[bytes, ...]:
-        """Return the contents of object files, in the order to link them to one library.
+        """Merge compiled functions; return the contents of object files, in the order to link them.
 
         Parameters
         ----------
         parts
-            What `objects` returned for each of the library's functions, all for the same target.
+            The results of `objects` for all functions of the library, all for the same target.
         """
 
     def launches(self) -> list[Kernel]:
-        """Return the kernels that it begins, in the order of their names.
+        """Compile the code and return the kernels that it launches, sorted by name.
 
         Raises
         ------
@@ -72,20 +72,20 @@ class DeviceCode(Code, Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A function, and what it is called with.
+    """A function to compile and measure, and its parameters.
 
     Attributes
     ----------
     entry
-        As a record keeps it.
+        The point in the form that a record keeps.
     parameters
-        The last `outputs` of them are written by the function.
+        Parameters of the function, which writes the last `outputs` of them.
     memory
-        Kind of the device in whose memory they lie; `cpu`: the host's, whatever computes.
+        Kind of the device whose memory holds the arguments; `cpu`: host memory, even if a device computes.
     """
 
     entry: Entry
-    code: Code
+    code: CandidateCode
     parameters: tuple[Parameter, ...]
     outputs: int
     memory: str = "cpu"

@@ -1,4 +1,4 @@
-"""Spaces whose points can be listed."""
+"""The base class of spaces whose points can be listed."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Decisions = Mapping[str, Hashable]
 
 
 class FiniteSpace(ABC, Generic[P]):
-    """The half of a `Space` that follows from the list of its points."""
+    """The methods of a `Space` that follow from the list of its points."""
 
     @property
     @abstractmethod
     def points(self) -> Sequence[P]:
-        """All points: the default, then in the order of their promise."""
+        """All points: the default, then the others, the most promising first."""
 
     @abstractmethod
     def decisions(self, point: P) -> Decisions:
-        """Return what makes up a point, by name: the names are the same for all points."""
+        """Return the values that define a point, by name; all points have the same names."""
 
     @abstractmethod
     def legal(self, point: P) -> bool:
-        """Whether a point computes the task."""
+        """Whether a point computes the task correctly on this target."""
 
     def check(self, point: P) -> None:
-        """Refuse a point that does not compute the task."""
+        """Raise a ToolchainError if a point does not compute the task."""
         if not self.legal(point):
             raise ToolchainError(
                 f"{point} is no way to compute this task", "tune the task again with --fresh"
@@ -40,19 +40,19 @@ class FiniteSpace(ABC, Generic[P]):
 
     @property
     def size(self) -> int:
-        """How many points there are."""
+        """Number of points."""
         return len(self.points)
 
     def default(self) -> P:
-        """Return the first point."""
+        """Return the first point, which a build uses without records."""
         return self.points[0]
 
     def point(self, index: int) -> P:
-        """Return the point of a place."""
+        """Return the point at an index."""
         return self.points[index]
 
     def index(self, point: P) -> int:
-        """Return the place of a point."""
+        """Return the index of a point."""
         return self._places[self._decided(self.decisions(point))]
 
     def sample(self, random: Random) -> P:
@@ -60,7 +60,7 @@ class FiniteSpace(ABC, Generic[P]):
         return random.choice(self.points)
 
     def neighbours(self, point: P, random: Random) -> list[P]:
-        """Return the points that differ from one in a single decision, in any order."""
+        """Return the points that differ from `point` in exactly one decision, in random order."""
         own = self.decisions(point)
         changed = [
             self.decided({**own, name: other})
@@ -73,14 +73,15 @@ class FiniteSpace(ABC, Generic[P]):
         return near
 
     def decided(self, decisions: Decisions) -> P | None:
-        """Return the point that is made up of these decisions; None: there is none."""
+        """Return the point with exactly these decisions; None if the space has no such point."""
         place = self._places.get(self._decided(decisions))
         return None if place is None else self.points[place]
 
     def nearest(self, decisions: Decisions) -> P:
-        """Return the point whose decisions are most like these, which may be of another space.
+        """Return the point with the smallest distance to decisions, which may come from another space.
 
-        Numbers are as far apart as their ratio's logarithm to base 2; what is no number, 2.
+        The distance is a sum over the decisions: 0 for equal values, |log2(ratio)| for two positive numbers,
+        2 for all others.
         """
         exact = self.decided(decisions) if decisions.keys() >= self.domains.keys() else None
         return exact or min(self.points, key=lambda point: self._distance(self.decisions(point), decisions))
@@ -91,7 +92,7 @@ class FiniteSpace(ABC, Generic[P]):
 
     @cached_property
     def domains(self) -> Mapping[str, Sequence[Hashable]]:
-        """What is decided, by name: all that some point has, in the order of the points."""
+        """All values of each decision, by its name, in the order in which the points have them."""
         columns: dict[str, dict[Hashable, None]] = {}
         for point in self.points:
             for name, decision in self.decisions(point).items():
@@ -100,7 +101,7 @@ class FiniteSpace(ABC, Generic[P]):
 
     @cached_property
     def _places(self) -> Mapping[tuple[Hashable, ...], int]:
-        """Place of a point by its decisions: spaces of 10^5 points are not gone through each time."""
+        """Index of each point by its decisions, so that spaces of 10^5 points are searched only once."""
         return {self._decided(self.decisions(point)): place for place, point in enumerate(self.points)}
 
     def _decided(self, decisions: Decisions) -> tuple[Hashable, ...]:

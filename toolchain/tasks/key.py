@@ -1,4 +1,4 @@
-"""What the records of a task are kept under, and which of their times are believed."""
+"""The key of a task's records, and the check that a recorded time is possible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def record_key(workload: str, target: BoardTarget, record_class: str) -> RecordK
 
 
 def least_task_ms(task: Task, key: RecordKey) -> float:
-    """Return the milliseconds below which nothing of this kind computes the task."""
+    """Return the time in ms that no hardware of this kind can beat for the task."""
     return least_ms(
         bounding_flops(task.flops, [task.name]),
         triple=key.triple,
@@ -34,10 +34,10 @@ def least_task_ms(task: Task, key: RecordKey) -> float:
 
 
 def unbelievable(record: Record, task: Task) -> bool:
-    """Whether what measured a record of the task cannot have been so fast."""
+    """Whether a record's time is shorter than any hardware of its kind could take for the task."""
     return record.best_ms is not None and record.best_ms < least_task_ms(task, record.key)
 
 
 def entry_of(record: Record) -> Entry:
-    """Return the entry of a record."""
+    """Return the point in a record as an entry."""
     return Entry(record.kind, record.payload, record.digest)

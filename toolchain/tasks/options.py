@@ -1,4 +1,4 @@
-"""What a user says about the code that is made. Imports neither tvm nor onnx."""
+"""The user's options for the generated code. Imports neither tvm nor onnx."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ DTYPES = ("float32", "float16", "int8")
 
 @dataclass(frozen=True)
 class CodeOptions:
-    """How a network is computed, as typed; a backend makes of `auto` what it has.
+    """The options as the user typed them; each backend resolves `auto` for itself.
 
     Attributes
     ----------
     device
-        What computes on the board: a kind of the board class's devices, or `KIND:NAME` for one that the
-        class does not name, or another than it names.
+        The device on the board that computes: a kind among the board class's devices, or `KIND:NAME` to name
+        a device that the class does not have or names differently.
     layout
-        Of convolutions; `auto` on CPUs: packed, channels in blocks as wide as a vector.
+        Layout of convolutions; `auto` on CPUs: packed, with channels in blocks as wide as a vector register.
     winograd
-        Whether convolutions may be computed by winograd in packed layouts; `auto`: where it pays.
+        Whether convolutions in packed layouts may use Winograd's algorithm; `auto`: where it is faster.
     dtype
-        Arithmetic of the library; its inputs and outputs are always float32, and so is the reference of one
-        in float16. `int8`: the network was quantised when it was loaded; the rest of it is float32.
+        Type of the library's arithmetic. Inputs and outputs are always float32, and a float16 library is
+        compared with a float32 reference. `int8`: the network was quantised when it was loaded; its other
+        operators compute in float32.
     start_pack, stop_pack
-        Of a VTA: the operator that its regions begin behind, and the one that they end before; empty: a first
-        pooling and a last average.
+        For a VTA: the operator after which its regions begin, and the one before which they end; empty: the
+        first pooling and the last average.
     """
 
     device: str = "cpu"
@@ -52,21 +53,21 @@ class CodeOptions:
 
     @property
     def floats(self) -> str:
-        """Type of all that is computed in floats."""
+        """Type of the floating-point arithmetic."""
         return "float32" if self.dtype == "int8" else self.dtype
 
     @property
     def device_kind(self) -> str:
-        """Kind of what computes."""
+        """Kind of the device: the part of `device` before the colon."""
         return self.device.partition(":")[0]
 
     @property
     def device_name(self) -> str:
-        """Name of what computes, where one was given."""
+        """Name of the device: the part of `device` after the colon; empty if there is none."""
         return self.device.partition(":")[2].strip()
 
     def typed(self) -> str:
-        """Return what gives these options on a command line, each with a blank before it."""
+        """Return these options as command-line text, each with a leading space; defaults are left out."""
         return "".join(
             f" --{field.name.replace('_', '-')} {quote(getattr(self, field.name))}"
             for field in fields(self)

@@ -1,4 +1,4 @@
-"""The arguments of a function that is run by itself."""
+"""The parameters of a function that is measured alone, and their layouts in memory."""
 
 from __future__ import annotations
 
@@ -11,39 +11,43 @@ import numpy as np
 from toolchain.arrays import Array
 
 
-class Layout(Protocol):
-    """How a value lies in memory."""
+class MemoryLayout(Protocol):
+    """Converts a value between the network's shape and its layout in memory."""
 
     def pack(self, value: Array) -> Array:
-        """Return a value of the network's shape as it lies in memory."""
+        """Convert a value from the network's shape to its layout in memory."""
 
     def unpack(self, value: Array, logical: Sequence[int]) -> Array:
-        """Return what lies in memory in the network's shape."""
+        """Convert a value from its layout in memory to the network's shape, `logical`."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument.
+    """One parameter of a function.
 
     Attributes
     ----------
     shape
-        As the network has it.
+        Shape in the network, before any packing.
     layout
-        How it lies in memory; None: as it is.
+        Layout in memory; None: row-major, in the network's shape.
     value
-        Of a constant, as it lies in memory; None: whatever the network computes.
+        The value of a constant, in its layout in memory; None if it is no constant.
     """
 
     shape: tuple[int, ...]
     dtype: str
-    layout: Layout | None = None
+    layout: MemoryLayout | None = None
     value: Array | None = None
 
     def filled(self, logical: Array | None) -> Array:
-        """Return the constant, else a value of the network's shape as it lies in memory.
+        """Return the argument in its layout in memory: the constant, else the packed `logical`.
 
-        For None it is filled with what no code may rely on, NaN in floats: an output before it is written.
+        Parameters
+        ----------
+        logical
+            The value in the network's shape. None for an output: then the result is filled with NaN (zeros
+            for integers), so that a function that leaves values unwritten is noticed.
         """
         if self.value is not None:
             return self.value
@@ -52,5 +56,5 @@ class Parameter:
         return logical if self.layout is None else self.layout.pack(logical)
 
     def logical(self, value: Array) -> Array:
-        """Return what lies in memory in the network's shape."""
+        """Convert a value from its layout in memory to the network's shape."""
         return value if self.layout is None else self.layout.unpack(value, self.shape)

@@ -1,4 +1,4 @@
-"""What a task computes, by its definition alone: what every candidate is held against."""
+"""The expected outputs of a task, computed from its definition; candidates are compared with them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from toolchain.tasks.task import Task
 
 
 class Reference(Protocol):
-    """Computes a task without the schedules and generators that candidates are made by.
+    """Computes a task from its definition, without the schedules and generators of candidates.
 
-    It is handed to another process: it can be pickled.
+    It is sent to another process, so it must be picklable.
     """
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What the task takes, in the order of its candidates' parameters; a constant has its value."""
+        """The inputs of the task, in the order of its candidates' parameters; constants have their values."""
 
     def outputs(self, draws: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """Return the outputs for several draws of what the task takes, all in the network's shapes.
+        """Compute the outputs for several draws of inputs, all in the network's shapes.
 
         Raises
         ------
@@ -38,34 +38,34 @@ class Reference(Protocol):
 
 @dataclass(frozen=True)
 class Case:
-    """Numbers that a candidate is run with, and what must come of them.
+    """Inputs for a candidate, and the outputs that it must compute from them.
 
     Attributes
     ----------
     inputs
-        `.npz` of what the task takes, by the place among its parameters; constants are left out.
+        `.npz` file of the inputs, each named by its index among the parameters; without the constants.
     outputs
-        `.npz` of the outputs, in their order. Where there is none, nothing is known of them yet.
+        `.npz` file of the expected outputs, in their order. It does not exist until they are known.
     """
 
     inputs: Path
     outputs: Path
 
     def arguments(self) -> dict[int, Array]:
-        """Return what the task takes, in the network's shapes, by its place."""
+        """Read the inputs, in the network's shapes, by their index among the parameters."""
         return {int(name): value for name, value in _read(self.inputs).items()}
 
     def expected(self) -> list[Array] | None:
-        """Return the outputs, in the network's shapes; None where they are not known."""
+        """Read the expected outputs, in the network's shapes; None if they are not known yet."""
         return list(_read(self.outputs).values()) if self.outputs.exists() else None
 
     def expect(self, outputs: Sequence[Array]) -> None:
-        """Write down what must come of the inputs."""
+        """Write the expected outputs to their file."""
         _write(self.outputs, {str(place): value for place, value in enumerate(outputs)})
 
 
 def write_case(folder: Path, name: str, arguments: dict[int, Array]) -> Case:
-    """Return a new case in a folder, its outputs not known."""
+    """Write the inputs of a new case into a folder; its outputs are not known yet."""
     case = Case(folder / f"{name}-inputs.npz", folder / f"{name}-outputs.npz")
     _write(case.inputs, {str(place): value for place, value in arguments.items()})
     return case
@@ -83,17 +83,17 @@ def _write(path: Path, arrays: dict[str, Array]) -> None:
 
 @dataclass(frozen=True)
 class Known(Task):
-    """What such a kernel computes; no part of a network."""
+    """The task of a probe; it is not part of a network."""
 
     @property
     def definition(self) -> str:
-        """What it computes, in a word."""
+        """Name of the function that it computes."""
         return self.name
 
 
 @dataclass(frozen=True)
 class Probe:
-    """The kernel, built as any candidate is, and what must come of it."""
+    """A known-good function, built like any candidate, and the reference it is compared with."""
 
     task: Known
     candidate: Candidate

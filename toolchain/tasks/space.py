@@ -1,4 +1,4 @@
-"""All the ways in which a backend can compute one task."""
+"""The interface of a space: all ways in which a backend can compute one task."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from toolchain.records.store import Usable
 from toolchain.tasks.candidate import Candidate, Entry
 
 P = TypeVar("P", bound=Hashable)
-"""A point, one way to compute a task: plain data that can be compared and hashed, of a backend's own type."""
+"""Type of a backend's points. A point is one way to compute a task: plain data, comparable and hashable."""
 
 
 class Space(Protocol[P]):
-    """The ways to compute one task. A tuner needs nothing else of a task.
+    """All ways to compute one task; a tuner needs nothing else of a task.
 
     Attributes
     ----------
     kinds
-        Of the entries that are points of such spaces.
+        Kinds of the entries that this space can read.
     excluded
-        What the user's options leave out of the space, in a word; empty: nothing.
+        Name of what the user's options exclude from the space; empty if they exclude nothing.
     usable
-        Which records of these kinds a build with these options takes.
+        Whether a build with these options can use a record of these kinds.
     allowed
-        Which of them may be measured again, whatever the run left out that wrote them.
+        Whether a record of these kinds may be measured again in this space, even if it was written by a run
+        with other exclusions.
     """
 
     kinds: tuple[str, ...]
@@ -35,25 +36,25 @@ class Space(Protocol[P]):
 
     @property
     def size(self) -> int | None:
-        """How many points there are; None: more than can be counted, and they have no order."""
+        """Number of points; None if they cannot be counted, and thus have no order."""
 
     def default(self) -> P:
-        """Return the point that a build takes without a record."""
+        """Return the point that a build uses without a record."""
 
     def legal(self, point: P) -> bool:
-        """Whether a point computes this task on this machine."""
+        """Whether a point computes this task correctly on this target."""
 
     def check(self, point: P) -> None:
-        """Make sure of a point that was read that it computes this task.
+        """Check that a point from the store computes this task.
 
         Raises
         ------
         ToolchainError
-            It does not, for the reason that the message gives.
+            It does not; the message says why.
         """
 
     def point(self, index: int) -> P:
-        """Return the point of a place, from 0 to below `size`: the default first, then what promises most.
+        """Return the point at an index in [0, `size`): the default first, then the most promising ones.
 
         Raises
         ------
@@ -62,7 +63,7 @@ class Space(Protocol[P]):
         """
 
     def index(self, point: P) -> int:
-        """Return the place of a point.
+        """Return the index of a point.
 
         Raises
         ------
@@ -74,56 +75,56 @@ class Space(Protocol[P]):
         """Draw a legal point."""
 
     def neighbours(self, point: P, random: Random) -> list[P]:
-        """Return legal points that differ from one in a single decision; some, where they are too many."""
+        """Return legal points that differ from `point` in one decision; a sample if they are too many."""
 
     def features(self, point: P) -> Sequence[float]:
-        """Return what a cost model may learn a point's time from: as many numbers for each point."""
+        """Return the features from which a cost model predicts times, equally many for each point."""
 
     def foreign_features(self, entry: Entry, definition: str) -> Sequence[float]:
-        """Return the features of a point of another task or place, as if it were a point of this space.
+        """Return the features of a point of another task or target, comparable with those of this space.
 
-        They say what the task is, as well, so that a model can learn from one task about another.
+        They describe the task, too, so that a model can learn from one task about another.
 
         Raises
         ------
         ToolchainError
-            Nothing is known of the entry here.
+            The backend cannot interpret the entry.
         """
 
     def adapted(self, entry: Entry, definition: str) -> P | None:
-        """Return the legal point that is most like a point of another task; None: there is none like it.
+        """Return the legal point most similar to a point of another task; None if none is similar.
 
         Raises
         ------
         ToolchainError
-            Nothing is known of the entry here.
+            The backend cannot interpret the entry.
         """
 
     def rule(self, point: P) -> str:
-        """Return, for people, what the code of a point is made by: `winograd`, say."""
+        """Return the name, for users, of the algorithm or schedule of a point, such as `winograd`."""
 
     def entry(self, point: P) -> Entry:
-        """Return a point as the store keeps it."""
+        """Return a point in the form that the store keeps."""
 
     def read(self, entry: Entry, definition: str) -> P:
-        """Return the point of an entry, at little cost: what takes long to find out is left to `check`.
+        """Parse an entry and return its point. This is fast; `check` does the expensive tests.
 
         Parameters
         ----------
         definition
-            Of the task that it was measured for, which has the same hash as this one.
+            Definition of the task that it was measured for; that task has the same workload as this one.
 
         Raises
         ------
         ToolchainError
-            It is no point of this space: of another version, say, or damaged.
+            The entry is not a point of this space: another version wrote it, or it is damaged.
         """
 
     def candidate(self, point: P) -> Candidate:
-        """Return what is compiled and measured of a point.
+        """Return the candidate of a point, which can be compiled and measured.
 
         Raises
         ------
         ToolchainError
-            The point does not apply to the task, and that is known already; else compiling it says so.
+            The point does not apply to the task. If only compiling shows that, compiling raises the error.
         """

@@ -1,4 +1,4 @@
-"""What there is to compute, and to tune: the distinct parts of a network."""
+"""Tasks: the distinct functions of a network, which are tuned one by one."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ ID_LENGTH = 8
 
 @dataclass(frozen=True)
 class Task(ABC):
-    """One distinct part of a network.
+    """One distinct function of a network.
 
     Attributes
     ----------
     workload
-        Hash of the definition, the same in every process; the first digits are the id that users see.
+        Hash of the definition, equal in every process; its first digits are the id that users see.
     name
-        Of the first part with that hash, as the network calls it.
+        Name in the network of the first function with that hash.
     weight
-        How often the network computes it.
+        How many times the network calls it.
     flops
-        Floating-point operations of one call, a multiply and an add counted as two.
+        Floating-point operations of one call; a multiply-add counts as two.
     shapes
-        Of its operands, outputs last.
+        Shapes of its operands, outputs last.
     """
 
     workload: str
@@ -39,7 +39,7 @@ class Task(ABC):
     @property
     @abstractmethod
     def definition(self) -> str:
-        """What it computes, as text, for the store of records: what was measured can be found again by it."""
+        """The computation as text. The store keeps it, so that a record shows what was measured."""
 
     @property
     def id(self) -> str:
@@ -61,17 +61,17 @@ AnyTask = TypeVar("AnyTask", bound=Task)
 
 
 def tasks_named(tasks: Sequence[AnyTask], ids: Sequence[str], option: str) -> list[AnyTask]:
-    """Return the tasks whose ids begin with one of `ids`; all for none.
+    """Return the tasks whose workloads begin with one of `ids`; all tasks if `ids` is empty.
 
     Parameters
     ----------
     option
-        Where the ids were typed, for the error.
+        The command-line option with the ids, for the error message.
 
     Raises
     ------
     UsageError
-        One is unknown, or means several tasks.
+        An id is unknown, or fits several tasks.
     """
     if not ids:
         return list(tasks)

@@ -1,4 +1,4 @@
-"""Who says which points of a space are worth a measurement."""
+"""The interface of a tuner, which proposes the points of a space to measure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ from toolchain.tasks.space import P
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one candidate: milliseconds of one call, one for each repeat; or why there are none.
+    """The result of measuring one candidate: its times, or its failure.
 
     Attributes
     ----------
+    run_ms
+        Milliseconds of one call, one value for each repeat; empty after a failure.
+    failure, message
+        Kind and description of the failure; None and empty if there was none.
     board
-        Which measured; empty where none did.
+        Name of the board that measured; empty if none did.
     governor, temperature_c
-        Of the board's CPU just before, where readable.
+        Frequency governor and temperature of the board's CPU just before the measurement; None if unreadable.
     modelled
-        The time was computed by a model of the device: no clock has shown it.
+        The time was computed by a model of the device, not measured with a clock.
     """
 
     run_ms: tuple[float, ...] = ()
@@ -36,26 +40,26 @@ class Result:
 
     @property
     def mean_ms(self) -> float:
-        """Mean over the repeats."""
+        """Mean time over the repeats, in ms."""
         return fmean(self.run_ms)
 
 
 class Tuner(Protocol[P]):
-    """Searches one space. It proposes no point twice, and none that it was told the result of.
+    """Searches one space. It never proposes a point twice, nor a point whose result it has learned.
 
-    It may be asked for more while what it proposed is still being measured.
+    It may be asked for more points while earlier proposals are still being measured.
 
     Attributes
     ----------
     transfers
-        It makes use of `transfer`: what other tasks have taught is worth being read from the store.
+        Whether it uses `transfer`. If not, results of other tasks need not be read from the store.
     """
 
     @property
     def transfers(self) -> bool: ...
 
     def propose(self, count: int) -> list[P]:
-        """Return at most `count` points to measure next; none: the space is exhausted.
+        """Return at most `count` points to measure next; an empty list if the space is exhausted.
 
         Raises
         ------
@@ -64,26 +68,26 @@ class Tuner(Protocol[P]):
         """
 
     def learn(self, measured: Sequence[tuple[P, Result]]) -> None:
-        """Take note of results, in any order: of what was proposed, or, before that, of what others measured.
+        """Learn from results, in any order: of its proposals or, before the first one, of earlier runs.
 
-        What failed is as good to know as what ran.
+        Failures are included, since they say which points to avoid.
         """
 
     def transfer(self, experience: Experience[P]) -> None:
-        """Begin with what other tasks have taught, before anything is proposed; a tuner may ignore it."""
+        """Learn from results of other tasks, before the first proposal; a tuner may ignore them."""
 
     def close(self) -> None:
-        """Let go of what the search holds."""
+        """Release the memory and processes of the search."""
 
 
 @dataclass(frozen=True)
 class Foreign:
-    """A point of another space of the same backend, as the store has it.
+    """A measured point of another task or target of the same backend, as it is stored.
 
     Attributes
     ----------
     definition
-        Of the task that it was measured for.
+        Definition of the task that it was measured for.
     """
 
     entry: Entry
@@ -93,14 +97,15 @@ class Foreign:
 
 @dataclass(frozen=True)
 class Experience(Generic[P]):
-    """What such points say about one space.
+    """Knowledge about one space, derived from points of other tasks.
 
     Attributes
     ----------
     lessons
-        Features and result of points, those of one task in one place together: only they can be compared.
+        Features and results of points, in groups of one task on one target: times are comparable only within
+        a group.
     points
-        Of this space: those most like the best of others, of the most similar task first.
+        Points of this space that are most similar to the best points of others, the most similar task first.
     """
 
     lessons: Sequence[Sequence[tuple[Sequence[float], Result]]] = field(default=())

@@ -1,4 +1,4 @@
-"""What a session with a board has of the file that it was sent, and how it is run there."""
+"""How an uploaded candidate is loaded, run and timed in an RPC session."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from toolchain.tasks.candidate import Code
+from toolchain.tasks.candidate import CandidateCode
 
 if TYPE_CHECKING:
     import tvm
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Often:
-    """How often something is run to be timed; see `TuneOptions`."""
+    """How many times a candidate is run to time it; `TuneOptions` explains the fields."""
 
     number: int
     repeat: int
@@ -23,42 +23,42 @@ class Often:
 
 @dataclass(frozen=True)
 class Times:
-    """Milliseconds of one call, by the board's clock, one for each repeat; or of a model of the device."""
+    """Milliseconds of one call, one value for each repeat, by the board's clock or a model of the device."""
 
     ms: tuple[float, ...]
     modelled: bool = False
 
 
 class Opened(Protocol):
-    """A file, loaded in a session. Whatever goes wrong there is raised as TVM raises it."""
+    """A file loaded in a session. Errors of the session are raised as TVM raises them."""
 
     def run(self, function: str, tensors: Sequence[tvm.runtime.Tensor]) -> None:
-        """Compute once."""
+        """Call a function once."""
 
     def time(self, function: str, tensors: Sequence[tvm.runtime.Tensor], memory: str, often: Often) -> Times:
-        """Compute often.
+        """Call a function repeatedly and return its times.
 
         Parameters
         ----------
         memory
-            Kind of the device in whose memory the tensors lie.
+            Kind of the device whose memory holds the tensors.
 
         Raises
         ------
         CheckError
-            The board says what cannot be right.
+            The board's answer cannot be true.
         """
 
 
 @runtime_checkable
-class FileCode(Code, Protocol):
-    """Code that no linker knows: a board is sent what `objects` returns, one file for each candidate."""
+class FileCode(CandidateCode, Protocol):
+    """Code that is not linked: the board gets the result of `objects`, one file for each candidate."""
 
     def open(self, session: tvm.rpc.RPCSession, name: str, board: str) -> Opened:
-        """Load a file that the session has.
+        """Load a file that was uploaded to the session.
 
         Parameters
         ----------
         board
-            Its name, for errors.
+            Name of the board, for error messages.
         """

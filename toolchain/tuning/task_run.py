@@ -12,8 +12,8 @@ from toolchain.errors import ToolchainError
 from toolchain.records.key import RecordKey
 from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
-from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.key import entry_of, unbelievable
 from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
@@ -46,7 +46,7 @@ class RunContext:
         Of the run's trials, from 0.
     """
 
-    bench: Bench
+    evaluator: Evaluator
     cases: Cases
     store: RecordStore
     provenance: Provenance
@@ -116,7 +116,7 @@ class TaskRun(Generic[P]):
         """
         task, context = self.task, self.context
         self._function = context.store.add_function(task.workload, task.name, task.definition)
-        context.bench.runner.expect(task, context.cases.of(task))
+        context.evaluator.runner.expect(task, context.cases.of(task))
         self.default, result = self._measure_default()
         earlier = [] if context.fresh else self._earlier()
         earlier += self._measure_recorded()
@@ -164,24 +164,30 @@ class TaskRun(Generic[P]):
 
     def measure(
         self, proposals: Sequence[Proposal[P]], over: Callable[[], bool] = lambda: False
-    ) -> list[tuple[Built, Result]]:
+    ) -> list[tuple[BuiltCandidate, Result]]:
         """Build and run what was proposed: all of it, or the first, where it is `over` before the others."""
-        bench = self.context.bench
-        built = bench.builder.build([proposal.candidate for proposal in proposals])
+        evaluator = self.context.evaluator
+        built = evaluator.builder.build([proposal.candidate for proposal in proposals])
         results: list[Result] = []
         while len(results) < len(built) and not over():
             at = len(results)
-            results += bench.runner.run(self.task, built[at : at + _SHARE * max(1, bench.runner.lanes)])
+            results += evaluator.runner.run(
+                self.task, built[at : at + _SHARE * max(1, evaluator.runner.lanes)]
+            )
         return list(zip(built, results, strict=False))
 
-    def record(self, proposals: Sequence[Proposal[P]], measured: Sequence[tuple[Built, Result]]) -> None:
+    def record(
+        self, proposals: Sequence[Proposal[P]], measured: Sequence[tuple[BuiltCandidate, Result]]
+    ) -> None:
         """Write what was measured to the store, and tell the listener."""
         for proposal, (built, result) in zip(proposals, measured, strict=True):
             record = self._record(built, result, next(self.context.numbers))
             self.context.store.add(record)
             self._count(Measured(proposal.point, record, result))
 
-    def learn(self, proposals: Sequence[Proposal[P]], measured: Sequence[tuple[Built, Result]]) -> None:
+    def learn(
+        self, proposals: Sequence[Proposal[P]], measured: Sequence[tuple[BuiltCandidate, Result]]
+    ) -> None:
         """Tell the tuner what came of its proposals."""
         results = [result for _built, result in measured]
         self.tuner.learn([(p.point, result) for p, result in zip(proposals, results, strict=True)])
@@ -228,7 +234,7 @@ class TaskRun(Generic[P]):
         """Whether a build would take a record."""
         return not unbelievable(record, self.task) and self.space.usable(record)
 
-    def refuse(self, built: Built, result: Result) -> None:
+    def refuse(self, built: BuiltCandidate, result: Result) -> None:
         """Keep that a candidate failed that had run before."""
         self.context.store.add(self._record(built, result))
         self._fail(result)
@@ -276,7 +282,7 @@ class TaskRun(Generic[P]):
         point = self.space.default()
         built, result = self._check(self.space.candidate(point))
         if result.failure:
-            where = result.board or ", ".join(self.context.bench.runner.names)
+            where = result.board or ", ".join(self.context.evaluator.runner.names)
             message = (
                 f"the default of task {self.task.id} ({self.task.name}) fails on board {where}: "
                 f"{result.failure}: {result.message}"
@@ -295,10 +301,10 @@ class TaskRun(Generic[P]):
         self.context.listener(Trial(self.task, "default", result.mean_ms, result.mean_ms, board=result.board))
         return default, result
 
-    def _check(self, candidate: Candidate) -> tuple[Built, Result]:
-        bench = self.context.bench
-        (built,) = bench.builder.build([candidate])
-        (result,) = bench.runner.check(self.task, [built])
+    def _check(self, candidate: Candidate) -> tuple[BuiltCandidate, Result]:
+        evaluator = self.context.evaluator
+        (built,) = evaluator.builder.build([candidate])
+        (result,) = evaluator.runner.check(self.task, [built])
         return built, result
 
     def _measure_recorded(self) -> list[tuple[P, Result]]:
@@ -340,7 +346,7 @@ class TaskRun(Generic[P]):
         self.failures[result.failure or ""] += 1
         self.first_failure = self.first_failure or f"{result.failure}: {result.message}"
 
-    def _record(self, built: Built, result: Result, trial: int | None = None) -> Record:
+    def _record(self, built: BuiltCandidate, result: Result, trial: int | None = None) -> Record:
         entry = built.candidate.entry
         return Record(
             key=self.key,

@@ -10,18 +10,18 @@ import pytest
 
 from toolchain.backends.vta.backend import Vta
 from toolchain.backends.vta.cut import Cut
-from toolchain.backends.vta.model_runner import model_bench
+from toolchain.backends.vta.model_runner import model_evaluator
 from toolchain.backends.vta.probe import probe_for
 from toolchain.backends.vta.space import VtaSpace
 from toolchain.backends.vta.task import VtaReference, VtaTask
 from toolchain.boards.inventory.lookup import find_board
-from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.tuner import Result
 from toolchain.tasks.upload import FileCode
 from toolchain.tuning.boards.cases import run_cases
-from toolchain.tuning.boards.runner import BoardRunner, board_bench
+from toolchain.tuning.boards.runner import BoardRunner, board_evaluator
 from toolchain.tuning.events import Event
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.preflight import preflight
@@ -40,19 +40,19 @@ HOW = TuneOptions(repeat=2, builders="1", timeout_s=30)
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
     with pytest.MonkeyPatch.context() as patch, run_cases(pytest.fail) as cases:
         patch.setenv("TOOLCHAIN_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         cases.begin(TASK, VtaReference(SHAPE))
         board, events = find_board("local"), list[Event]()
         backend = Vta(board.profile, CodeOptions(device="vta:sim", dtype="int8"))
-        with board_bench([board], backend.target(), HOW, events.append) as found:
+        with board_evaluator([board], backend.target(), HOW, events.append) as found:
             found.runner.expect(TASK, cases.of(TASK))
             yield found
 
 
-def ran(bench: Bench, *built: Built) -> list[Result]:
-    return bench.runner.run(TASK, built)
+def ran(evaluator: Evaluator, *built: BuiltCandidate) -> list[Result]:
+    return evaluator.runner.run(TASK, built)
 
 
 def candidates(*points: Knobs) -> list[Candidate]:
@@ -66,36 +66,36 @@ def test_a_cut_is_code_that_no_linker_knows() -> None:
 
 
 @pytest.mark.slow
-def test_a_board_that_simulates_says_what_the_model_says(bench: Bench) -> None:
-    built = bench.builder.build(candidates(SPACE.default(), SPACE.points[-1]))
-    results = bench.runner.check(TASK, built)
-    with model_bench(CONFIG) as by_model:
+def test_a_board_that_simulates_says_what_the_model_says(evaluator: Evaluator) -> None:
+    built = evaluator.builder.build(candidates(SPACE.default(), SPACE.points[-1]))
+    results = evaluator.runner.check(TASK, built)
+    with model_evaluator(CONFIG) as by_model:
         modelled = by_model.runner.check(TASK, built)
     assert [each.run_ms for each in results] == [each.run_ms for each in modelled]
     assert all(each.modelled and each.board == "local" and not each.failure for each in results), results
-    assert bench.runner.compare(TASK, built, 2) == [ran(bench, *built)] * 2, "it does not vary"
+    assert evaluator.runner.compare(TASK, built, 2) == [ran(evaluator, *built)] * 2, "it does not vary"
 
 
 @pytest.mark.slow
-def test_the_known_good_kernel_goes_the_whole_way_and_watches(bench: Bench, tmp_path: Path) -> None:
-    preflight(probe_for(CONFIG, "sim"), bench, tmp_path)
-    (built,) = bench.builder.build(candidates(SPACE.default()))
-    assert not ran(bench, built)[0].failure
-    assert isinstance(bench.runner, BoardRunner)
-    (pooled,) = bench.runner.pool.all
-    first, again = bench.runner._read(pooled), bench.runner._read(pooled)
+def test_the_known_good_kernel_goes_the_whole_way_and_watches(evaluator: Evaluator, tmp_path: Path) -> None:
+    preflight(probe_for(CONFIG, "sim"), evaluator, tmp_path)
+    (built,) = evaluator.builder.build(candidates(SPACE.default()))
+    assert not ran(evaluator, built)[0].failure
+    assert isinstance(evaluator.runner, BoardRunner)
+    (pooled,) = evaluator.runner.pool.all
+    first, again = evaluator.runner._read(pooled), evaluator.runner._read(pooled)
     assert first.run_ms == again.run_ms and len(first.run_ms) == 1, (
         "a model's time is no reason to do without"
     )
 
 
 @pytest.mark.slow
-def test_what_fails_is_told_apart_and_costs_the_others_nothing(bench: Bench, tmp_path: Path) -> None:
+def test_what_fails_is_told_apart_and_costs_the_others_nothing(evaluator: Evaluator, tmp_path: Path) -> None:
     good, *_ = candidates(SPACE.default())
     assert isinstance(good.code, Cut)
     too_large = replace(good, code=replace(good.code, knobs=Knobs(5, 14, 1, 1)))
     other = replace(good, code=replace(good.code, shape=read_shape("1,14,14,24,40,1,1,0,0,1,1")))
-    sound, unbuilt, wrong, nothing = bench.builder.build([good, too_large, other, good])
+    sound, unbuilt, wrong, nothing = evaluator.builder.build([good, too_large, other, good])
     assert sound.library is not None and nothing.library is not None
     whole = sound.library.read_bytes()
     bad = {
@@ -108,7 +108,7 @@ def test_what_fails_is_told_apart_and_costs_the_others_nothing(bench: Bench, tmp
         (tmp_path / f"{name}.bin").write_bytes(data)
     refused = [replace(sound, library=tmp_path / f"{name}.bin") for name in bad]
     absent = replace(nothing, library=tmp_path / "none.bin")
-    results = ran(bench, unbuilt, wrong, *refused, absent, sound)
+    results = ran(evaluator, unbuilt, wrong, *refused, absent, sound)
     assert [each.failure for each in results] == [
         "build",
         "wrong result",
@@ -134,13 +134,13 @@ def endless() -> bytes:
 
 @pytest.mark.slow
 def test_one_that_takes_too_long_is_ended(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    evaluator: Evaluator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert isinstance(bench.runner, BoardRunner)
-    (built,) = bench.builder.build(candidates(SPACE.default()))
+    assert isinstance(evaluator.runner, BoardRunner)
+    (built,) = evaluator.builder.build(candidates(SPACE.default()))
     (tmp_path / "endless.bin").write_bytes(endless())
     with monkeypatch.context() as patch:
-        patch.setattr(bench.runner, "_options", replace(bench.runner._options, timeout_s=3))
-        (late,) = ran(bench, replace(built, library=tmp_path / "endless.bin"))
+        patch.setattr(evaluator.runner, "_options", replace(evaluator.runner._options, timeout_s=3))
+        (late,) = ran(evaluator, replace(built, library=tmp_path / "endless.bin"))
     assert late.failure == "timeout" and late.message == "not done within 3 s", late
-    assert not ran(bench, built)[0].failure, "the board goes on"
+    assert not ran(evaluator, built)[0].failure, "the board goes on"

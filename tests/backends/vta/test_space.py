@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from toolchain.backends.vta.cut import Cut
-from toolchain.backends.vta.model_runner import model_bench
+from toolchain.backends.vta.model_runner import model_evaluator
 from toolchain.backends.vta.space import VtaSpace
 from toolchain.backends.vta.task import VtaReference, VtaTask
 from toolchain.errors import ToolchainError
@@ -77,15 +77,15 @@ def test_knobs_of_another_shape_are_refused() -> None:
 def test_the_model_counts_and_finalists_are_computed() -> None:
     space = VtaSpace(task(), CONFIG)
     built_of = [space.candidate(point) for point in (space.default(), space.points[-1])]
-    with model_bench(CONFIG) as bench:
-        built = bench.builder.build(built_of)
-        fast, slow = bench.runner.run(space.task, built)
+    with model_evaluator(CONFIG) as evaluator:
+        built = evaluator.builder.build(built_of)
+        fast, slow = evaluator.runner.run(space.task, built)
         assert fast.modelled and 0 < fast.mean_ms < slow.mean_ms
-        assert bench.runner.check(space.task, built) == [fast, slow]
+        assert evaluator.runner.check(space.task, built) == [fast, slow]
         code = built[0].candidate.code
         assert isinstance(code, Cut)
         wrong = replace(built[0].candidate, code=replace(code, knobs=Knobs(5, 14, 1, 1)))
-        (failed,) = bench.runner.run(space.task, bench.builder.build([wrong]))
+        (failed,) = evaluator.runner.run(space.task, evaluator.builder.build([wrong]))
     assert failed.failure == "build" and "tile_h=5 does not divide" in failed.message
     assert isinstance(wrong, Candidate)
 

@@ -10,7 +10,7 @@ from onnx.shape_inference import InferenceError
 
 from tests.models.graphs import graph_of
 from toolchain.models.folding.constants import Constant, static_shape
-from toolchain.models.folding.evaluate import Evaluator
+from toolchain.models.folding.evaluate import NodeEvaluator
 from toolchain.models.folding.infer import Inference
 
 FLOAT = TensorProto.FLOAT
@@ -21,7 +21,7 @@ def inference(opset: int = 17, **others: int) -> Inference:
     model.opset_import.extend(
         helper.make_opsetid(name.replace("_", "."), each) for name, each in others.items()
     )
-    return Inference(model, Evaluator(model))
+    return Inference(model, NodeEvaluator(model))
 
 
 def floats(*shape: int | str | None) -> onnx.TypeProto:

@@ -28,8 +28,8 @@ from toolchain.records.store import Usable, anything
 from toolchain.records.taken import Build
 from toolchain.targets.target import BoardTarget, target_for
 from toolchain.tasks.backend import Objects, OffBoards, Progress
-from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.finite import FiniteSpace
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.parameter import Parameter
@@ -140,8 +140,8 @@ class InProcess:
     names: tuple[str, ...] = ()
     in_use_s: Mapping[str, float] = {}
 
-    def build(self, candidates: Sequence[Candidate]) -> list[Built]:
-        return [Built(candidate) for candidate in candidates]
+    def build(self, candidates: Sequence[Candidate]) -> list[BuiltCandidate]:
+        return [BuiltCandidate(candidate) for candidate in candidates]
 
     def __init__(self) -> None:
         self.cases: dict[str, Sequence[Case]] = {}
@@ -149,16 +149,16 @@ class InProcess:
     def expect(self, task: Task, cases: Sequence[Case]) -> None:
         self.cases[task.workload] = cases
 
-    def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
+    def run(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
         return [self._run(each.candidate.code, self.cases[task.workload][:1]) for each in built]
 
-    def check(self, task: Task, built: Sequence[Built]) -> list[Result]:
+    def check(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
         return [self._run(each.candidate.code, self.cases[task.workload]) for each in built]
 
-    def probe(self, task: Task, built: Built) -> list[Result]:
+    def probe(self, task: Task, built: BuiltCandidate) -> list[Result]:
         return self.run(task, [built])
 
-    def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
+    def compare(self, task: Task, built: Sequence[BuiltCandidate], rounds: int) -> list[list[Result]]:
         return [self.run(task, built) for _ in range(rounds)]
 
     def _run(self, code: object, cases: Sequence[Case]) -> Result:
@@ -175,9 +175,9 @@ class InProcess:
 
 
 @contextmanager
-def in_process(_target: BoardTarget) -> Iterator[Bench]:
-    bench = InProcess()
-    yield Bench(bench, bench)
+def in_process(_target: BoardTarget) -> Iterator[Evaluator]:
+    evaluator = InProcess()
+    yield Evaluator(evaluator, evaluator)
 
 
 class ToyNetwork(FusedNetwork):

@@ -11,8 +11,8 @@ import pytest
 
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.processes.worker import WorkerDiedError
-from toolchain.tasks.bench import Built
 from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards import runner
 from toolchain.tuning.boards.measure import Request, measure
@@ -92,9 +92,9 @@ def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[OneBoard]:
     made.close()
 
 
-def built(names: Sequence[str], library: str = "shared.so") -> list[Built]:
+def built(names: Sequence[str], library: str = "shared.so") -> list[BuiltCandidate]:
     candidate = Candidate(Entry("", "", ""), None, (), 1)
-    return [Built(candidate, Path(library), function=name) for name in names]
+    return [BuiltCandidate(candidate, Path(library), function=name) for name in names]
 
 
 def failures(results: Sequence[Result]) -> list[str | None]:
@@ -137,7 +137,7 @@ def test_one_that_no_board_survives_is_found(board: OneBoard) -> None:
 
 
 def test_libraries_have_sessions_of_their_own_and_what_was_not_built_has_none(board: OneBoard) -> None:
-    broken = Built(built(["x"])[0].candidate, None, "link", "undefined")
+    broken = BuiltCandidate(built(["x"])[0].candidate, None, "link", "undefined")
     results = board.run(
         TASK, [*built(["a"], "one.so"), broken, *built(["b"], "two.so"), *built(["c"], "two.so")]
     )

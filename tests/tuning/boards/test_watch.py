@@ -28,7 +28,7 @@ from toolchain.targets.target import target_for
 from toolchain.tasks.reference import write_case
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.pool import BoardLostError, BoardPool, PooledBoard
-from toolchain.tuning.boards.runner import board_bench
+from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.boards.watch import Watch
 from toolchain.tuning.events import Event, Notice
 from toolchain.tuning.options import TuneOptions
@@ -56,12 +56,12 @@ class Run:
         target = target_for(self._boards[0].profile, None, 1)
         how = TuneOptions(repeat=2, min_repeat_ms=1, timeout_s=30)
         folder = self._stack.enter_context(scratch_folder())
-        bench = self._stack.enter_context(board_bench(self._boards, target, how, self._listen))
-        preflight(probe_for(target), bench, folder)
+        evaluator = self._stack.enter_context(board_evaluator(self._boards, target, how, self._listen))
+        preflight(probe_for(target), evaluator, folder)
         case = write_case(folder, "case", {})
         case.expect([np.zeros(1, np.int32)])
-        bench.runner.expect(TASK, [case])
-        self._runner, self._built = bench.runner, bench.builder.build([asleep(0.01)] * 4)
+        evaluator.runner.expect(TASK, [case])
+        self._runner, self._built = evaluator.runner, evaluator.builder.build([asleep(0.01)] * 4)
 
     def measure(self) -> list[str]:
         """Measure four candidates; return by whom."""

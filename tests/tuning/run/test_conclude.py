@@ -159,7 +159,7 @@ def test_without_any_time_what_was_measured_is_what_builds_take(store: RecordSto
     events: list[Event] = []
     with toy_run(store, Told({FASTER: 0.1})) as run:
         search(run, len(POINTS))
-        run.context.bench.runner.check = None  # type: ignore[method-assign, assignment]
+        run.context.evaluator.runner.check = None  # type: ignore[method-assign, assignment]
         ((tuned,), judged) = conclude([run], network(events), "", Allowance(0.0, firm=True))
         assert judged is None and tuned.won == run.space.rule(FASTER)
     best = store.best(KEY, ("toy",))
@@ -175,9 +175,9 @@ def test_finalists_are_compared_in_as_many_rounds_as_there_is_time_for(
     with toy_run(store, Told({FASTER: 0.1})) as run:
         search(run, len(POINTS))
         own = finalists(run)
-        compare = run.context.bench.runner.compare
+        compare = run.context.evaluator.runner.compare
         monkeypatch.setattr(
-            run.context.bench.runner,
+            run.context.evaluator.runner,
             "compare",
             lambda task, built, most: rounds.append(most) or compare(task, built, most),
         )

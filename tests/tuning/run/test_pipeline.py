@@ -38,8 +38,8 @@ class Stub:
 
     @property
     def context(self) -> object:
-        bench = SimpleNamespace(runner=SimpleNamespace(lanes=1))
-        return SimpleNamespace(bench=bench, listener=self.told.append)
+        evaluator = SimpleNamespace(runner=SimpleNamespace(lanes=1))
+        return SimpleNamespace(evaluator=evaluator, listener=self.told.append)
 
     def propose(self, count: int) -> list[int]:
         self.searching.add(threading.get_ident())

@@ -15,13 +15,13 @@ from toolchain.devices.failure import Failure
 from toolchain.errors import ToolchainError
 from toolchain.lowering.probe import probe_for
 from toolchain.targets.target import target_for
-from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import Case, Probe
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
-from toolchain.tuning.boards.runner import board_bench
+from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.preflight import preflight
 
@@ -40,23 +40,23 @@ class Told:
     def expect(self, task: Task, cases: Sequence[Case]) -> None:
         self.cases = {task.workload: [case.expected() for case in cases]}
 
-    def build(self, candidates: Sequence[Candidate]) -> list[Built]:
-        return [Built(each, None, self.failure, "zig: no such option") for each in candidates]
+    def build(self, candidates: Sequence[Candidate]) -> list[BuiltCandidate]:
+        return [BuiltCandidate(each, None, self.failure, "zig: no such option") for each in candidates]
 
-    def probe(self, task: Task, built: Built) -> list[Result]:
+    def probe(self, task: Task, built: BuiltCandidate) -> list[Result]:
         assert self.cases[task.workload][0] is not None and built.failure is None
         return list(self.results)
 
-    def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
+    def run(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
         """Say what came of it once a board was waited for."""
         assert task.workload in self.cases and len(built) == 1
         self.waited += 1
         return [self.later or self.results[0]]
 
-    def check(self, task: Task, built: Sequence[Built]) -> list[Result]:
+    def check(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
         raise AssertionError((task, built))
 
-    def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
+    def compare(self, task: Task, built: Sequence[BuiltCandidate], rounds: int) -> list[list[Result]]:
         raise AssertionError((task, built, rounds))
 
 
@@ -67,7 +67,7 @@ def probe() -> Probe:
 
 def fails(probe: Probe, told: Told, folder: Path) -> str:
     with pytest.raises(ToolchainError) as caught:
-        preflight(probe, Bench(told, told), folder)
+        preflight(probe, Evaluator(told, told), folder)
     assert caught.value.hint
     return caught.value.message
 
@@ -91,17 +91,17 @@ def test_one_board_that_computes_wrongly_among_others_is_refused(probe: Probe, t
 
 def test_one_board_that_is_away_among_others_stops_nothing(probe: Probe, tmp_path: Path) -> None:
     results = [Result((1.0,), board="a"), Result(failure="upload", message="no server", board="b")]
-    bench = Told(results)
-    preflight(probe, Bench(bench, bench), tmp_path)
-    assert not bench.waited, "there is one to begin with"
+    evaluator = Told(results)
+    preflight(probe, Evaluator(evaluator, evaluator), tmp_path)
+    assert not evaluator.waited, "there is one to begin with"
 
 
 def test_where_all_boards_are_away_the_first_to_come_back_is_waited_for(probe: Probe, tmp_path: Path) -> None:
     away = Result(failure="upload", message="no server", board="a")
-    bench = Told([away, replace(away, board="b")], later=Result((1.0,), board="b"))
-    preflight(probe, Bench(bench, bench), tmp_path)
-    assert bench.waited == 1
-    never = Told(bench.results, later=away)
+    evaluator = Told([away, replace(away, board="b")], later=Result((1.0,), board="b"))
+    preflight(probe, Evaluator(evaluator, evaluator), tmp_path)
+    assert evaluator.waited == 1
+    never = Told(evaluator.results, later=away)
     assert fails(probe, never, tmp_path).endswith("upload: no server") and never.waited == 1
 
 
@@ -124,43 +124,43 @@ class NoCode:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
     board = find_board("local")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOOLCHAIN_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         options = TuneOptions(repeat=1, min_repeat_ms=0)
-        with board_bench([board], target_for(board.profile), options, lambda _event: None) as bench:
-            yield bench
+        with board_evaluator([board], target_for(board.profile), options, lambda _event: None) as evaluator:
+            yield evaluator
 
 
 @pytest.mark.slow
 def test_the_way_to_a_board_is_open(
-    probe: Probe, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    probe: Probe, evaluator: Evaluator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[Result] = []
-    real = bench.runner.probe
+    real = evaluator.runner.probe
 
-    def seen(task: Task, built: Built) -> list[Result]:
+    def seen(task: Task, built: BuiltCandidate) -> list[Result]:
         found.extend(real(task, built))
         return found
 
-    monkeypatch.setattr(bench.runner, "probe", seen)
-    preflight(probe, bench, tmp_path)
+    monkeypatch.setattr(evaluator.runner, "probe", seen)
+    preflight(probe, evaluator, tmp_path)
     (result,) = found
     assert (result.board, result.failure) == ("local", None) and result.mean_ms > 0
 
 
 @pytest.mark.slow
 def test_a_board_that_computes_something_else_is_found_out(
-    probe: Probe, bench: Bench, tmp_path: Path
+    probe: Probe, evaluator: Evaluator, tmp_path: Path
 ) -> None:
     other = replace(probe, reference=Difference(probe.reference.parameters))
     with pytest.raises(ToolchainError, match=r"on board local, .*: wrong result: differs"):
-        preflight(other, bench, tmp_path)
+        preflight(other, evaluator, tmp_path)
 
 
 @pytest.mark.slow
-def test_what_does_not_compile_is_found_out(probe: Probe, bench: Bench, tmp_path: Path) -> None:
+def test_what_does_not_compile_is_found_out(probe: Probe, evaluator: Evaluator, tmp_path: Path) -> None:
     other = replace(probe, candidate=replace(probe.candidate, code=NoCode()))
     with pytest.raises(ToolchainError, match=r"on this host, .*: build: LLVM writes no main"):
-        preflight(other, bench, tmp_path)
+        preflight(other, evaluator, tmp_path)

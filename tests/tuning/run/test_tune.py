@@ -24,8 +24,8 @@ from toolchain.records.record import Provenance, Record
 from toolchain.records.sqlite.file import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
-from toolchain.tasks.bench import Built
 from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.key import record_key
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.builders.builder import LibraryBuilder
@@ -134,12 +134,12 @@ def test_candidates_that_all_fail_end_the_run_with_the_first_reason(
     build_default = LibraryBuilder.build
     calls = 0
 
-    def broken(self: LibraryBuilder, candidates: list[Candidate]) -> list[Built]:
+    def broken(self: LibraryBuilder, candidates: list[Candidate]) -> list[BuiltCandidate]:
         nonlocal calls
         calls += 1
         if calls <= 3:  # the known-good kernel, and the defaults of the two tasks
             return build_default(self, candidates)
-        return [Built(each, None, "build", "LLVM ERROR: no such instruction") for each in candidates]
+        return [BuiltCandidate(each, None, "build", "LLVM ERROR: no such instruction") for each in candidates]
 
     monkeypatch.setattr(LibraryBuilder, "build", broken)
     with pytest.raises(

@@ -11,7 +11,7 @@ from typing import Self
 
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.backend import PackedNetwork
-from toolchain.backends.vta.model_runner import TRIAL_S, VTA_MODEL, model_bench
+from toolchain.backends.vta.model_runner import TRIAL_S, VTA_MODEL, model_evaluator
 from toolchain.backends.vta.offload import Offload
 from toolchain.backends.vta.probe import probe_for
 from toolchain.backends.vta.space import VtaSpace
@@ -23,7 +23,7 @@ from toolchain.models.load import Model
 from toolchain.profiles import Profile
 from toolchain.targets.target import BoardTarget, target_for
 from toolchain.tasks.backend import MakeTuner, Objects, OffBoards, Progress
-from toolchain.tasks.bench import Bench
+from toolchain.tasks.evaluator import Evaluator
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.reference import Probe
 from toolchain.tasks.task import Task
@@ -59,7 +59,7 @@ class Vta:
             )
         self.profile, self.options, self.dtype = profile, options, options.dtype
         self.config = find_config(profile.device(VTA).config or "")
-        self.runners: Mapping[str, OffBoards] = {VTA_MODEL: OffBoards(self._bench, TRIAL_S)}
+        self.runners: Mapping[str, OffBoards] = {VTA_MODEL: OffBoards(self._evaluator, TRIAL_S)}
 
     def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
         """Return the cores that compute the rest, with the design as the device that records are of."""
@@ -75,17 +75,19 @@ class Vta:
         return VtaNetwork(model, target, self.config, self.options)
 
     @contextmanager
-    def _bench(self, target: BoardTarget) -> Iterator[Bench]:
+    def _evaluator(self, target: BoardTarget) -> Iterator[Evaluator]:
         del target
-        with model_bench(self.config) as bench:
-            yield bench
+        with model_evaluator(self.config) as evaluator:
+            yield evaluator
 
 
 class VtaNetwork:
     """A model, divided between the two; see `tasks.backend.Network`. Its tasks are the VTA's."""
 
     tuner = "gridsearch"  # the model counts hundreds of cuts in the time of one measurement
-    one_piece = "a region of the network is one program, whose time tells nothing of its single convolutions"
+    unjudgeable_reason = (
+        "a region of the network is one program, whose time tells nothing of its single convolutions"
+    )
 
     def __init__(self, model: Model, target: BoardTarget, config: VtaConfig, options: CodeOptions) -> None:
         self._model, self.target, self.config, self._options = model, target, config, options

@@ -8,8 +8,8 @@ from threading import Lock
 
 from toolchain.backends.vta.cut import SEED, Cut
 from toolchain.errors import ToolchainError
-from toolchain.tasks.bench import Bench, Built
 from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
@@ -42,26 +42,26 @@ class VtaModelRunner:
         self._one = Lock()  # tasks are searched side by side; the simulator answers one after the other
         self._board = f"{VTA_MODEL} {config.cycles.version}"
 
-    def build(self, candidates: Sequence[Candidate]) -> list[Built]:
+    def build(self, candidates: Sequence[Candidate]) -> list[BuiltCandidate]:
         """Return the candidates as they are."""
-        return [Built(candidate) for candidate in candidates]
+        return [BuiltCandidate(candidate) for candidate in candidates]
 
     def expect(self, task: Task, cases: Sequence[Case]) -> None:
         """Take no note: what is right follows from the cut's own seed."""
 
-    def run(self, task: Task, built: Sequence[Built]) -> list[Result]:  # noqa: ARG002
+    def run(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:  # noqa: ARG002
         """Return the model's times."""
         return [self._result(each.candidate, _ASKED) for each in built]
 
-    def check(self, task: Task, built: Sequence[Built]) -> list[Result]:  # noqa: ARG002
+    def check(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:  # noqa: ARG002
         """Return the model's times of candidates that compute what they should."""
         return [self._result(each.candidate, _CHECKED) for each in built]
 
-    def probe(self, task: Task, built: Built) -> list[Result]:  # noqa: ARG002
+    def probe(self, task: Task, built: BuiltCandidate) -> list[Result]:  # noqa: ARG002
         """Return that all is well: there is no way to a board that could be tried."""
         return [Result(modelled=True)]
 
-    def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
+    def compare(self, task: Task, built: Sequence[BuiltCandidate], rounds: int) -> list[list[Result]]:
         """Return the same in each round: the model does not vary."""
         return [self.run(task, built)] * rounds
 
@@ -84,8 +84,8 @@ class VtaModelRunner:
 
 
 @contextmanager
-def model_bench(config: VtaConfig) -> Iterator[Bench]:
+def model_evaluator(config: VtaConfig) -> Iterator[Evaluator]:
     """Yield the runner, while the machine in software runs."""
     with Simulator() as simulator:
         runner = VtaModelRunner(config, simulator)
-        yield Bench(runner, runner)
+        yield Evaluator(runner, runner)

@@ -32,7 +32,7 @@ _CODES = {
 }
 
 
-class Evaluator:
+class NodeEvaluator:
     """Computes nodes of one model.
 
     Parameters

@@ -9,7 +9,7 @@ import onnx
 from onnx import defs, shape_inference
 
 from toolchain.models.folding.constants import SMALL, Constant, static_shape
-from toolchain.models.folding.evaluate import Evaluator
+from toolchain.models.folding.evaluate import NodeEvaluator
 
 
 class Inference:
@@ -23,7 +23,7 @@ class Inference:
         Infers types of operators unknown to onnx.
     """
 
-    def __init__(self, model: onnx.ModelProto, evaluator: Evaluator) -> None:
+    def __init__(self, model: onnx.ModelProto, evaluator: NodeEvaluator) -> None:
         self._opsets = list(model.opset_import)
         self._versions = {_standard(opset.domain): opset.version for opset in self._opsets}
         self._ir = model.ir_version

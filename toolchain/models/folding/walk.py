@@ -14,7 +14,7 @@ from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.folding.constants import Constant, size_of, static_shape
-from toolchain.models.folding.evaluate import RANDOM, Evaluator
+from toolchain.models.folding.evaluate import RANDOM, NodeEvaluator
 from toolchain.models.folding.infer import Inference
 from toolchain.models.folding.result import Problem
 from toolchain.models.folding.scope import Names, Scope
@@ -75,7 +75,7 @@ class Walk:
         self.nodes: list[onnx.NodeProto] = []
         self.problems: dict[int, Problem] = {}  # by the position of the node
         self.unrolled = 0
-        self._evaluator = Evaluator(model)
+        self._evaluator = NodeEvaluator(model)
         self._inference = Inference(model, self._evaluator)
         self._stored: dict[int, tuple[onnx.GraphProto, dict[str, str]]] = {}
         self._budget = MOST

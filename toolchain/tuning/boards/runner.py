@@ -19,7 +19,7 @@ from toolchain.rpc.lab import Lab, join
 from toolchain.rpc.session import wait_for_server
 from toolchain.rpc.silence import who_is_silent
 from toolchain.targets.target import BoardTarget
-from toolchain.tasks.bench import Bench, Built
+from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.key import least_task_ms, record_key
 from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
@@ -48,7 +48,7 @@ _ATTEMPTS = 3  # so many boards may go away under a candidate in one run
 
 
 class BoardRunner:
-    """Measures on boards, one worker process for each; see `tasks.bench.Runner`.
+    """Measures on boards, one worker process for each; see `tasks.evaluator.Runner`.
 
     A board that hangs delays nobody else, and one that is worse than the others is done without. The library
     of `probe` is the reference kernel that boards are watched with.
@@ -71,7 +71,7 @@ class BoardRunner:
 
         self.pool = BoardPool(boards, lab, notice)
         self._watch = Watch(self.pool, self._read, self._used_s, notice)
-        self._reference: tuple[Task, Built] | None = None
+        self._reference: tuple[Task, BuiltCandidate] | None = None
         self._threads = ThreadPoolExecutor(max_workers=len(boards))
         self._cases: dict[str, tuple[Case, ...]] = {}
 
@@ -89,7 +89,7 @@ class BoardRunner:
         """For how many seconds each board had a session until now."""
         return dict(self._used_s)
 
-    def run(self, task: Task, built: Sequence[Built]) -> list[Result]:
+    def run(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
         """Measure candidates of one task, in their order; each board takes a share.
 
         A candidate whose board goes away is measured again, on another one if there is one.
@@ -100,14 +100,14 @@ class BoardRunner:
         )
         return [result for results in shares for result in results]
 
-    def check(self, task: Task, built: Sequence[Built]) -> list[Result]:
+    def check(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
         """Measure libraries of one task, in their order, once they have computed every case."""
         let_signals_end_waits()
         shares = [[item] for item in built]
         measured = self._threads.map(lambda share: self._measure_anywhere(task, share, every=True), shares)
         return [result for (result,) in measured]
 
-    def probe(self, task: Task, built: Built) -> list[Result]:
+    def probe(self, task: Task, built: BuiltCandidate) -> list[Result]:
         """Measure a library on every board; one that is not there is left out for a while."""
         let_signals_end_waits()
         if built.library is None:
@@ -140,7 +140,7 @@ class BoardRunner:
         (result,) = self._session(pooled, task, [built], self._cases[task.workload], how)
         return result
 
-    def compare(self, task: Task, built: Sequence[Built], rounds: int) -> list[list[Result]]:
+    def compare(self, task: Task, built: Sequence[BuiltCandidate], rounds: int) -> list[list[Result]]:
         """Measure candidates in turn, all on one board; return what each round gave.
 
         Each has sessions of its own: what is decided here must owe nothing to the others.
@@ -167,7 +167,9 @@ class BoardRunner:
         self.pool.close()
         self._threads.shutdown(wait=True)
 
-    def _measure_anywhere(self, task: Task, built: Sequence[Built], *, every: bool = False) -> list[Result]:
+    def _measure_anywhere(
+        self, task: Task, built: Sequence[BuiltCandidate], *, every: bool = False
+    ) -> list[Result]:
         results: list[Result] = []
         together = len(built)  # how many share a session
         losses = 0  # of boards, under the next candidate
@@ -199,14 +201,14 @@ class BoardRunner:
         """Whether a board may be used that was taken."""
         return self._reference is None or self._watch.fit(pooled)
 
-    def _alone(self, pooled: PooledBoard, task: Task, built: Built) -> Result:
+    def _alone(self, pooled: PooledBoard, task: Task, built: BuiltCandidate) -> Result:
         if built.library is None:
             return Result(failure=built.failure, message=built.message)
         (result,) = self._measure(pooled, task, [built], every=False)
         return result
 
     def _measure(
-        self, pooled: PooledBoard, task: Task, built: Sequence[Built], *, every: bool
+        self, pooled: PooledBoard, task: Task, built: Sequence[BuiltCandidate], *, every: bool
     ) -> list[Result]:
         """Measure candidates of one library in one session.
 
@@ -226,7 +228,7 @@ class BoardRunner:
         self,
         pooled: PooledBoard,
         task: Task,
-        built: Sequence[Built],
+        built: Sequence[BuiltCandidate],
         cases: tuple[Case, ...],
         how: TuneOptions,
     ) -> list[Result]:
@@ -262,7 +264,7 @@ class BoardRunner:
         self,
         grant: Grant,
         key: str,
-        built: Sequence[Built],
+        built: Sequence[BuiltCandidate],
         cases: tuple[Case, ...],
         how: TuneOptions,
         limit_s: float,
@@ -289,26 +291,26 @@ class BoardRunner:
         )
 
 
-def _subject(built: Built) -> Subject:
+def _subject(built: BuiltCandidate) -> Subject:
     candidate = built.candidate
     return Subject(built.function, candidate.parameters, candidate.outputs, candidate.memory)
 
 
-def _shares(built: Sequence[Built], lanes: int) -> list[Sequence[Built]]:
+def _shares(built: Sequence[BuiltCandidate], lanes: int) -> list[Sequence[BuiltCandidate]]:
     """Deal candidates out to so many boards; those that follow one another stay together."""
     size = max(_SHARE, -(-len(built) // lanes))
     return [built[begin : begin + size] for begin in range(0, len(built), size)]
 
 
-def _of_one_library(built: Sequence[Built]) -> Sequence[Built]:
+def _of_one_library(built: Sequence[BuiltCandidate]) -> Sequence[BuiltCandidate]:
     """Return the first candidates, as far as they share a library."""
     return list(takewhile(lambda item: item.library == built[0].library, built))
 
 
 @contextmanager
-def board_bench(
+def board_evaluator(
     boards: Sequence[Board], target: BoardTarget, options: TuneOptions, listener: Listener
-) -> Iterator[Bench]:
+) -> Iterator[Evaluator]:
     """Yield processes that build here and boards that measure; nothing of them is left afterwards.
 
     Raises
@@ -335,7 +337,7 @@ def board_bench(
                 listener(Notice(said))
             if target.device and not device:
                 check_driver(runner.pool, target.device)
-            yield Bench(builder, runner, device)
+            yield Evaluator(builder, runner, device)
         finally:
             runner.close()
             compilers.close()  # while the folder is there that they write to

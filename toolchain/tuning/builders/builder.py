@@ -11,14 +11,14 @@ from pathlib import Path
 from toolchain.errors import ToolchainError
 from toolchain.linking.library import link_library
 from toolchain.profiles import Profile
-from toolchain.tasks.bench import Built
 from toolchain.tasks.candidate import Candidate, DeviceCode
+from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.upload import FileCode
 from toolchain.tuning.builders.compiled import Compiled, Compilers
 
 
 class LibraryBuilder:
-    """Builds libraries for boards of a class; see `tasks.bench.Builder`.
+    """Builds libraries for boards of a class; see `tasks.evaluator.Builder`.
 
     Wherever candidates are compiled, they are linked and checked here: what boards are given is what the gate
     has seen. Code that no linker knows becomes a file as it is, which the board checks.
@@ -28,12 +28,12 @@ class LibraryBuilder:
         self._compilers, self._profile, self._folder = compilers, profile, folder
         self._numbers = count()
 
-    def build(self, candidates: Sequence[Candidate]) -> list[Built]:
+    def build(self, candidates: Sequence[Candidate]) -> list[BuiltCandidate]:
         """Build candidates, in their order."""
         named = [(candidate.code, f"main_{place}") for place, candidate in enumerate(candidates)]
         compiled = self._compilers.compile(named)
         built = [
-            Built(candidate, None, each.failure, each.message, symbol)
+            BuiltCandidate(candidate, None, each.failure, each.message, symbol)
             for candidate, each, (_code, symbol) in zip(candidates, compiled, named, strict=True)
         ]
         sound = [place for place, each in enumerate(compiled) if not each.failure]
@@ -43,7 +43,7 @@ class LibraryBuilder:
             built[place] = linked
         return built
 
-    def _linked(self, sound: Sequence[tuple[Built, Compiled]]) -> list[Built]:
+    def _linked(self, sound: Sequence[tuple[BuiltCandidate, Compiled]]) -> list[BuiltCandidate]:
         """Link all to one library; where that does not work, each to one of its own."""
         if not sound:
             return []
@@ -58,13 +58,13 @@ class LibraryBuilder:
             return [replace(sound[0][0], failure="link", message=str(error))]
         return [replace(built, library=library) for built, _compiled in sound]
 
-    def _written(self, built: Built, compiled: Compiled) -> Built:
+    def _written(self, built: BuiltCandidate, compiled: Compiled) -> BuiltCandidate:
         (data,) = compiled.objects
         file = self._folder / f"{next(self._numbers)}.bin"
         file.write_bytes(data)
         return replace(built, library=file)
 
-    def _link(self, sound: Sequence[tuple[Built, Compiled]], library: Path) -> None:
+    def _link(self, sound: Sequence[tuple[BuiltCandidate, Compiled]], library: Path) -> None:
         folder = library.with_suffix("")
         folder.mkdir()
         try:
@@ -77,7 +77,7 @@ class LibraryBuilder:
             shutil.rmtree(folder)
 
 
-def _linkable(sound: Sequence[tuple[Built, Compiled]]) -> Sequence[bytes]:
+def _linkable(sound: Sequence[tuple[BuiltCandidate, Compiled]]) -> Sequence[bytes]:
     """Return the objects of a library."""
     objects = [data for _built, compiled in sound for data in compiled.objects]
     code = sound[0][0].candidate.code  # a batch is of one task and one target

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from toolchain.devices.failure import Failure
 from toolchain.errors import ToolchainError
-from toolchain.tasks.candidate import Code
+from toolchain.tasks.candidate import CandidateCode
 
 # A function compiles in 0.1 to 3 s, unrolled ones take LLVM longer on a busy machine; the first of a process
 # waits for TVM, 2 s.
@@ -35,7 +35,7 @@ class Compilers(Protocol):
 
     lanes: int
 
-    def compile(self, codes: Sequence[tuple[Code, str]]) -> list[Compiled]:
+    def compile(self, codes: Sequence[tuple[CandidateCode, str]]) -> list[Compiled]:
         """Compile functions, each with its symbol; return them in their order.
 
         One that fails, hangs or ends its process costs the others nothing.
@@ -50,7 +50,7 @@ class Compilers(Protocol):
         """End what was started; whoever waits in `compile` is sent away."""
 
 
-def compile_code(code: Code, symbol: str) -> Compiled:
+def compile_code(code: CandidateCode, symbol: str) -> Compiled:
     """Compile one function."""
     try:
         return Compiled(code.objects(symbol))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.foreign import first_line
-from toolchain.tasks.candidate import Code
+from toolchain.tasks.candidate import CandidateCode
 from toolchain.tuning.builders.compiled import Compiled
 from toolchain.tuning.builders.member import compile_as_member, versions_here
 
@@ -69,7 +69,7 @@ class FleetCompilers:
                 "worker runs programs, there and here; see docs/howto/fleet-of-builders.md"
             )
 
-    def compile(self, codes: Sequence[tuple[Code, str]]) -> list[Compiled]:
+    def compile(self, codes: Sequence[tuple[CandidateCode, str]]) -> list[Compiled]:
         """Compile functions, each with its symbol; return them in their order.
 
         Raises

@@ -8,7 +8,7 @@ from queue import SimpleQueue
 
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import Worker, WorkerDiedError
-from toolchain.tasks.candidate import Code
+from toolchain.tasks.candidate import CandidateCode
 from toolchain.tuning.builders.compiled import COMPILE_S, Compiled, compile_code
 
 _ATTEMPTS = 2  # a process that was killed from outside says nothing about the function
@@ -25,7 +25,7 @@ class HostCompilers:
             self._free.put(worker)
         self._threads = ThreadPoolExecutor(max_workers=jobs)
 
-    def compile(self, codes: Sequence[tuple[Code, str]]) -> list[Compiled]:
+    def compile(self, codes: Sequence[tuple[CandidateCode, str]]) -> list[Compiled]:
         """Compile functions, each with its symbol; return them in their order."""
         let_signals_end_waits()
         return list(self._threads.map(self._compile, codes))
@@ -37,7 +37,7 @@ class HostCompilers:
             worker.end()
         self._threads.shutdown(wait=True)
 
-    def _compile(self, item: tuple[Code, str]) -> Compiled:
+    def _compile(self, item: tuple[CandidateCode, str]) -> Compiled:
         worker = self._free.get()
         died = ""
         try:

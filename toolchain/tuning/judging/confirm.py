@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, Generic
 
 from toolchain.records.record import Record, now
-from toolchain.tasks.bench import Built, Runner
+from toolchain.tasks.evaluator import BuiltCandidate, Runner
 from toolchain.tasks.space import P
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
@@ -31,7 +31,7 @@ class Measured(Generic[P]):
 class Finalist(Measured[P]):
     """A candidate that may become the task's choice."""
 
-    built: Built
+    built: BuiltCandidate
 
 
 @dataclass(frozen=True)

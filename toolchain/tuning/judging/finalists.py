@@ -66,13 +66,13 @@ class _Finalists:
 
     def _take(self, candidate: Measured[Any]) -> bool:
         """Let a candidate compute every case of the task on a board; return whether it stands."""
-        bench = self.context.bench
+        evaluator = self.context.evaluator
         try:
-            (built,) = bench.builder.build([self.space.candidate(candidate.point)])
+            (built,) = evaluator.builder.build([self.space.candidate(candidate.point)])
         except ToolchainError:  # it no longer applies
             self.refused.add(candidate.record.digest)
             return False
-        (result,) = bench.runner.check(self.run.task, [built])
+        (result,) = evaluator.runner.check(self.run.task, [built])
         if result.failure:
             self.run.refuse(built, result)
             self.refused.add(candidate.record.digest)

@@ -48,7 +48,7 @@ class Alone:
         if rounds == 0:
             self._listener(Notice(NOT_COMPARED))
             return [run.unsettled() for run in self._runs]
-        runner = self._runs[0].context.bench.runner
+        runner = self._runs[0].context.evaluator.runner
         let_signals_end_waits()
 
         def keep(run: TaskRun[Any], own: Sequence[Finalist[Any]]) -> TunedTask:

@@ -15,7 +15,7 @@ from typing import Any
 
 from toolchain.errors import ToolchainError
 from toolchain.processes.interrupts import let_signals_end_waits, uninterrupted
-from toolchain.tasks.bench import Built
+from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.allowance import Allowance
 from toolchain.tuning.events import Notice
@@ -37,7 +37,7 @@ class _Batch:
 
     turn: Turn
     proposals: Sequence[Proposal[Any]]
-    measured: Sequence[tuple[Built, Result]]
+    measured: Sequence[tuple[BuiltCandidate, Result]]
 
 
 class Pipeline:
@@ -101,7 +101,7 @@ class Pipeline:
         self._ending.set()
 
     def _begin(self, runs: Sequence[TaskRun[Any]], scheduler: Scheduler) -> None:
-        batch = max(_BATCH, runs[0].context.bench.runner.lanes)
+        batch = max(_BATCH, runs[0].context.evaluator.runner.lanes)
         while self._out < _DEPTH and not self._over():
             turn = scheduler.next(batch)
             if turn is None:

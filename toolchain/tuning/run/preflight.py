@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from toolchain.errors import ToolchainError
-from toolchain.tasks.bench import Bench
+from toolchain.tasks.evaluator import Evaluator
 from toolchain.tasks.reference import Case, Probe, write_case
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.cases import compute, drawn
@@ -26,7 +26,7 @@ _NEXT = {
 }
 
 
-def preflight(probe: Probe, bench: Bench, folder: Path) -> None:
+def preflight(probe: Probe, evaluator: Evaluator, folder: Path) -> None:
     """Build, link, upload, run, compare and time a kernel that is known to be good, on every board.
 
     A board that cannot be reached is no error if there are others: it is left out for a while. Where there is
@@ -43,13 +43,13 @@ def preflight(probe: Probe, bench: Bench, folder: Path) -> None:
         It could not be built, a board computes it wrongly or too slowly, or none comes back in time.
         Names the step and the board.
     """
-    bench.runner.expect(probe.task, [_case(probe, folder)])
-    (built,) = bench.builder.build([probe.candidate])
+    evaluator.runner.expect(probe.task, [_case(probe, folder)])
+    (built,) = evaluator.builder.build([probe.candidate])
     if built.failure:
         raise _failed("on this host", Result(failure=built.failure, message=built.message))
-    results = bench.runner.probe(probe.task, built)
+    results = evaluator.runner.probe(probe.task, built)
     if all(result.failure == _AWAY for result in results):
-        results = bench.runner.run(probe.task, [built])
+        results = evaluator.runner.run(probe.task, [built])
     _check(results)
 
 

@@ -21,13 +21,13 @@ from toolchain.records.store import RecordStore
 from toolchain.runtime import expected_fingerprint
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
-from toolchain.tasks.bench import Bench
+from toolchain.tasks.evaluator import Evaluator
 from toolchain.tasks.key import record_key
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Tuner
 from toolchain.tuning.allowance import RunTime
 from toolchain.tuning.boards.cases import run_cases
-from toolchain.tuning.boards.runner import board_bench
+from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.events import Began, Listener, Notice, Step
 from toolchain.tuning.options import BOARDS, TuneOptions
 from toolchain.tuning.result import TuneResult
@@ -85,15 +85,15 @@ def tune(
             cases.begin(task, network.reference(task))
         reference = stack.enter_context(scratch_folder())
         search = stack.enter_context(pipeline())
-        bench = stack.enter_context(_bench(backend, runner, boards, target, options, listener))
-        if bench.device:
-            target = replace(target, device=bench.device)
-        if bench.runner.names and (probe := network.probe()) is not None:
+        evaluator = stack.enter_context(_evaluator(backend, runner, boards, target, options, listener))
+        if evaluator.device:
+            target = replace(target, device=evaluator.device)
+        if evaluator.runner.names and (probe := network.probe()) is not None:
             listener(Step("trying the way to the board with a known-good kernel"))
-            preflight(probe, bench, reference)
+            preflight(probe, evaluator, reference)
         listener(Step("measuring the defaults"))
         context = RunContext(
-            bench=bench,
+            evaluator=evaluator,
             cases=cases,
             store=store,
             provenance=_provenance(board),
@@ -112,17 +112,17 @@ def tune(
         prospects = [Prospect(run.task.weight, run.default_ms, run.left) for run in runs]
         scheduler = SCHEDULERS[options.scheduler](options.trials, prospects, options.early_stopping)
         modelled = any(run.modelled for run in runs)
-        obstacle = obstacle_to_network(runner, boards, modelled=modelled) or network.one_piece
-        before, search_begun = bench.runner.in_use_s, time.monotonic()
+        obstacle = obstacle_to_network(runner, boards, modelled=modelled) or network.unjudgeable_reason
+        before, search_begun = evaluator.runner.in_use_s, time.monotonic()
         allowed = given.search(to_the_end=bool(obstacle))
         search.run(runs, Announced(scheduler, tasks, listener), allowed)
         search_s = time.monotonic() - search_begun
         if why := why_ended_early(runs, options, allowed):
             listener(Notice(why))
-        in_use_s = {name: seconds - before[name] for name, seconds in bench.runner.in_use_s.items()}
+        in_use_s = {name: seconds - before[name] for name, seconds in evaluator.runner.in_use_s.items()}
         judge = NetworkJudge(model, backend, network, target, boards, store, listener)
         tuned, in_network = conclude(runs, judge, obstacle, given.conclusion())
-    measured = {name: sum(run.boards[name] for run in runs) for name in bench.runner.names}
+    measured = {name: sum(run.boards[name] for run in runs) for name in evaluator.runner.names}
     return TuneResult(
         tuned,
         time.monotonic() - given.begun,
@@ -141,18 +141,18 @@ def _recorded(
     return points([decide_task(network, task, store, target, board.record_class) for task in tasks])
 
 
-def _bench(
+def _evaluator(
     backend: Backend[Any],
     runner: str,
     boards: Sequence[Board],
     target: BoardTarget,
     options: TuneOptions,
     listener: Listener,
-) -> AbstractContextManager[Bench]:
+) -> AbstractContextManager[Evaluator]:
     """Return who builds and measures."""
     if runner == BOARDS:
-        return board_bench(boards, target, options, listener)
-    return backend.runners[runner].bench(target)
+        return board_evaluator(boards, target, options, listener)
+    return backend.runners[runner].evaluator(target)
 
 
 def _alike(boards: Sequence[Board]) -> Board:

@@ -1,0 +1,108 @@
+"""The interfaces of what builds candidates and what runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from toolchain.devices.failure import Failure
+from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.reference import Case
+from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Result
+
+
+@dataclass(frozen=True)
+class BuiltCandidate:
+    """A candidate with the library it was built into, or with the reason why building failed.
+
+    Attributes
+    ----------
+    library
+        Path of the library, which may also contain the functions of other candidates. None if building
+        failed, or if the runner needs no library.
+    function
+        Name of the candidate's function in the library.
+    """
+
+    candidate: Candidate
+    library: Path | None = None
+    failure: Failure | None = None
+    message: str = ""
+    function: str = "main"
+
+
+class Builder(Protocol):
+    """Builds candidates into libraries."""
+
+    def build(self, candidates: Sequence[Candidate]) -> list[BuiltCandidate]:
+        """Build candidates and return them in the same order; a failure does not affect the others."""
+
+
+class Runner(Protocol):
+    """Runs built candidates and times them.
+
+    Attributes
+    ----------
+    names
+        Names of the boards that measure; empty if no board does.
+    """
+
+    names: tuple[str, ...]
+
+    @property
+    def lanes(self) -> int:
+        """Number of candidates that it can measure at the same time."""
+
+    @property
+    def in_use_s(self) -> Mapping[str, float]:
+        """Seconds that each board has measured so far, by its name."""
+
+    def expect(self, task: Task, cases: Sequence[Case]) -> None:
+        """Store the cases of a task, before any of its candidates runs.
+
+        A candidate whose outputs differ from them fails with "wrong result".
+        """
+
+    def run(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
+        """Measure candidates of one task; return their results in the same order.
+
+        Only the first case is computed. Candidates that failed to build keep their failure.
+        """
+
+    def check(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
+        """Measure like `run`, but compute every case of the task first."""
+
+    def probe(self, task: Task, built: BuiltCandidate) -> list[Result]:
+        """Run a known-good candidate on every board; return a result for each.
+
+        Its library and cases must exist as long as the runner: the runner may run it again to find boards
+        that are slower than others, or have become slower.
+        """
+
+    def compare(self, task: Task, built: Sequence[BuiltCandidate], rounds: int) -> list[list[Result]]:
+        """Time the candidates alternately on one board for `rounds` rounds; return the results of each round.
+
+        Raises
+        ------
+        ToolchainError
+            No board stayed reachable long enough.
+        """
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """The builder and the runner of one tuning run.
+
+    Attributes
+    ----------
+    device
+        Key of the device that measures, with its driver's name for it, as in the keys of records. Empty if no
+        driver was asked: then the device is the one the code is made for.
+    """
+
+    builder: Builder
+    runner: Runner
+    device: str = ""
