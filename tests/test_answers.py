@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from toolchain.answers import LARGEST, Answer, Sentence, Several, Word, formed, lie, shown, understood
-from toolchain.boards.edge_rt.answers import Facts, ServerSaid
+from toolchain.boards.edge_rt.answers import EdgeRtInfo, ServerSaid
 from toolchain.errors import CheckError
 from toolchain.measuring.answers import Failed, Ran, Timed
 
@@ -78,13 +78,13 @@ def test_values_are_shown_in_few_plain_characters(value: object) -> None:
         lambda inner: st.one_of(
             st.lists(inner),
             st.dictionaries(
-                st.sampled_from([*Facts.model_fields, *Timed.model_fields, "error", "port"]), inner
+                st.sampled_from([*EdgeRtInfo.model_fields, *Timed.model_fields, "error", "port"]), inner
             ),
         ),
     )
 )
 def test_no_document_is_a_crash(document: object) -> None:
-    for kind in (Facts, Ran, Timed, Failed, ServerSaid):
+    for kind in (EdgeRtInfo, Ran, Timed, Failed, ServerSaid):
         try:
             understood(kind, json.dumps(document), "b", "it")
         except CheckError as error:

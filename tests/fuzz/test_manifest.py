@@ -24,7 +24,7 @@ from tests.fuzz.json_values import mutated_json
 from tests.fuzz.loop import Attempt, run
 from tests.fuzz.test_bundle import Members, archive
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import DevicesThere, Facts
+from toolchain.boards.edge_rt.answers import DevicesThere, EdgeRtInfo
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles import Bundle, Manifest, layout, read_bundle, tensors
 from toolchain.errors import CheckError, UsageError
@@ -39,7 +39,7 @@ MOST_S = 24 * 24 * 3600.0  # that the system's own waits take
 HELD = 48 << 20  # bytes of memory for a manifest of some kilobytes
 TENSOR_BYTES = 1 << 16  # larger ones are left as they were
 HUGE = ("9" * 5000, "9.9", "1e400", "2." + "9" * 5000)
-FACTS = Facts(
+FACTS = EdgeRtInfo(
     version="1",
     fingerprint="00",
     machine="x86_64",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.lying.liar import DETAILS, FEATURE, tiny_bundle
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import DevicesThere, Facts
+from toolchain.boards.edge_rt.answers import DevicesThere, EdgeRtInfo
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles import Manifest, RuntimeNeeds, read_bundle
 from toolchain.devices.facts import OpenclFacts
@@ -21,8 +21,8 @@ MALI = DevicesThere(kind="opencl", names=("Mali-T860",), problem=None)
 NO_DRIVER = DevicesThere(kind="opencl", names=(), problem="no libOpenCL.so.1")
 
 
-def facts(*devices: DevicesThere) -> Facts:
-    return Facts(
+def facts(*devices: DevicesThere) -> EdgeRtInfo:
+    return EdgeRtInfo(
         version="1",
         fingerprint="00",
         machine="x86_64",

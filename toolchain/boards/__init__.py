@@ -1,1 +1,1 @@
-"""Boards: where they are, how to reach them, and the program that runs on them."""
+"""Boards: the list of them, the connection to each, provisioning, emulation, and `edge-rt` on them."""

@@ -1,4 +1,4 @@
-"""One device that networks run on."""
+"""A machine that runs networks."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from toolchain.targets.build_for import BuildFor
 
 @dataclass(frozen=True)
 class Board:
-    """One device, and how to reach it.
+    """A machine that runs networks, with its class and the transport that reaches it.
 
     Attributes
     ----------
     shared_cpu
-        It computes on this host's CPU, as others may at the same time: its timings are flagged.
+        Whether other programs use the board's CPU at the same time because it is this host's; reports
+        mark its timings.
     tracker_key
-        Under which its servers register in the lab.
+        Key under which its edge-rt servers register at the lab's tracker.
     record_class
-        Under which its tuning records are kept: `<class>` or `<class>+emulated`.
+        Board class of its tuning records: `<class>`, or `<class>+emulated` for an emulated board.
     """
 
     name: str
@@ -36,13 +37,13 @@ class Board:
 
     @property
     def build_for(self) -> BuildFor:
-        """What code for this board is made for."""
+        """Return what code for this board is generated for."""
         return BuildFor(self.profile, self.name, self.emulated, self.record_class)
 
 
 @contextmanager
 def named(board: Board) -> Iterator[None]:
-    """Put the board's name before errors that do not say where they happened."""
+    """Add the board's name to the front of each error that does not name it."""
     try:
         yield
     except ToolchainError as error:

@@ -1,4 +1,4 @@
-"""A board class in place of a board, for steps that reach none: a model of its device measures."""
+"""A board class in place of a board, for commands that measure with a model of its device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolchain.profiles import load_profile
 
 
 class Nowhere:
-    """The way to a board that is not there: whatever is asked of it fails."""
+    """The transport of a board that does not exist: every use of it raises LostError."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -23,7 +23,7 @@ class Nowhere:
 
 
 def class_alone(name: str) -> Board:
-    """Return what stands for the boards of a class where none is needed; its records are the class's."""
+    """Return a board without a machine for a class; its records belong to the class."""
     return Board(
         name=name,
         profile=load_profile(name),

@@ -1,4 +1,4 @@
-"""The seam to a board: commands, files, and processes that end with their channel."""
+"""The interface to a board: commands, files, and processes that end with their channel."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import IO, Literal, Protocol
 from toolchain.errors import CheckError, ToolchainError, UsageError
 
 MOST_REMOVED = 100
-"""Entries that are removed at a time where others left them: the next command removes more."""
+"""Largest number of left-over entries that one call removes; the next call removes more."""
 
 MOST_ENTRIES = 10_000
-"""Of a folder's listing; ours have some tens."""
+"""Largest number of entries in a folder's listing; our folders have tens."""
 
 MOST_FILE = 2**30
-"""Bytes of a file that is fetched, where the caller does not know how many it has."""
+"""Limit of a fetched file in bytes, if the caller does not know its size."""
 
 
 class DeadlineError(ToolchainError):
@@ -26,21 +26,21 @@ class DeadlineError(ToolchainError):
 
 
 class LostError(ToolchainError):
-    """A board cannot be reached, or went away while something was under way."""
+    """A board cannot be reached, or the connection to it was lost."""
 
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that ended by itself.
+    """The result of a command that ended by itself.
 
     Attributes
     ----------
     returncode
-        Negative when a signal ended it: minus the signal's number.
+        Its exit code; minus the signal's number if a signal ended it.
     stdout, stderr
-        The first `MOST_OUTPUT` bytes that it printed, and the last `MOST_ERRORS`.
+        The first `MOST_OUTPUT` bytes of its standard output; the last `MOST_ERRORS` of its standard error.
     stdout_dropped, stderr_dropped
-        How many bytes there were besides.
+        Number of bytes of each that were not kept.
     """
 
     argv: tuple[str, ...]
@@ -52,7 +52,7 @@ class Completed:
 
     @property
     def signal_name(self) -> str | None:
-        """Name of the signal that ended the command, such as SIGSEGV; None when none did."""
+        """Name of the signal that ended the command, such as SIGSEGV; None if it exited."""
         if self.returncode >= 0:
             return None
         try:
@@ -63,7 +63,7 @@ class Completed:
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """An entry of a folder on a board: bytes, and the time of its last change in seconds."""
+    """An entry of a folder on a board: its size in bytes and its modification time in seconds since 1970."""
 
     size: int
     changed: float
@@ -78,38 +78,38 @@ class Process(Protocol):
         """Return the return code as in `Completed`, None while the command runs."""
 
     def wait(self, timeout: float) -> int:
-        """Return the return code; `DeadlineError` after `timeout` seconds."""
+        """Wait for the command and return its code; raise `DeadlineError` after `timeout` seconds."""
 
     def close(self) -> None:
-        """End the command and all its children: end of input first, then by force."""
+        """End the command and all its children: close its input first, then use force."""
 
 
 @dataclass(frozen=True)
 class Home:
-    """A way to a board that works before the board's folder is there, and that folder's path from it."""
+    """A transport that works before the board's folder exists, and the path of that folder from there."""
 
     transport: Transport
     root: str
 
 
 class Transport(Protocol):
-    """A way to one board.
+    """The interface to one board.
 
-    Remote paths are relative to the board's folder, which is also every command's working folder;
-    absolute ones and `..` are refused. `argv[0]` with a slash is a program in that folder, without
-    one a program of the board's system. Every method raises a `ToolchainError` when the board or
-    its folder cannot be reached.
+    Remote paths are relative to the board's folder, which is also the working folder of every command;
+    absolute paths and `..` are refused. If `argv[0]` has a slash, it is a program in that folder, else a
+    program of the board's system. Every method raises a `ToolchainError` if the board or its folder cannot
+    be reached.
 
     Attributes
     ----------
     kind
-        What results say of it; nothing is decided by it.
+        Kind of connection, for reports only.
     has_system
-        Whether the board has a system of its own, with a shell: it can be asked how it is, and provisioned.
-        Else each of its programs lies in its folder.
+        Whether the board has a system of its own, with a shell, that can report its state and be
+        provisioned. If not, the only programs are those in its folder.
     is_remote
-        Whether one logs in there: its loopback is reached through a tunnel alone, by `ssh_command`. Else it
-        shares this host's.
+        Whether the board is reached by a login; its loopback interface then needs a tunnel made with
+        `ssh_command`. If not, the board shares this host's loopback interface.
     """
 
     kind: Literal["local", "ssh"]
@@ -119,45 +119,45 @@ class Transport(Protocol):
     def run(self, argv: Sequence[str], input: bytes | None = None, timeout: float = 60.0) -> Completed:
         """Run a command to its end.
 
-        The command and its children are killed after `timeout` seconds (`DeadlineError`) and when
-        the caller is interrupted.
+        If it runs longer than `timeout` seconds, or the caller is interrupted, the command and its
+        children are killed; a timeout raises `DeadlineError`.
         """
 
     def spawn(self, argv: Sequence[str], log: Path | None = None) -> Process:
         """Start a command whose standard input stays open.
 
-        Its standard error goes to the file `log` (here), up to `MOST_LOG` bytes of it.
+        Its standard error is appended to the file `log` on this host, up to `MOST_LOG` bytes.
         """
 
     def put(self, local: Path | bytes, remote: str, *, executable: bool = False) -> None:
-        """Write a file, whole or not at all, so that it survives a power cut."""
+        """Write a file atomically, so that it also survives a power cut."""
 
     def get(self, remote: str, local: Path, most: int = MOST_FILE) -> None:
-        """Fetch a file of at most `most` bytes to `local`, whole or not at all."""
+        """Fetch a file of at most `most` bytes to `local`, atomically."""
 
     def listing(self, remote: str) -> dict[str, RemoteFile]:
-        """Return a folder's entries by name, without temporary ones; empty if it is not there.
+        """Return a folder's entries by name, without hidden ones; empty if the folder does not exist.
 
         Raises
         ------
         CheckError
-            The board says what no folder can hold.
+            The listing cannot be that of a folder of ours.
         """
 
     def touch(self, remote: str) -> None:
-        """Make a file's time of last change now."""
+        """Set a file's modification time to now."""
 
     def remove(self, *remotes: str) -> None:
-        """Remove files, and folders with all they hold, all by one command; none need be there."""
+        """Remove files, and folders with their content, in one command; a missing one is no error."""
 
     def at_home(self) -> AbstractContextManager[Home]:
-        """Yield a way to where a login begins, for what is done before the board's folder is there.
+        """Yield a transport to the login's home, for steps before the board's folder exists.
 
-        On this host that is the board's folder itself.
+        On this host it is a transport to the board's folder itself.
         """
 
     def as_user(self, user: str) -> Transport:
-        """Return the way to the folder of the same name that another account of the board has.
+        """Return a transport to the folder of the same name of another account on the board.
 
         Raises
         ------
@@ -166,40 +166,40 @@ class Transport(Protocol):
         """
 
     def ssh_command(self, options: Sequence[str] = (), *, asks: bool = False) -> list[str]:
-        """Return a command line of the OpenSSH client that logs in on the board.
+        """Return an OpenSSH command line that logs in on the board.
 
-        It accepts the pinned host key alone, and takes the way that the other methods take.
+        It accepts only the pinned host key, and takes the same route as the other methods.
 
         Parameters
         ----------
         options
-            More options of the client, such as what to forward.
+            More options of the client, for instance a port to forward.
         asks
-            It may ask the user, for a passphrase say.
+            Whether the client may ask the user, for instance for a passphrase.
 
         Raises
         ------
         UsageError
             The board is not remote.
         MissingError
-            No OpenSSH client is here.
+            No OpenSSH client is installed.
         """
 
     def close(self) -> None:
-        """Let go of the connection, if there is one; a later call opens another."""
+        """Close the connection, if there is one; a later call opens another."""
 
 
 def too_large(board: str, remote: str, most: int) -> CheckError:
-    """Return the error for a file that has more bytes than are fetched."""
+    """Return the error for a file that has more bytes than `most`."""
     return CheckError(
-        f"{board}: {remote} has more than the {most} bytes that it may have; nothing was kept of it",
+        f"{board}: {remote} has more than the allowed {most} bytes; nothing of it was stored",
         f"look at it: `toolchain board exec BOARD -- ls -l {remote}`",
     )
 
 
 def too_many(folder: str, entries: int) -> str:
-    """Return what is wrong with a listing of so many entries, or more."""
-    return f"{folder} has {entries} entries or more, where {MOST_ENTRIES} are read"
+    """Return the problem of a listing with at least that many entries."""
+    return f"{folder} has {entries} entries or more; at most {MOST_ENTRIES} are read"
 
 
 def checked_path(remote: str) -> PurePosixPath:
@@ -208,7 +208,7 @@ def checked_path(remote: str) -> PurePosixPath:
     Raises
     ------
     UsageError
-        It is absolute, empty, or leads out of the folder.
+        The path is absolute, empty, or leads out of the folder.
     """
     path = PurePosixPath(remote)
     if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in remote:

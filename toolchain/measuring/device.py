@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import Facts
+from toolchain.boards.edge_rt.answers import EdgeRtInfo
 from toolchain.bundles.manifest import Manifest
 from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 
 
-def chosen_device(manifest: Manifest, board: Board, facts: Facts, wanted: str | None) -> str:
+def chosen_device(manifest: Manifest, board: Board, facts: EdgeRtInfo, wanted: str | None) -> str:
     """Return what edge-rt is told to compute on.
 
     Parameters
@@ -54,7 +54,7 @@ def simulation(device: str) -> str:
     return f"{row.name}:{row.simulation}" if row.simulation else ""
 
 
-def simulates(facts: Facts, kind: str) -> bool:
+def simulates(facts: EdgeRtInfo, kind: str) -> bool:
     """Return whether the board can simulate a device of that kind."""
     return simulation(kind) in [f"{each.kind}:{name}" for each in facts.devices for name in each.names]
 

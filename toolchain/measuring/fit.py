@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import Facts
+from toolchain.boards.edge_rt.answers import EdgeRtInfo
 from toolchain.bundles.manifest import Manifest
 from toolchain.devices.device import device_key
 from toolchain.devices.facts import DeviceFacts
@@ -36,7 +36,7 @@ def check_machine(manifest: Manifest, board: Board) -> None:
         )
 
 
-def check_facts(manifest: Manifest, board: Board, facts: Facts) -> None:
+def check_facts(manifest: Manifest, board: Board, facts: EdgeRtInfo) -> None:
     """Refuse a bundle that needs what this board's CPU, devices or C library lack.
 
     Parameters
@@ -68,7 +68,7 @@ def check_facts(manifest: Manifest, board: Board, facts: Facts) -> None:
         )
 
 
-def device_warnings(manifest: Manifest, board: Board, facts: Facts) -> list[str]:
+def device_warnings(manifest: Manifest, board: Board, facts: EdgeRtInfo) -> list[str]:
     """Return what to know of the device that computes: that it is no GPU, or another than the code suits."""
     warnings = []
     for kind in facts.devices:

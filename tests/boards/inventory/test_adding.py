@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.boards.ssh.test_address import KEY
-from toolchain.boards.inventory.adding import Wanted, add_board, public_key
+from toolchain.boards.inventory.adding import NewBoard, add_board, public_key
 from toolchain.configuration.file import FILE_NAME
 from toolchain.errors import ToolchainError, UsageError
 
@@ -28,16 +28,16 @@ def folder(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        (Wanted("pi@", "rk3399"), "pi@"),
-        (Wanted("127.0.0.1:99999", "rk3399"), "99999"),
-        (Wanted("127.0.0.1", "rk3398"), "rk3398"),
-        (Wanted("127.0.0.1", "rk3399", name="local"), "local"),
-        (Wanted("127.0.0.1", "rk3399", name="a b"), "a b"),
-        (Wanted("127.0.0.1", "rk3399", identity=Path("gone")), "--identity gone: no such file"),
+        (NewBoard("pi@", "rk3399"), "pi@"),
+        (NewBoard("127.0.0.1:99999", "rk3399"), "99999"),
+        (NewBoard("127.0.0.1", "rk3398"), "rk3398"),
+        (NewBoard("127.0.0.1", "rk3399", name="local"), "local"),
+        (NewBoard("127.0.0.1", "rk3399", name="a b"), "a b"),
+        (NewBoard("127.0.0.1", "rk3399", identity=Path("gone")), "--identity gone: no such file"),
     ],
 )
 def test_what_cannot_be_right_is_refused_before_anybody_is_asked(
-    folder: Path, wanted: Wanted, says: str
+    folder: Path, wanted: NewBoard, says: str
 ) -> None:
     with pytest.raises(UsageError, match=says):
         add_board(wanted, never)
@@ -48,7 +48,7 @@ def test_a_host_where_nobody_listens_is_not_entered(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(ToolchainError, match=r"127\.0\.0\.1"):
-        add_board(Wanted(f"127.0.0.1:{port}", "rk3399"), never)
+        add_board(NewBoard(f"127.0.0.1:{port}", "rk3399"), never)
     assert (folder / FILE_NAME).read_text() == "board = 'local'\n"
 
 

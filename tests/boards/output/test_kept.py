@@ -82,7 +82,7 @@ def test_a_file_is_fetched_up_to_its_limit(transport: Transport, tmp_path: Path)
     transport.put(b"x" * 1000, "a/b")
     transport.get("a/b", tmp_path / "whole", 1000)
     assert (tmp_path / "whole").read_bytes() == b"x" * 1000
-    with pytest.raises(CheckError, match="a/b has more than the 999 bytes"):
+    with pytest.raises(CheckError, match="a/b has more than the allowed 999 bytes"):
         transport.get("a/b", tmp_path / "cut", 999)
     assert not (tmp_path / "cut").exists()
 
@@ -91,7 +91,7 @@ def test_a_file_without_end_is_left_soon(ssh: SshTransport, tmp_path: Path) -> N
     Path(ssh.root, "large").write_bytes(b"")
     os.truncate(Path(ssh.root, "large"), 2**40)
     begun = time.monotonic()
-    with pytest.raises(CheckError, match="large has more than the 1000000 bytes"):
+    with pytest.raises(CheckError, match="large has more than the allowed 1000000 bytes"):
         ssh.get("large", tmp_path / "got", 1_000_000)
     assert time.monotonic() - begun < 30
 

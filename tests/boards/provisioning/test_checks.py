@@ -13,11 +13,11 @@ from toolchain.boards.provisioning.checks import (
     check_folder,
     check_login,
     check_machine,
-    check_root_wishes,
-    check_wish,
+    check_options,
+    check_root_options,
 )
 from toolchain.boards.provisioning.facts import Facts
-from toolchain.boards.provisioning.steps import Wish
+from toolchain.boards.provisioning.steps import SetupOptions
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.profiles import load_profile
 
@@ -91,32 +91,50 @@ OURS = "edge:x:1001:1001:edge-toolchain:/home/edge:/bin/sh"
 
 
 @pytest.mark.parametrize(
-    ("facts", "wish", "says"),
+    ("facts", "options", "says"),
     [
-        (EMPTY, Wish(governor="turbo"), r"--governor turbo: .*\(it has: ondemand, performance\)"),
-        (replace(EMPTY, clocks=()), Wish(governor="performance"), "has no CPU frequency control"),
-        (EMPTY, Wish(gpu_governor="performance"), r"--gpu-governor .* no GPU frequency control \(devfreq\)"),
+        (
+            EMPTY,
+            SetupOptions(governor="turbo"),
+            r"--governor turbo: .*\(it has: ondemand, performance\)",
+        ),
+        (
+            replace(EMPTY, clocks=()),
+            SetupOptions(governor="performance"),
+            "has no CPU frequency control",
+        ),
+        (
+            EMPTY,
+            SetupOptions(gpu_governor="performance"),
+            r"--gpu-governor .* no GPU frequency control \(devfreq\)",
+        ),
         (
             replace(EMPTY, clocks=(GPU,)),
-            Wish(gpu_governor="turbo"),
+            SetupOptions(gpu_governor="turbo"),
             r"no such GPU governor \(it has: powersave, performance\)",
         ),
         (
             replace(EMPTY, account="edge:x:1001:1001:Edgar:/home/edge:/bin/sh"),
-            Wish(account="edge"),
-            "not of our making",
+            SetupOptions(account="edge"),
+            "made by someone else",
         ),
     ],
 )
-def test_a_wish_that_the_board_cannot_fulfil_is_refused(facts: Facts, wish: Wish, says: str) -> None:
+def test_a_wish_that_the_board_cannot_fulfil_is_refused(
+    facts: Facts, options: SetupOptions, says: str
+) -> None:
     with pytest.raises(UsageError, match=says):
-        check_root_wishes("b", facts, wish)
+        check_root_options("b", facts, options)
 
 
 def test_wishes_that_it_can_fulfil_are_not() -> None:
-    check_root_wishes("b", replace(EMPTY, account=OURS), Wish(governor="performance", account="edge"))
-    check_root_wishes("b", replace(EMPTY, account=OURS + " unfinished"), Wish(account="edge"))
-    check_root_wishes("b", replace(EMPTY, account="pi:x:1:1:Pi:/home/pi:/bin/sh"), Wish(account="pi"))
+    check_root_options(
+        "b", replace(EMPTY, account=OURS), SetupOptions(governor="performance", account="edge")
+    )
+    check_root_options("b", replace(EMPTY, account=OURS + " unfinished"), SetupOptions(account="edge"))
+    check_root_options(
+        "b", replace(EMPTY, account="pi:x:1:1:Pi:/home/pi:/bin/sh"), SetupOptions(account="pi")
+    )
 
 
 def test_a_login_that_is_called_by_another_name_is_refused() -> None:
@@ -126,13 +144,16 @@ def test_a_login_that_is_called_by_another_name_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "options",
     [
-        *(Wish(account=name) for name in ("", "root", "Pi", "-x", "a b", "x" * 33, "a;reboot", "../x")),
-        *(Wish(governor=name) for name in ("", "per formance", "x;y", "$(x)", "../x")),
-        *(Wish(gpu_governor=name) for name in ("", "per formance", "x;y", "$(x)", "../x")),
+        *(
+            SetupOptions(account=name)
+            for name in ("", "root", "Pi", "-x", "a b", "x" * 33, "a;reboot", "../x")
+        ),
+        *(SetupOptions(governor=name) for name in ("", "per formance", "x;y", "$(x)", "../x")),
+        *(SetupOptions(gpu_governor=name) for name in ("", "per formance", "x;y", "$(x)", "../x")),
     ],
 )
-def test_names_that_no_board_could_have_are_refused(wish: Wish) -> None:
+def test_names_that_no_board_could_have_are_refused(options: SetupOptions) -> None:
     with pytest.raises(UsageError):
-        check_wish(wish)
+        check_options(options)

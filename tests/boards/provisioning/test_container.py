@@ -16,7 +16,7 @@ from tests.boards.provisioning.test_design import NAME, bit, written
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import emulated
-from toolchain.boards.provisioning import How, Wish, provision, unprovision
+from toolchain.boards.provisioning import How, SetupOptions, provision, unprovision
 from toolchain.boards.provisioning import facts as facts_module
 from toolchain.boards.provisioning.design import read_design
 from toolchain.boards.provisioning.facts import read_facts
@@ -92,7 +92,7 @@ def test_a_started_board_is_provisioned(board: Board) -> None:
 def test_a_design_is_loaded_and_forgotten(board: Board, tmp_path: Path) -> None:
     """/dev/xdevcfg is a FAKE: a file, in a container that has no logic."""
     design = read_design(written(tmp_path, bit()), NAME, "0.0.2", 2)
-    with pytest.raises(UsageError, match="no logic that could be loaded"):
+    with pytest.raises(UsageError, match="no programmable logic that Linux can load"):
         provision(board, design=design)
     as_root(board, "touch /dev/xdevcfg; chmod 0600 /dev/xdevcfg")
     try:
@@ -145,7 +145,7 @@ def test_sudo_with_a_password_needs_ask_sudo_and_the_right_one(board: Board) -> 
         listed = folder.transport.run(["stat", "-c", "%U %a", "."]).stdout.decode().split()
         assert listed == ["edge", "700"]
         # Without root, an account that is wished for is left out, and the home folder is used.
-        without = provision(board, Wish(account="tooling"))
+        without = provision(board, SetupOptions(account="tooling"))
         assert without.facts.root == "/home/edge/.edge-toolchain"
         assert "asks edge for a password" in without.skipped[0]
         assert unprovision(folder).changed
@@ -156,11 +156,11 @@ def test_no_sudo_at_all_is_an_installation_in_the_home_folder(board: Board) -> N
     unprovision(board)
     as_root(board, "mv /etc/sudoers.d/edge /root/edge")  # from here on nothing of ours can become root
     try:
-        result = provision(board, Wish(account="tooling"))
+        result = provision(board, SetupOptions(account="tooling"))
         assert result.skipped and result.changed
         assert install(board).facts.machine == "aarch64"
         with pytest.raises(UsageError, match="sudo refuses edge"):
-            provision(board, Wish(account="tooling"), how=How(ask_sudo=lambda: "x"))
+            provision(board, SetupOptions(account="tooling"), how=How(ask_sudo=lambda: "x"))
     finally:
         restore_sudo(board)
 
@@ -178,14 +178,14 @@ def restore_sudo(board: Board) -> None:
 
 def test_an_account_of_its_own_is_made_used_and_removed(board: Board) -> None:
     unprovision(board)  # what a board is that was just added: no folder of ours anywhere
-    wish = Wish(account="tooling")
-    planned = provision(board, wish, how=How(dry_run=True))
+    options = SetupOptions(account="tooling")
+    planned = provision(board, options, how=How(dry_run=True))
     assert [step.needs_root for step in planned.steps] == [True]
-    first = provision(board, wish)
+    first = provision(board, options)
     assert first.moved and first.facts.root == "/home/tooling/.edge-toolchain"
-    assert not provision(board, wish).changed
-    with pytest.raises(UsageError, match="not of our making"):
-        provision(board, Wish(account="nobody"))
+    assert not provision(board, options).changed
+    with pytest.raises(UsageError, match="made by someone else"):
+        provision(board, SetupOptions(account="nobody"))
     with pytest.raises(UsageError, match="had that account before"):
         unprovision(board, account="nobody")
     assert unprovision(board, account="tooling").changed
@@ -196,7 +196,7 @@ def test_an_account_of_its_own_is_made_used_and_removed(board: Board) -> None:
 
 def test_a_governor_is_refused_where_there_is_none(board: Board) -> None:
     with pytest.raises(UsageError, match="no CPU frequency control"):
-        provision(board, Wish(governor="performance"))
+        provision(board, SetupOptions(governor="performance"))
 
 
 def test_the_governor_of_a_gpu_is_set_by_root_and_restored(
@@ -215,12 +215,12 @@ def test_the_governor_of_a_gpu_is_set_by_root_and_restored(
         return board.transport.run(["cat", governor]).stdout.decode().strip()
 
     try:
-        wish = Wish(gpu_governor="performance")
-        planned = provision(board, wish, how=How(dry_run=True))
+        options = SetupOptions(gpu_governor="performance")
+        planned = provision(board, options, how=How(dry_run=True))
         assert [step.needs_root for step in planned.steps if "GPU governor" in step.title] == [True]
         assert now() == "powersave"
-        assert provision(board, wish).changed and now() == "performance"
-        assert not provision(board, wish).changed
+        assert provision(board, options).changed and now() == "performance"
+        assert not provision(board, options).changed
         assert unprovision(board).changed
         home = with_root(board, ".").transport
         assert home.run(["cat", governor]).stdout.decode().strip() == "powersave"

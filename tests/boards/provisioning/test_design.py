@@ -20,7 +20,7 @@ from toolchain.boards.provisioning.design import (
     design_steps,
     read_design,
 )
-from toolchain.boards.provisioning.steps import Put, Run
+from toolchain.boards.provisioning.steps import Put, RunCommand
 from toolchain.errors import UsageError
 
 NAME = "1x16_i8w8a32_15_15_18_17"
@@ -60,11 +60,11 @@ def test_a_design_is_its_words(tmp_path: Path) -> None:
     [
         (bit(), "1x16_i8w8a32_15_15_17_17", {}, f"the board's class has a VTA {NAME}"),
         (bit(), NAME, {"sha256": "0" * 64}, "its sha256 is"),
-        (bit(), NAME, {"hw_ver": "0.0.1"}, "it is of HW_VER 0.0.1"),
+        (bit(), NAME, {"hw_ver": "0.0.1"}, "its HW_VER is 0.0.1"),
         (bit(), NAME, {"hw_ver": "new"}, "hw_ver"),
-        (bit()[:-4], NAME, {}, "no bitstream, or cut"),
-        (b"", NAME, {}, "no bitstream, or cut"),
-        (bit(bytes(16)), NAME, {}, "no bitstream, or cut"),
+        (bit()[:-4], NAME, {}, "not a bitstream, or incomplete"),
+        (b"", NAME, {}, "not a bitstream, or incomplete"),
+        (bit(bytes(16)), NAME, {}, "not a bitstream, or incomplete"),
     ],
 )
 def test_what_is_not_for_the_class_is_refused(
@@ -86,7 +86,7 @@ def test_without_a_word_on_its_instructions_one_is_told_what_to_write(tmp_path: 
     with pytest.raises(UsageError) as error:
         read(file)
     assert error.value.hint is not None
-    file.with_suffix(".json").write_text(error.value.hint.partition("write there: ")[2])
+    file.with_suffix(".json").write_text(error.value.hint.partition("write that file: ")[2])
     assert read(file).isa_rev == 2
 
 
@@ -98,11 +98,11 @@ def test_steps(tmp_path: Path) -> None:
     assert load.needs_root and "by fpga_manager" in load.title
     loaded = replace(READY, fpga="manager|" + design.note.replace("\n", ";"))
     assert design_steps(loaded, design) == []
-    with pytest.raises(UsageError, match="no logic that could be loaded"):
+    with pytest.raises(UsageError, match="no programmable logic that Linux can load"):
         check_design("box", READY, design)
     assert design_removal(READY) == []
     (step,) = design_removal(replace(READY, entries=("bin", "fpga")))
-    assert step.needs_root and isinstance(step.action, Run)
+    assert step.needs_root and isinstance(step.action, RunCommand)
 
 
 def run(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:

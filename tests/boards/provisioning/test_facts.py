@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.boards.provisioning.facts import Clock, Record, parse_facts
+from toolchain.boards.provisioning.facts import Clock, OriginalSettings, parse_facts
 from toolchain.boards.transport import RemoteFile
 from toolchain.errors import ToolchainError
 
@@ -45,7 +45,7 @@ def test_everything_is_taken() -> None:
     assert facts.files == {"bin/edge-rt-aaaa": RemoteFile(3000000, 1700000000.0)}
     assert facts.links == {"edge-rt": "bin/edge-rt-aaaa"}
     assert facts.entries == ("bin", "edge-rt")
-    assert facts.record == Record(governors={"/sys/x": "ondemand"})
+    assert facts.record == OriginalSettings(governors={"/sys/x": "ondemand"})
     assert facts.clock_offset_s == 0
 
 
@@ -109,7 +109,7 @@ def test_the_clock_is_compared_with_both_ends_of_the_trip(host: tuple[float, flo
         ("1700000000 bin", "nan bin", "file is '3000000 nan bin"),
         ("edge-rt bin", "edge-rt", "link is 'edge-rt"),
         ("clock=1700000000", f"clock=1{'0' * 300}", "clock is '1000.*…'"),
-        ("user=pi", "user=p\x1b]0;i", r"answered 'user=p\\x1b"),
+        ("user=pi", "user=p\x1b]0;i", r"cannot be read: 'user=p\\x1b"),
         ('"schema_version": 1', '"schema_version": 2', "provisioned.json is broken"),
         ('{"schema_version"', '{"schema', "provisioned.json is broken"),
     ],

@@ -16,14 +16,14 @@ from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.boards.local.transport import LocalTransport
-from toolchain.boards.provisioning import How, Wish, provision, unprovision
+from toolchain.boards.provisioning import How, SetupOptions, provision, unprovision
 from toolchain.boards.provisioning import facts as facts_module
 from toolchain.boards.provisioning.apply import Root, apply_steps
 from toolchain.boards.provisioning.facts import Clock, read_facts
 from toolchain.boards.provisioning.steps import (
     Cargo,
     Parcel,
-    Run,
+    RunCommand,
     account_steps,
     governor_steps,
     removal_steps,
@@ -165,7 +165,7 @@ def test_a_clock_off_by_years_is_told(
     with pytest.raises(ToolchainError, match=r"clock of board bench is \d\d years behind"):
         provision(board)
     assert list(small.iterdir()) == []
-    assert "years behind" in provision(board, Wish(ignore_clock=True)).warnings[0]
+    assert "years behind" in provision(board, SetupOptions(ignore_clock=True)).warnings[0]
 
 
 def test_no_room_and_no_such_wish_write_nothing(board: Board, small: Path) -> None:
@@ -175,9 +175,13 @@ def test_no_room_and_no_such_wish_write_nothing(board: Board, small: Path) -> No
         patch.setattr("toolchain.boards.provisioning.run.parcels_for", lambda *_, **__: parcels)
         with pytest.raises(ToolchainError, match=r"MiB free in .* MiB are needed"):
             provision(board)
-    for wish in (Wish(governor="no-such"), Wish(governor="nosuch"), Wish(account="root")):
+    for options in (
+        SetupOptions(governor="no-such"),
+        SetupOptions(governor="nosuch"),
+        SetupOptions(account="root"),
+    ):
         with pytest.raises(UsageError):
-            provision(board, wish)
+            provision(board, options)
     assert list(small.iterdir()) == []
 
 
@@ -194,8 +198,8 @@ def test_the_governor_is_written_and_restored(board: Board, tmp_path: Path) -> N
     home = Home(board.transport, ".")
     policies = tuple(Clock(str(f), g, ()) for f, g in zip(folders, now(), strict=True))
     facts = replace(read_facts(board, home), clocks=policies)
-    wish = Wish(governor="performance")
-    apply_steps(board, home, governor_steps(facts, wish), Root(()), print)
+    options = SetupOptions(governor="performance")
+    apply_steps(board, home, governor_steps(facts, options), Root(()), print)
     assert now() == ["performance"] * 2
     after = read_facts(board, home)
     assert after.record.governors == {str(folders[0]): "ondemand", str(folders[1]): "powersave"}
@@ -229,10 +233,10 @@ def test_the_gpus_governor_is_found_written_and_restored(
 
     available = ("powersave", "performance", "simple_ondemand")
     assert gpus() == [Clock(f"{classes}/devfreq/ff9a0000.gpu", "simple_ondemand", available, "GPU")]
-    steps = governor_steps(read_facts(board, home), Wish(gpu_governor="performance"))
+    steps = governor_steps(read_facts(board, home), SetupOptions(gpu_governor="performance"))
     apply_steps(board, home, steps, Root(()), print)
     assert [clock.governor for clock in gpus()] == ["performance"]
-    assert not governor_steps(read_facts(board, home), Wish(gpu_governor="performance"))
+    assert not governor_steps(read_facts(board, home), SetupOptions(gpu_governor="performance"))
     undo = removal_steps(read_facts(board, home), None)
     (classes / "devfreq" / "ff9a0000.gpu").unlink()  # a kernel without that class
     assert [Path(clock.folder).name for clock in gpus()] == ["ff9a0000.gpu"]
@@ -246,7 +250,7 @@ def test_a_step_that_fails_says_which_and_how_to_go_on(board: Board, tmp_path: P
     home = Home(board.transport, ".")
     policy = Clock(str(tmp_path / "gone"), "ondemand", ())
     facts = replace(read_facts(board, home), clocks=(policy,))
-    steps = governor_steps(facts, Wish(governor="performance"))
+    steps = governor_steps(facts, SetupOptions(governor="performance"))
     with pytest.raises(
         ToolchainError, match=r"could not set the CPU governor performance .gone.*gone"
     ) as raised:
@@ -306,8 +310,10 @@ def test_an_account_is_made_where_no_folder_is(remote: Board) -> None:
         there = Home(home, remote.transport.root)
         facts = read_facts(remote, there, "tooling")
         assert facts.mode == ""  # nothing was ever provisioned there
-        (step,) = account_steps(facts, Wish(account="tooling"))
-        harmless = replace(step, action=Run(("true",)))  # no accounts on the machine that runs the tests
+        (step,) = account_steps(facts, SetupOptions(account="tooling"))
+        harmless = replace(
+            step, action=RunCommand(("true",))
+        )  # no accounts on the machine that runs the tests
         apply_steps(remote, there, [harmless], Root(()), print)
     finally:
         home.close()

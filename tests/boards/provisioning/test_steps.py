@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.boards.provisioning.facts import Clock, Facts, Record
+from toolchain.boards.provisioning.facts import Clock, Facts, OriginalSettings
 from toolchain.boards.provisioning.steps import (
+    BoardStep,
     Cargo,
     Parcel,
     Put,
-    Run,
-    Step,
-    Wish,
+    RunCommand,
+    SetupOptions,
     account_steps,
     folder_steps,
     governor_steps,
@@ -55,7 +55,7 @@ OLD = {f"bin/edge-rt-{name}": RemoteFile(5, changed) for changed, name in enumer
 BOTH = {f"{CPUFREQ}/policy0": "ondemand", f"{CPUFREQ}/policy4": "schedutil"}
 
 
-def titles(steps: list[Step]) -> list[str]:
+def titles(steps: list[BoardStep]) -> list[str]:
     return [step.title for step in steps]
 
 
@@ -123,21 +123,21 @@ def test_the_folder_is_there_and_private(
 
 def test_the_gpu_has_a_governor_of_its_own() -> None:
     facts = replace(READY, clocks=(*EMPTY.clocks, GPU))
-    note, run = governor_steps(facts, Wish(gpu_governor="performance"))
+    note, run = governor_steps(facts, SetupOptions(gpu_governor="performance"))
     assert isinstance(note.action, Put) and isinstance(note.action.content, bytes)
     assert json.loads(note.action.content)["governors"] == {GPU.folder: "simple_ondemand"}
-    assert isinstance(run.action, Run) and run.needs_root
+    assert isinstance(run.action, RunCommand) and run.needs_root
     assert run.title == "set the GPU governor performance (ff9a0000.gpu)"
     assert run.action.argv[4:] == ("performance", f"{GPU.folder}/governor")
-    both = governor_steps(facts, Wish(governor="performance", gpu_governor="performance"))
+    both = governor_steps(facts, SetupOptions(governor="performance", gpu_governor="performance"))
     titles = [step.title for step in both[1:]]
     assert titles == ["set the CPU governor performance (policy0, policy4)", run.title]
     assert governor_steps(replace(facts, clocks=(replace(GPU, governor="performance"),)),
-                          Wish(gpu_governor="performance")) == []  # fmt: skip
+                          SetupOptions(gpu_governor="performance")) == []  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("governors", "record", "wish", "noted", "written"),
+    ("governors", "record", "options", "noted", "written"),
     [
         (("ondemand", "schedutil"), {}, None, None, None),
         (("ondemand", "schedutil"), {}, "performance", BOTH, ["policy0", "policy4"]),
@@ -152,17 +152,17 @@ def test_the_gpu_has_a_governor_of_its_own() -> None:
 def test_the_governor_before_ours_is_noted_first(
     governors: tuple[str, str],
     record: dict[str, str],
-    wish: str | None,
+    options: str | None,
     noted: dict[str, str] | None,
     written: list[str] | None,
 ) -> None:
     policies = tuple(
         replace(policy, governor=name) for policy, name in zip(EMPTY.clocks, governors, strict=True)
     )
-    facts = replace(READY, clocks=policies, record=Record(governors=record))
-    steps = governor_steps(facts, Wish(governor=wish))
+    facts = replace(READY, clocks=policies, record=OriginalSettings(governors=record))
+    steps = governor_steps(facts, SetupOptions(governor=options))
     notes = [step for step in steps if isinstance(step.action, Put)]
-    runs = [step for step in steps if isinstance(step.action, Run)]
+    runs = [step for step in steps if isinstance(step.action, RunCommand)]
     assert steps == notes + runs
     if noted is None:
         assert notes == []
@@ -174,9 +174,9 @@ def test_the_governor_before_ours_is_noted_first(
     if written is None:
         assert runs == []
     else:
-        assert isinstance(runs[0].action, Run)
+        assert isinstance(runs[0].action, RunCommand)
         files = (f"{CPUFREQ}/{name}/scaling_governor" for name in written)
-        assert list(runs[0].action.argv[4:]) == [wish, *files]
+        assert list(runs[0].action.argv[4:]) == [options, *files]
         assert runs[0].needs_root
 
 
@@ -185,19 +185,19 @@ def test_the_governor_before_ours_is_noted_first(
     [
         (None, None, []),
         ("pi", "pi:x:1000:1000:,,,:/home/pi:/bin/bash", []),  # the login itself
-        ("edge", None, ["make the account edge, opened by the keys of pi"]),
+        ("edge", None, ["make the account edge, with the login keys of pi"]),
         ("edge", "edge:x:1001:1001:edge-toolchain:/home/edge:/bin/sh", []),
         (
             "edge",
             "edge:x:1001:1001:edge-toolchain unfinished:/home/edge:/bin/sh",
-            ["make the account edge, opened by the keys of pi"],
+            ["make the account edge, with the login keys of pi"],
         ),
     ],
 )
 def test_an_account_is_made_once_and_to_the_end(
     account: str | None, line: str | None, expected: list[str]
 ) -> None:
-    steps = account_steps(replace(READY, account=line), Wish(account=account))
+    steps = account_steps(replace(READY, account=line), SetupOptions(account=account))
     assert titles(steps) == expected
     assert all(step.needs_root and step.outside for step in steps)
 
@@ -210,7 +210,7 @@ def test_an_account_is_made_once_and_to_the_end(
             READY,
             None,
             [
-                "stop what runs there",
+                "stop the programs that run there",
                 "remove bin",
                 "remove edge-rt",
                 "remove /home/pi/.edge-toolchain if nothing else is in it",
@@ -220,12 +220,12 @@ def test_an_account_is_made_once_and_to_the_end(
             replace(
                 READY,
                 entries=("bin", "provisioned.json", "lib"),
-                record=Record(governors=BOTH),
+                record=OriginalSettings(governors=BOTH),
                 clocks=tuple(replace(p, governor="performance") for p in EMPTY.clocks),
             ),
             None,
             [
-                "stop what runs there",
+                "stop the programs that run there",
                 "restore the CPU governor ondemand (policy0)",
                 "restore the CPU governor schedutil (policy4)",
                 "remove bin",
@@ -236,10 +236,10 @@ def test_an_account_is_made_once_and_to_the_end(
         ),
         (
             # Rebooted since: nothing to restore, so nothing needs root.
-            replace(READY, entries=("provisioned.json",), record=Record(governors=BOTH)),
+            replace(READY, entries=("provisioned.json",), record=OriginalSettings(governors=BOTH)),
             None,
             [
-                "stop what runs there",
+                "stop the programs that run there",
                 "remove provisioned.json",
                 "remove /home/pi/.edge-toolchain if nothing else is in it",
             ],

@@ -56,7 +56,7 @@ def test_folders_of_many_entries(ask: Ask, liar: Liar) -> None:
             (runs / str(number)).mkdir()
         begun = time.monotonic()
         ran = ask("run")
-        refused(ran, "run has 10001 entries or more, where 10000 are read", "empty it: ls ")
+        refused(ran, "run has 10001 entries or more; at most 10000 are read", "empty it: ls ")
         assert time.monotonic() - begun < 60
     finally:
         shutil.rmtree(runs)

@@ -1,1 +1,1 @@
-"""`edge-rt` on a board: put there, asked about it."""
+"""`edge-rt` on a board: installing it, and reading its answers about the board."""

@@ -1,4 +1,4 @@
-"""What `edge-rt` says of a board."""
+"""The answers of `edge-rt` and of status scripts, checked when they are read."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from toolchain.devices.facts import DeviceFacts
 from toolchain.devices.table import find_kind
 
 Version = Annotated[str, Field(pattern=r"^[0-9]{1,4}(\.[0-9]{1,4}){1,3}$")]
-Celsius = Annotated[float, Field(ge=-300, le=10_000)]  # a broken sensor says odd things
+Celsius = Annotated[float, Field(ge=-300, le=10_000)]  # a broken sensor reports impossible temperatures
 Millidegrees = Annotated[int, Field(ge=-300_000, le=10**7)]
 
 
 def _of_its_kind(value: Any, info: ValidationInfo) -> Any:
-    """Read a device's facts in the form of its kind; of kinds that are unknown here, what all have."""
+    """Read a device with the fields of its kind; one of an unknown kind with the fields of all kinds."""
     row = find_kind(str(info.data.get("kind", "")))
     if row is None or not isinstance(value, dict):
         return value
-    return row.facts().model_validate_json(json.dumps(value))  # exact types, as the whole answer
+    return row.facts().model_validate_json(json.dumps(value))  # strict types, as in the rest of the answer
 
 
 _DeviceFacts = Annotated[SerializeAsAny[DeviceFacts], BeforeValidator(_of_its_kind)]
 
 
 class DevicesThere(Answer):
-    """The devices of one kind that networks can run on: by their drivers' names, or why there are none.
+    """The devices of one kind on a board: their names as drivers give them, or why there is no device.
 
-    `details` has as many as `names`, or none where the kind has no more to say.
+    `details` has one entry for each name, or is empty if this kind reports nothing but names.
     """
 
     kind: Word
@@ -41,19 +41,19 @@ class DevicesThere(Answer):
     details: Several[_DeviceFacts] = Field((), max_length=1000)
 
 
-class Facts(Answer):
-    """What `edge-rt info` says, as far as anything depends on it.
+class EdgeRtInfo(Answer):
+    """The answer of `edge-rt info`, without the fields that nothing reads.
 
     Attributes
     ----------
     fingerprint
-        Of the sources that this edge-rt was compiled from.
+        Digest of the sources that this edge-rt was compiled from.
     cpu_features
-        In Linux's words.
+        Features of the CPU, named as in Linux's /proc/cpuinfo.
     devices
-        Of every kind that needs no driver, the CPU among them; of all kinds where drivers were asked too.
+        The CPU and each kind of device that needs no driver; the other kinds too, if drivers were asked.
     governor, temperature_c
-        None where the board's system doesn't say.
+        None if the board's system does not report it.
     """
 
     version: Word
@@ -67,28 +67,29 @@ class Facts(Answer):
     temperature_c: Celsius | None
 
 
-class Provenance(Answer):
-    """Which edge-rt lies there, of this version or another, and the devices that it knows of."""
+class InstalledVersion(Answer):
+    """The version of an edge-rt on a board, which may not be ours, and the devices that it reports."""
 
     version: Word
     devices: Several[DevicesThere] = Field((), max_length=100)
 
 
 class State(Answer):
-    """How a board is, read from the lines of a script; None where its system doesn't say.
+    """The lines that the status script printed; None for a value that the board's system does not report.
 
     Attributes
     ----------
     node
-        Device files of accelerators.
+        Device files of accelerators on the board.
     gpu
-        Clocks of GPUs: name, governor, Hz now, all Hz there are, with `|` between.
+        One line for each GPU clock: name, governor, present frequency in Hz and the available ones,
+        separated by `|`.
     closed
-        Device files of GPUs that the login may not open, and their groups.
+        Device files of GPUs that the login may not open, each with its group.
     icd, library, display
-        Files that name drivers of OpenCL; such drivers; processes that draw on the screen.
+        Files in /etc/OpenCL/vendors; OpenCL libraries; names of running display servers.
     others
-        What looks for kinds of devices said by keys of their own.
+        Values of other keys, which the scripts of kinds of devices print.
     """
 
     load_1min: float | None = Field(None, ge=0, le=1e6)
@@ -108,13 +109,13 @@ class State(Answer):
 
 
 class ServerFailure(Answer):
-    """Why a server could not begin, or has ended."""
+    """Why a server could not start, or why it ended."""
 
     message: Sentence = ""
 
 
 class ServerSaid(Answer):
-    """One line of `edge-rt serve`: its secret, the port once it serves, or an error."""
+    """One line of `edge-rt serve`: its secret, then the port when it accepts clients, or an error."""
 
     secret: str | None = Field(None, pattern="^[0-9a-f]{32}$")
     port: int | None = Field(None, ge=1, le=65535)
@@ -122,12 +123,12 @@ class ServerSaid(Answer):
 
 
 def text_of(completed: Completed, board: str, what: str, most: int = LARGEST) -> str:
-    """Return what a script printed, of which every line becomes some values.
+    """Return the output of a script as text, to be parsed line by line.
 
     Raises
     ------
     CheckError
-        It is longer than a script of ours can make it.
+        The output is longer than `most` bytes.
     """
     size = len(completed.stdout) + completed.stdout_dropped
     if size > most:
@@ -136,12 +137,12 @@ def text_of(completed: Completed, board: str, what: str, most: int = LARGEST) ->
 
 
 def check_output(completed: Completed, board: str, what: str) -> bytes:
-    """Return what a command printed, if all of it came.
+    """Return the output of a command, if all of it was received.
 
     Raises
     ------
     CheckError
-        It printed more than is read.
+        The command printed more than the transport keeps.
     """
     if completed.stdout_dropped:
         read = len(completed.stdout)

@@ -1,4 +1,4 @@
-"""What keeps a board's GPU from computing, or from computing as fast as it could, in words."""
+"""Finds what prevents a board's GPU from computing, or slows it down."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from toolchain.boards.edge_rt.answers import State
 OPENCL = "opencl"  # the kind of device that these hints are about
 _PERFORMANCE = "performance"
 
-# For the script of `board status`, which has the function `say`; reads only. Clocks are devfreq's (Linux,
-# Documentation/ABI/testing/sysfs-class-devfreq); who draws on the screen is told by the process's name.
+# For the script of `board status`, which defines `say`; it only reads. The clocks are those of devfreq
+# (Linux, Documentation/ABI/testing/sysfs-class-devfreq); a display server is found by its process name.
 SCRIPT = r"""
 gpus() {
     named=' '
@@ -44,17 +44,17 @@ gpus() {
 
 
 def gpu_hints(board: str, state: State, drivers: list[dict[str, Any]]) -> list[str]:
-    """Return what should be looked at on a board whose class has a GPU that networks run on.
+    """Return advice for a board whose class has an OpenCL GPU.
 
     Parameters
     ----------
     drivers
-        What its drivers say, an entry for each kind of device; none where edge-rt is not there to ask.
+        Answers of the board's drivers, one entry for each kind of device; empty if no edge-rt is installed.
     """
     mali = any(node == "/dev/mali0" for node in state.node)
     hints = [hint for line in state.gpu for hint in _clock(board, line)]
     if (state.gpu or mali) and state.display:
-        hints.append(f"{state.display[0]} draws with the GPU too: stop it while networks are measured, "
+        hints.append(f"{state.display[0]} also uses the GPU: stop it while networks are measured, "
                      "`sudo systemctl stop display-manager`")  # fmt: skip
     hints += [_closed(line) for line in state.closed]
     computing = any(kind["kind"] == OPENCL and kind["names"] for kind in drivers)
@@ -72,7 +72,7 @@ def _clock(board: str, line: str) -> Iterator[str]:
     clocks = [int(word) for word in all_of_it.split() if word.isdecimal()]
     if now.isdecimal() and clocks and int(now) < max(clocks):
         said = f"{_mhz(int(now))} of {_mhz(max(clocks))} MHz"
-        yield f"{name} runs at {said}: it is hot, or its max_freq is set"
+        yield f"{name} runs at {said}: it is throttled by heat, or limited by max_freq"
 
 
 def _mhz(hertz: int) -> int:
@@ -82,7 +82,7 @@ def _mhz(hertz: int) -> int:
 def _closed(line: str) -> str:
     node, _, group = line.partition("|")
     add = f": `sudo usermod -aG {group} $USER`, and log in again" if group not in ("", "root") else ""
-    return f"{node} is not open to this login{add}"
+    return f"this login may not open {node}{add}"
 
 
 def _driver(state: State, mali: bool) -> list[str]:

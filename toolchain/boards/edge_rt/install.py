@@ -1,4 +1,4 @@
-"""Installs `edge-rt` on a board, and asks it about the board."""
+"""Installs `edge-rt` on a board and asks it about the board."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from toolchain.answers import understood
 from toolchain.boards.board import Board, named
-from toolchain.boards.edge_rt.answers import Facts, check_output
+from toolchain.boards.edge_rt.answers import EdgeRtInfo, check_output
 from toolchain.boards.edge_rt.stock import KEEP_PROGRAMS, stock
 from toolchain.boards.transport import Completed, DeadlineError
 from toolchain.errors import ToolchainError
@@ -15,25 +15,25 @@ from toolchain.foreign import last_line
 from toolchain.linking.glibc import version_key
 from toolchain.runtime import Runtime, arch_of, ensure_runtime
 
-STATE_FOLDER = "state"  # on the board: edge-rt's lock and what else it keeps
-_INFO_SECONDS = 60.0  # it takes 0.2 s under qemu; the rest is for a busy host
+STATE_FOLDER = "state"  # on the board; edge-rt keeps its lock and other state there
+_INFO_SECONDS = 60.0  # it takes 0.2 s under qemu; the rest is margin for a busy host
 _DRIVER_SECONDS = 20.0  # for each driver; PoCL takes 0.2 s on a PC, and 10 s under qemu
 
 
 @dataclass(frozen=True)
 class Installed:
-    """`edge-rt` on a board: its path there, and what it said about the board."""
+    """`edge-rt` on a board: its path there, and its answer to `edge-rt info`."""
 
     program: str
-    facts: Facts
+    facts: EdgeRtInfo
 
     def command(self, verb: str, *arguments: str) -> list[str]:
-        """Return the command line of one of its verbs; all share one state folder, so one lock."""
+        """Return the command line of a verb; all verbs use one state folder, and therefore one lock."""
         return command(self.program, verb, *arguments)
 
 
 def command(program: str, verb: str, *arguments: str) -> list[str]:
-    """Return the command line of a verb of the `edge-rt` that lies at `program` on a board."""
+    """Return the command line of a verb of the `edge-rt` at path `program` on a board."""
     return [program, verb, *arguments, "--state", STATE_FOLDER]
 
 
@@ -45,15 +45,16 @@ def install(
     Parameters
     ----------
     progress
-        Told what happens while `edge-rt` is compiled, which takes minutes once.
+        Called with a message when `edge-rt` has to be compiled, which takes minutes the first time.
     drivers
-        Ask the drivers for their devices too. One that crashes or does not answer is a problem of its
-        kind of device, and harms nothing else.
+        Ask the drivers for their devices too. A driver that crashes or does not answer becomes the
+        `problem` of its kind of device; the other kinds are not affected.
 
     Raises
     ------
     ToolchainError
-        It does not start, or the board is not of its class: other machine, C library too old.
+        edge-rt does not start, or the board does not match its class: another machine, or a glibc that
+        is too old.
     """
     runtime = ensure_runtime(arch_of(board.profile), progress=progress)
     with named(board):
@@ -68,19 +69,19 @@ def install(
 
 
 def program_path(runtime: Runtime) -> str:
-    """Return where a board keeps that `edge-rt`, below its folder."""
+    """Return the path of that `edge-rt` on a board, relative to the installation's folder."""
     return f"bin/edge-rt-{runtime.fingerprint[:12]}"
 
 
 def ask_program(board: Board, program: str, fingerprint: str, *, drivers: bool = False) -> Installed:
-    """Ask the `edge-rt` that lies at `program` on the board about itself, the board and, maybe, drivers.
+    """Ask the `edge-rt` at path `program` about itself and the board, and the drivers if `drivers`.
 
     Raises
     ------
     ToolchainError
-        It does not start, is another one, or the board is not of its class.
+        edge-rt does not start, has another fingerprint, or the board does not match its class.
     CheckError
-        What it says of the board cannot be right.
+        An answer cannot be right.
     """
     options = ["--devices", "--timeout", f"{_DRIVER_SECONDS:g}"] if drivers else []
     try:
@@ -89,17 +90,17 @@ def ask_program(board: Board, program: str, fingerprint: str, *, drivers: bool =
     except DeadlineError as error:
         raise ToolchainError(
             f"board {board.name}: `edge-rt info` did not end within {_INFO_SECONDS:g} s and was killed",
-            f"see what keeps it busy: `toolchain board status {board.name}`",
+            f"see what is running there: `toolchain board status {board.name}`",
         ) from error
     facts = _facts(board, completed)
     _check(board, facts, fingerprint)
     return Installed(program, facts)
 
 
-def _facts(board: Board, completed: Completed) -> Facts:
+def _facts(board: Board, completed: Completed) -> EdgeRtInfo:
     if completed.returncode == 0 and completed.stdout.strip():
         what = "the answer of `edge-rt info`"
-        return understood(Facts, check_output(completed, board.name, what), board.name, what)
+        return understood(EdgeRtInfo, check_output(completed, board.name, what), board.name, what)
     said = last_line(completed.stderr if completed.stderr.strip() else completed.stdout)
     ended = completed.signal_name or f"exit code {completed.returncode}"
     raise ToolchainError(
@@ -108,7 +109,7 @@ def _facts(board: Board, completed: Completed) -> Facts:
     )
 
 
-def _check(board: Board, facts: Facts, fingerprint: str) -> None:
+def _check(board: Board, facts: EdgeRtInfo, fingerprint: str) -> None:
     profile = board.profile
     if facts.machine not in profile.architecture.runs_on:
         raise ToolchainError(

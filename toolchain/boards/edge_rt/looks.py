@@ -1,4 +1,4 @@
-"""What `board status` looks at for kinds of devices, and what it advises."""
+"""The part of `board status` that belongs to kinds of devices: what to read on a board, what to advise."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from toolchain.devices.table import OWN, kind_of
 
 @dataclass(frozen=True)
 class Look:
-    """A look at a board whose class has a device of a kind.
+    """A look at a board whose class has a device of one kind.
 
     Attributes
     ----------
     script
-        Plain POSIX commands that only read, and report by `say KEY VALUE`.
+        POSIX shell commands that only read, and report with `say KEY VALUE`.
     hints
-        Returns advice from the board's name, what it said, and what its drivers say, an entry for each kind.
+        Returns advice, given the board's name, the values read there, and the answers of its drivers
+        (one entry for each kind of device).
     keys
-        Those of the script that `State` has no field for; it has their values in `others`.
+        Keys that the script reports and `State` has no field for; their values are in `State.others`.
     """
 
     script: str
@@ -33,15 +34,15 @@ class Look:
 
 LOOKS: KindTable[Look] = KindTable("status", {"opencl": Look(f"{SCRIPT}\ngpus", gpu_hints)})
 
-_OTHER_NODES = ("/dev/nvidia0", "/dev/nvhost-gpu")  # of no kind yet
+_OTHER_NODES = ("/dev/nvidia0", "/dev/nvhost-gpu")  # devices that no kind supports yet
 
 
 def looks_of(kinds: Iterable[str]) -> list[Look]:
-    """Return the looks for the kinds of devices of a class, each once."""
+    """Return the looks for these kinds of devices, without repetition."""
     return [look for kind in dict.fromkeys(kinds) if (look := LOOKS.find(kind)) is not None]
 
 
 def nodes_of(kinds: Iterable[str]) -> tuple[str, ...]:
-    """Return the device files to list, as patterns of the shell: of our own kinds, and of a class's."""
+    """Return shell patterns of the device files to list: of our own kinds, and of these kinds."""
     rows = [*OWN.values(), *(kind_of(kind) for kind in kinds)]
     return tuple(dict.fromkeys(node for row in rows for node in row.nodes)) + _OTHER_NODES

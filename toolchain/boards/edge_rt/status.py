@@ -1,4 +1,4 @@
-"""How boards are doing: asked all at once, so that a dead one delays none."""
+"""The state of boards. All are asked at once, so that one that does not answer delays no other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from toolchain.answers import formed
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import DevicesThere, Provenance, State, text_of
+from toolchain.boards.edge_rt.answers import DevicesThere, InstalledVersion, State, text_of
 from toolchain.boards.edge_rt.install import command
 from toolchain.boards.edge_rt.looks import Look, looks_of, nodes_of
 from toolchain.boards.transport import Transport
@@ -21,11 +21,11 @@ from toolchain.errors import ToolchainError
 from toolchain.foreign import printable
 
 _SECONDS = 30.0
-_DRIVER_SECONDS = 10.0  # of them
+_DRIVER_SECONDS = 10.0  # for each driver, within _SECONDS
 _WHAT = "what it says of itself"
 
-# Plain POSIX: a board that has nothing of ours answers too. $1 is the installation's folder, $2 how many
-# seconds a driver has to answer, "" where the class has no device with one.
+# Plain POSIX, so that a board without an installation answers too. $1 is the installation's folder; $2 is
+# the number of seconds a driver has to answer, "" if the class has no device with a driver.
 _SCRIPT = r"""
 say() { printf '%s=%s\n' "$1" "$2"; }
 read -r load _ </proc/loadavg && say load_1min "$load"
@@ -46,7 +46,7 @@ LOOKS
 if cd -- "$1" 2>/dev/null; then
     newest=$(ls -t bin/edge-rt-* 2>/dev/null | head -n 1)
     if [ -n "$newest" ]; then
-        # An edge-rt from before there were drivers knows no option for them.
+        # Versions of edge-rt without drivers do not know these options.
         ask() { "./$newest" info "$@" --state state; }
         { [ -n "$2" ] && said=$(ask --devices --timeout "$2" 2>/dev/null); } || said=$(ask 2>&1)
         say info "$(printf %s "$said" | tr '\n' ' ')"
@@ -59,25 +59,25 @@ _LISTS = ("millidegrees", "governor", "node", "gpu", "closed", "icd", "library",
 
 @dataclass(frozen=True)
 class Status:
-    """What a board says; None where it does not say it, and everywhere if `error` tells why.
+    """The state of a board; None for a value that it does not report, and for all if `error` is set.
 
     Attributes
     ----------
     temperature_c
-        Of its hottest sensor.
+        Temperature of the hottest sensor.
     governor
-        Of its cores; several with commas.
+        Governors of its cores, separated by commas.
     edge_rt
-        The version there; None if it is not provisioned.
+        Version of the edge-rt on the board; None if the board is not provisioned.
     devices
-        Of its class, and the device files of accelerators that are there.
+        Kinds of devices of its class, then the device files of accelerators found on the board.
     emulated
-        The board is, and its devices with it: none of its times says anything of a real one.
+        Whether the board, with its devices, is emulated: its times say nothing about a real one.
     drivers
-        What the drivers of such devices say, where edge-rt is there and its class has any: an entry for
-        each kind, with names, details, or the problem.
+        Answers of the drivers, if the board has edge-rt and its class has devices with drivers: one entry
+        for each kind, with names and details, or the problem.
     hints
-        What keeps a GPU of its class from computing, or makes it slower than it could be.
+        What prevents a GPU of its class from computing, or slows it down, and what to do about it.
     """
 
     name: str
@@ -97,13 +97,13 @@ class Status:
     hints: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the fields as a JSON object."""
         document = asdict(self)
         return {"name": document.pop("name"), "class": document.pop("board_class"), **document}
 
 
 def statuses(boards: Sequence[Board]) -> Iterator[Status]:
-    """Ask all boards at once; yield what each says as soon as it does."""
+    """Ask all boards at once; yield each status as soon as it arrives."""
     answers: queue.SimpleQueue[Status | BaseException] = queue.SimpleQueue()
 
     def ask(board: Board) -> None:
@@ -122,7 +122,7 @@ def statuses(boards: Sequence[Board]) -> Iterator[Status]:
 
 
 def status(board: Board) -> Status:
-    """Ask one board; that it cannot be reached is an answer too."""
+    """Ask one board; if it cannot be reached, return a status with the error."""
     devices: list[str] = [device.kind for device in board.profile.devices]
     patience = f"{_DRIVER_SECONDS:g}" if any(kind != CPU for kind in devices) else ""
     looks = looks_of(devices)
@@ -179,23 +179,23 @@ def _program_said(transport: Transport) -> State:
 
 def _version(info: str) -> str:
     try:
-        return Provenance.model_validate_json(info).version
+        return InstalledVersion.model_validate_json(info).version
     except ValidationError:
         return f"broken: {printable(info.strip()[:100])}"
 
 
 def _drivers(info: str, board: Board) -> list[dict[str, Any]]:
     try:
-        kinds = Provenance.model_validate_json(info).devices
+        kinds = InstalledVersion.model_validate_json(info).devices
     except ValidationError:
         return []
     return drivers_of(kinds, board)
 
 
 def drivers_of(kinds: Iterable[DevicesThere], board: Board) -> list[dict[str, Any]]:
-    """Return what was said of the kinds that the board's class has, the CPU apart.
+    """Return the answers for the kinds of devices that the board's class has, without the CPU.
 
-    Every edge-rt simulates a VTA: that is no matter where there is none.
+    Every edge-rt reports a simulated VTA; it is left out for classes without a VTA.
     """
     known = {device.kind for device in board.profile.devices} - {CPU}
     return [kind.model_dump(mode="json") for kind in kinds if kind.kind in known]

@@ -1,4 +1,4 @@
-"""Uploads files that are named by their content: each once, and the least recently used ones are removed."""
+"""Uploads files named by their content, each once, and removes the least recently used ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from toolchain.boards.transport import MOST_REMOVED, RemoteFile, Transport
 
-KEEP_PROGRAMS = 3  # versions of edge-rt on a board: two checkouts in turn don't push each other out
+KEEP_PROGRAMS = 3  # versions of edge-rt on a board, so that two checkouts used in turn keep theirs
 
 
 def stock(
@@ -14,8 +14,8 @@ def stock(
 ) -> str:
     """Upload `content` to `remote`, a path named by its content, unless it is there; return the path.
 
-    A file of that name and size is taken as it is: files appear whole or not at all. Of the folder's
-    files, the `keep` that were used last stay; the others are removed, many of them by and by.
+    A file of that name and size is not checked further, because `put` never leaves a partial file. The
+    `keep` most recently used files of the folder stay; others are removed, a limited number in each call.
     """
     size = len(content) if isinstance(content, bytes) else content.stat().st_size
     folder, name = str(PurePosixPath(remote).parent), PurePosixPath(remote).name
@@ -29,9 +29,9 @@ def stock(
 
 
 def surplus(there: dict[str, RemoteFile], name: str, keep: int) -> list[str]:
-    """Return the names to remove so that `name` and the `keep - 1` others that were used last stay.
+    """Return the names to remove so that `name` and the `keep - 1` other most recently used files stay.
 
-    Not all of them where there are many: a board that claims so must keep nobody busy.
+    Their number is limited: a board that reports very many files must not keep the host busy.
     """
     others = sorted((n for n in there if n != name), key=lambda n: there[n].changed, reverse=True)
     return others[keep - 1 :][-MOST_REMOVED:]

@@ -1,1 +1,1 @@
-"""Emulated boards: other architectures' systems on this host."""
+"""Emulated boards: systems of other architectures that run on this host."""

@@ -1,7 +1,7 @@
 """Emulated boards as containers: another architecture's system with a real SSH server.
 
-The board's own host key is made inside the container and read out of it by the engine, never over
-the network. This host's side of a board is a key of its own, made for it and kept in its folder.
+The board's own host key is made inside the container; the engine reads it from there, so it never
+travels over the network. The host logs in with a key pair that is made for this board alone.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from toolchain.images.engine import LABEL, ContainerRequest, Engine
 from toolchain.images.registry.archive import add_file
 from toolchain.profiles import Profile
 
-IDENTITY = "identity"  # in the board's folder: the private key that opens it
+IDENTITY = "identity"  # the private key to log in with, in the board's folder
 PURPOSE = "board"
-BANNER_SECONDS = 60.0  # 1.5 s here; the rest is for a busy host
+BANNER_SECONDS = 60.0  # measured: 1.5 s; the rest is margin for a busy host
 
 _BOARD_LABEL = f"{LABEL}.board"
-_STATE_LABEL = f"{LABEL}.state"  # which state folder knows it: others' boards are left alone
+_STATE_LABEL = f"{LABEL}.state"  # the state folder that owns it; boards of other folders are left alone
 _SSH_PORT = 22
 _PORTS_TRIED = 5
-_PORT_TAKEN = ("port is already allocated", "address already in use")  # as the daemon says it
+_PORT_TAKEN = ("port is already allocated", "address already in use")  # messages of the Docker daemon
 _KEYGEN_SECONDS = 30.0
-_PROCESSES = 2048  # threads count too, and the emulator adds some to each program
-# What sshd needs to become its users, and root's everyday rights for provisioning by sudo.
+_PROCESSES = 2048  # threads count as processes, and the emulator adds some to each program
+# sshd needs these to switch to a user; provisioning with sudo needs root's usual rights.
 _CAPABILITIES = (
     *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SYS_CHROOT"),
 )
 
 
 class ContainerBoard(BaseModel):
-    """What has to be kept of a container board; the key to it lies beside, as `identity`."""
+    """The stored facts of a container board; its private key is the file `identity` beside them."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -58,7 +58,7 @@ class ContainerBoard(BaseModel):
     host_key: str
 
     def address(self, name: str, folder: Path) -> SshAddress:
-        """Return how it is reached, given its folder in the state directory."""
+        """Return the SSH address of the board; `folder` is its folder in the state directory."""
         return SshAddress(
             host="127.0.0.1",
             port=self.port,
@@ -71,17 +71,17 @@ class ContainerBoard(BaseModel):
 
 
 def prepare(engine: Engine, profile: Profile, progress: Callable[[str], None], *, device: str = "") -> str:
-    """Make sure that the image for boards of that class is there; return its tag.
+    """Make the image for boards of a class unless it is there; return its tag.
 
     Parameters
     ----------
     device
-        Kind of device that it has a driver of; empty: of none.
+        Kind of device whose driver the image contains; empty for no driver.
 
     Raises
     ------
     UsageError
-        There is no Debian for the class, none with such a driver, or Docker runs on another machine.
+        There is no Debian for the class, no image with that driver, or Docker runs on another machine.
     MissingError, ToolchainError
         See `ensure_system`.
     """
@@ -101,14 +101,14 @@ def prepare(engine: Engine, profile: Profile, progress: Callable[[str], None], *
 def start(
     engine: Engine, image: str, profile: Profile, name: str, folder: Path, *, sudo: bool = True
 ) -> ContainerBoard:
-    """Make a board and wait until its SSH server speaks; on failure nothing is left of it.
+    """Create a board and wait until its SSH server answers; on failure remove all of it.
 
     Parameters
     ----------
     folder
-        Where the key that opens the board is put.
+        Folder in which the private key of the board is written.
     sudo
-        Whether the login may become root there.
+        Whether the login may use sudo without a password.
     """
     files = _board_files(profile, _new_identity(folder / IDENTITY, name), sudo)
     for attempt in range(1, _PORTS_TRIED + 1):
@@ -130,7 +130,7 @@ def start(
 
 
 def _create(engine: Engine, wanted: ContainerRequest) -> str:
-    """Create a container; one that the daemon makes though its caller was interrupted is removed."""
+    """Create a container; if this is interrupted, wait for the daemon's answer and remove the container."""
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(engine.create, wanted)
         try:
@@ -141,18 +141,18 @@ def _create(engine: Engine, wanted: ContainerRequest) -> str:
 
 
 def resume(engine: Engine, board: ContainerBoard, profile: Profile, name: str) -> None:
-    """Let a board that was stopped, killed or paused go on, with its files, port and host key.
+    """Start or unpause a board that was stopped, killed or paused; files, port and host key are kept.
 
     Raises
     ------
     ToolchainError
-        Its container is gone, or its SSH server does not speak.
+        Its container is gone, or its SSH server does not answer.
     """
     state = engine.state(board.id)
     if state is None:
         raise ToolchainError(
             f"board {name}: its container {board.id[:12]} is gone",
-            f"clear it away: `toolchain board emulate stop {name}`, then start it anew",
+            f"remove it: `toolchain board emulate stop {name}`, then start it again",
         )
     if state == "paused":
         engine.unpause(board.id)
@@ -162,12 +162,12 @@ def resume(engine: Engine, board: ContainerBoard, profile: Profile, name: str) -
 
 
 def sweep(engine: Engine, known: Mapping[str, str | None]) -> None:
-    """Remove this state folder's containers that no board knows: left by processes that were killed.
+    """Remove containers of this state folder that belong to no board: killed processes left them.
 
     Parameters
     ----------
     known
-        Of every board its container; None if its state cannot be read: then it keeps what it has.
+        For each board its container; None if its state cannot be read, then its containers are kept.
     """
     for container in engine.containers(PURPOSE):
         name = container.labels.get(_BOARD_LABEL, "")
@@ -177,7 +177,7 @@ def sweep(engine: Engine, known: Mapping[str, str | None]) -> None:
 
 
 def programs(engine: Engine, board: ContainerBoard) -> list[str]:
-    """Return the command lines of `edge-rt` on a board, as far as the board runs."""
+    """Return the command lines of running `edge-rt` processes; none if the board does not run."""
     if engine.state(board.id) != "running":
         return []
     return [line for line in engine.programs(board.id) if "bin/edge-rt" in line]
@@ -204,7 +204,7 @@ def _state() -> str:
 
 
 def _board_files(profile: Profile, authorized: str, sudo: bool) -> bytes:
-    """Return a tar of what differs from board to board."""
+    """Return a tar archive of the files that differ from board to board."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         home = f"home/{USER}"
@@ -216,14 +216,14 @@ def _board_files(profile: Profile, authorized: str, sudo: bool) -> bytes:
             rule = f"{USER} ALL=(ALL) NOPASSWD: ALL\n"
             add_file(archive, f"etc/sudoers.d/{USER}", rule.encode(), 0o440)
         if is_foreign(profile):
-            # The emulator reads it: programs see this core's features and no others.
+            # qemu reads it, so that programs see the features of this core and no others.
             line = f"SetEnv QEMU_CPU={profile.clusters[0].cpu}\n"
             add_file(archive, "etc/ssh/sshd_config.d/cpu.conf", line.encode())
     return buffer.getvalue()
 
 
 def _new_identity(file: Path, name: str) -> str:
-    """Make a key pair; return its public half."""
+    """Make a key pair; return the public key."""
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"{LABEL} {name}", "-f", str(file)]
     try:
         done = subprocess.run(
@@ -250,7 +250,7 @@ def _host_key(engine: Engine, container: str) -> str:
 
 
 def _wait_for_banner(engine: Engine, container: str, port: int, profile: Profile, name: str) -> None:
-    """Docker's proxy takes connections before sshd does: only its first words count."""
+    """Wait until sshd sends its banner: Docker's proxy accepts connections before sshd does."""
     deadline = time.monotonic() + BANNER_SECONDS
     while True:
         try:
@@ -265,7 +265,7 @@ def _wait_for_banner(engine: Engine, container: str, port: int, profile: Profile
             said = engine.log(container) if state is not None else ""
             if "exec format error" in said.lower():
                 raise _cannot_run(profile)
-            what = f"says nothing for {BANNER_SECONDS:g} s" if late else f"ended (container {state})"
+            what = f"did not answer within {BANNER_SECONDS:g} s" if late else f"ended (container {state})"
             raise ToolchainError(
                 f"board {name}: its SSH server {what}" + (f": {last_line(said.encode())}" if said else "")
             )

@@ -1,8 +1,8 @@
-"""Emulated boards: processes or containers of this host under qemu-user, each with a folder of its own.
+"""Emulated boards: processes or containers of this host, under qemu-user if the architecture is foreign.
 
-A board is the folder `emulated/NAME` of the state directory: `board.json` says what it is; `root/`
-holds a process board's files, `identity` is the key to a container board. The folder appears in one
-rename once everything in it works.
+Each board is the folder `emulated/NAME` of the state directory. `board.json` describes it; `root/` has
+the files of a process board, `identity` is the private key of a container board. The folder is renamed
+into place once everything in it works.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from toolchain.profiles import Profile, class_names, load_profile
 from toolchain.records.key import EMULATED
 from toolchain.runtime import arch_of, ensure_runtime
 
-_LOCK_SECONDS = 120.0  # longer than a board takes to start and to be provisioned under emulation
-_ROOT = ".edge-toolchain"  # the installation on a container board, in its login's home
+_LOCK_SECONDS = 120.0  # a board takes less to start and to be provisioned, emulation included
+_ROOT = ".edge-toolchain"  # the installation's folder on a container board, in the login's home
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 
 class _State(BaseModel):
-    """What `board.json` holds."""
+    """The content of `board.json`."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -53,19 +53,19 @@ class _State(BaseModel):
     board_class: str
     kind: Literal["process", "container"] = "process"
     container: ContainerBoard | None = None
-    device: str = ""  # its system has a driver of this kind
+    device: str = ""  # kind of device whose driver its system contains
 
     @model_validator(mode="before")
     @classmethod
     def _of_before(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "opencl" in values:  # until there were other kinds
+        if isinstance(values, dict) and "opencl" in values:  # files from before `device`
             values = dict(values)
             values["device"] = "opencl" if values.pop("opencl") else ""
         return values
 
 
 def default_name(class_name: str) -> str:
-    """Return the name that an emulated board of a class gets unless told otherwise."""
+    """Return the default name of an emulated board of a class."""
     return f"{class_name}-emulated"
 
 
@@ -78,7 +78,7 @@ def names() -> list[str]:
 
 
 def list_emulated() -> list[Board]:
-    """Return every emulated board; raises for the first broken one."""
+    """Return all emulated boards; raise the error of the first broken one."""
     return [load(name) for name in names()]
 
 
@@ -88,9 +88,9 @@ def load(name: str) -> Board:
     Raises
     ------
     UsageError
-        There is none of that name.
+        There is no emulated board of that name.
     ToolchainError
-        Its state is broken; says how to clear it away.
+        Its state is broken; the hint says how to remove it.
     """
     folder, state = _folder() / name, _read(name)
     transport: Transport
@@ -105,12 +105,12 @@ def load(name: str) -> Board:
 
 
 def kind(name: str) -> str:
-    """Return how a board is emulated: process or container."""
+    """Return how a board is emulated: `process` or `container`."""
     return _read(name).kind
 
 
 def condition(name: str) -> str:
-    """Return how a board is: ready; of containers, what Docker says of it, or that it says nothing."""
+    """Return `ready`, or Docker's state of a container that does not run."""
     state = _read(name)
     if state.container is None:
         return "ready"
@@ -123,7 +123,7 @@ def condition(name: str) -> str:
 
 
 def _clear(name: str) -> str:
-    return f"clear it away: `toolchain board emulate stop {name}`, then start it anew"
+    return f"remove it: `toolchain board emulate stop {name}`, then start it again"
 
 
 def _read(name: str) -> _State:
@@ -147,9 +147,9 @@ def start(
     *,
     device: str = "",
 ) -> Board:
-    """Make an emulated board of a class; it exists only once `edge-rt` has answered on it.
+    """Create an emulated board of a class; it is listed only after `edge-rt` has answered on it.
 
-    A container board that does not run any more, after a reboot for instance, is started again as it was.
+    A container board that no longer runs, after a reboot for instance, is started again with its files.
 
     Parameters
     ----------
@@ -158,11 +158,12 @@ def start(
     kind
         `process`, `container`, or `auto`: a container if Docker answers.
     name
-        Default `<class>-emulated`.
+        Name of the board, by default `<class>-emulated`.
     progress
-        Told what happens while `edge-rt` is compiled, which takes minutes once, and of a board's system.
+        Called with a message when `edge-rt` is compiled, which takes minutes the first time, and when the
+        board's system is made.
     device
-        A container with a driver of this kind of device, by which its CPU computes: no GPU is emulated.
+        Kind of device whose driver the container gets. The driver computes on the CPU: no GPU is emulated.
 
     Raises
     ------
@@ -171,7 +172,7 @@ def start(
     MissingError
         qemu or the C library to run under it is not installed, or Docker does not answer.
     ToolchainError
-        The board does not work; nothing is left of it.
+        The board does not work; all of it was removed.
     """
     profile = load_profile(class_name)
     arch_of(profile)  # refuses a class whose boards run nothing of ours
@@ -187,7 +188,7 @@ def start(
         return _start_container(profile, name, told, device)
     check_host(profile)
     # May compile for minutes: not under the lock.
-    ensure_runtime(arch_of(profile), progress=progress)
+    # This may compile for minutes: do it before the lock is taken.
     with _new_board(profile, name) as folder:
         atomic.make_private_folder(folder / "root")
         install(_board(name, profile, LocalTransport(folder / "root", emulator(profile))))
@@ -197,7 +198,7 @@ def start(
 
 def _start_container(profile: Profile, name: str, told: Callable[[str], None], device: str) -> Board:
     with docker.connect() as engine:
-        # Both may take a while: not under the lock.
+        # Both may take minutes: do them before the lock is taken.
         image = containers.prepare(engine, profile, told, device=device)
         ensure_runtime(arch_of(profile), progress=told)
         with _new_board(profile, name) as folder:
@@ -216,7 +217,7 @@ def _start_container(profile: Profile, name: str, told: Callable[[str], None], d
 
 
 def _resume(name: str, class_name: str, device: str) -> bool:
-    """Start a container board of that class again if it does not run."""
+    """Start a container board of that class again if it is not running; return whether it was started."""
     if name not in names():
         return False
     state = _read(name)
@@ -249,7 +250,7 @@ def _write(folder: Path, state: _State) -> None:
 
 
 def _known_containers() -> dict[str, str | None]:
-    """Return the container of every board; None for a broken one."""
+    """Return the container of every board: empty for a process board, None for a broken one."""
     known: dict[str, str | None] = {}
     for name in names():
         try:
@@ -279,11 +280,11 @@ def stop(name: str) -> None:
             if users := _processes_in(folder / "root") or _programs_of(engine, name):
                 raise ToolchainError(
                     f"board {name} is in use by {', '.join(users)}",
-                    "`toolchain lab stop` ends the lab; other commands end by themselves or with Ctrl-C",
+                    "end the lab with `toolchain lab stop`; wait for other commands, or end them with Ctrl-C",
                 )
             doomed = Path(tempfile.mkdtemp(dir=_folder(), prefix=f".{name}."))
             try:
-                folder.rename(doomed / name)  # from here on the board is gone, whatever happens
+                folder.rename(doomed / name)  # from here on the board is no longer listed
                 shutil.rmtree(doomed)
             except OSError as error:
                 raise ToolchainError(f"cannot remove {folder}: {error.strerror}") from error
@@ -293,7 +294,7 @@ def stop(name: str) -> None:
 
 @contextmanager
 def _engine_of(name: str) -> Iterator[docker.Engine | None]:
-    """Yield the engine that a board runs on, None for a process board; a broken one may have either."""
+    """Yield the Docker engine of a board, None for a process board; a broken board may be either kind."""
     known = _known_containers()[name]
     if known == "" or (known is None and not docker.answers()):
         yield None
@@ -328,7 +329,7 @@ def _folder() -> Path:
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Let one process at a time change the emulated boards; sweep what killed ones left."""
+    """Hold the lock on all emulated boards, and remove what killed processes left behind."""
     folder = _folder()
     try:
         for private in (state_dir(), folder):
@@ -376,7 +377,7 @@ def _unknown(name: str) -> UsageError:
 
 
 def _processes_in(root: Path) -> list[str]:
-    """Return this host's processes that run on the board: its transport starts them in its folder."""
+    """Return the processes of this host whose working folder is `root`: those that run on the board."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # ended meanwhile, or someone else's

@@ -1,4 +1,4 @@
-"""User-mode emulators: what runs the programs of other architectures as processes of this host."""
+"""The user-mode emulators of qemu, which run programs of other architectures as processes of this host."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class UserMode:
     Attributes
     ----------
     program
-        The emulator: a name on the PATH, or a path.
+        The emulator: a name that is looked up in PATH, or a path.
     program_key, sysroot_key
         The configuration keys of `program` and of the folder `sysroot`.
     sysroot
-        Where the architecture's C library lies, below `lib`.
+        Folder whose `lib` has the architecture's C library.
     loader
-        Its dynamic loader, without which nothing starts.
+        The C library's dynamic loader.
     package
         Debian's package of that C library.
     """
@@ -39,7 +39,7 @@ class UserMode:
 
 
 def user_modes() -> dict[str, UserMode]:
-    """Return the emulators by architecture, as configured; whether they are there is another matter."""
+    """Return the configured emulator of each architecture; it may not be installed."""
     return {row.name: _user_mode(row.qemu) for row in LINUX.values() if row.qemu}
 
 
@@ -57,12 +57,12 @@ def _user_mode(qemu: Qemu) -> UserMode:
 
 
 def is_foreign(profile: Profile) -> bool:
-    """Whether this host's CPUs do not run programs of that class by themselves."""
+    """Return whether this host's CPU cannot run programs of that class without an emulator."""
     return profile.architecture.uname != platform.machine()
 
 
 def emulator(profile: Profile) -> tuple[str, ...]:
-    """Return what to put before a program of that class to run it here; empty if nothing is needed."""
+    """Return the command that runs programs of that class here, to be put before theirs; may be empty."""
     if not is_foreign(profile):
         return ()
     mode = user_modes()[profile.arch]

@@ -1,4 +1,4 @@
-"""What an emulated board needs of its class and of this host."""
+"""Checks whether an emulated board of a class can run on this host."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from toolchain.profiles import Profile
 
 
 def check_kind(kind: str) -> None:
-    """Refuse a kind that there is not.
+    """Refuse an unknown kind of emulated board.
 
     Raises
     ------
     UsageError
-        There is no such kind.
+        It is not `auto`, `process` or `container`.
     """
     if kind not in ("auto", "process", "container"):
         raise UsageError(f"--kind {kind}: unknown", "the kinds are: auto, process, container")
 
 
 def check_test_bed(profile: Profile, kind: str, device: str) -> None:
-    """Refuse a driver of a kind of device where none could be.
+    """Refuse a device driver that an emulated board of this class and kind cannot have.
 
     Raises
     ------
     UsageError
-        Boards of the class have no such device, or the board is a process.
+        There is no driver for emulated boards, the board is a process, or its class has no such device.
     """
     bed = kind_of(device).test_bed
     if bed is None:
@@ -44,12 +44,12 @@ def check_test_bed(profile: Profile, kind: str, device: str) -> None:
 
 
 def check_host(profile: Profile) -> None:
-    """Refuse a board that is a process where this host cannot run its programs.
+    """Refuse a process board if this host cannot run its programs.
 
     Raises
     ------
     UsageError
-        Nothing runs programs of its architecture here.
+        No emulator runs programs of its architecture on this host.
     MissingError
         The emulator, or the C library to run under it, is not installed.
     """

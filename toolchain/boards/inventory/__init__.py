@@ -1,1 +1,1 @@
-"""The boards there are, and how one is entered or taken out."""
+"""The list of boards: finding, adding and removing them."""

@@ -1,4 +1,4 @@
-"""A new board: its host key pinned, the login tried, an entry in `toolchain.toml`."""
+"""Adds a board to `toolchain.toml`: pins its host key, tries the login, writes the entry."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _INSTALL_S = 30.0
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A board as the user asks for it; `address` is `[USER@]HOST[:PORT]`."""
+class NewBoard:
+    """The board that the user asks to add; `address` is `[USER@]HOST[:PORT]`."""
 
     address: str
     board_class: str
@@ -32,7 +32,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Added:
-    """A board that was entered."""
+    """A board that was added: its entry, and the file that has it."""
 
     name: str
     entry: BoardEntry
@@ -40,16 +40,17 @@ class Added:
 
 
 def add_board(
-    wanted: Wanted, trusted: Callable[[str, str], bool], password: Callable[[str], str] | None = None
+    wanted: NewBoard, trusted: Callable[[str, str], bool], password: Callable[[str], str] | None = None
 ) -> Added:
-    """Log in on a board and, where that succeeds, enter it into `toolchain.toml`.
+    """Log in on a board; if that succeeds, add it to `toolchain.toml`.
 
     Parameters
     ----------
     trusted
-        Given a host and the fingerprint of its key; whether that is the board.
+        Given a host and the fingerprint of its key, returns whether the key is the board's.
     password
-        Asked once, with `USER@HOST`, when no key is accepted; the user's public key is put there with it.
+        Given `USER@HOST`, returns the password. Called once, if the board accepts no key; the user's
+        public key is then installed on the board.
 
     Raises
     ------
@@ -89,25 +90,25 @@ def add_board(
 
 def _log_in(address: SshAddress, password: Callable[[str], str] | None) -> None:
     from toolchain.boards.ssh.authentication import RefusedError
-    from toolchain.boards.ssh.connection import Connection
+    from toolchain.boards.ssh.connection import SshConnection
 
     try:
-        Connection(address).close()
+        SshConnection(address).close()
     except RefusedError:
         if password is None:
             raise
         _install_key(address, password)
-        Connection(address).close()
+        SshConnection(address).close()
 
 
 def _install_key(address: SshAddress, password: Callable[[str], str]) -> None:
-    from toolchain.boards.ssh.connection import Connection
+    from toolchain.boards.ssh.connection import SshConnection
     from toolchain.boards.ssh.remote import Script
     from toolchain.boards.ssh.route import resolve
 
     route = resolve(address)
     key = public_key(route.identities)
-    connection = Connection(address, password(f"{route.user}@{route.host}"))
+    connection = SshConnection(address, password(f"{route.user}@{route.host}"))
     try:
         with Script(connection, scripts.INSTALL_KEY, ".", key) as script:
             code = script.wait(_INSTALL_S)
@@ -120,12 +121,12 @@ def _install_key(address: SshAddress, password: Callable[[str], str]) -> None:
 
 
 def public_key(identities: tuple[Path, ...]) -> str:
-    """Return the public half of the first private key that has one beside it, as one line.
+    """Return the first public key that has its private key in `identities`, as one line.
 
     Raises
     ------
     UsageError
-        There is none.
+        None of them has a public key beside it.
     """
     for file in identities:
         public = file.with_name(file.name + ".pub")

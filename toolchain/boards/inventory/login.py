@@ -1,4 +1,4 @@
-"""The OpenSSH client's command line to log in on a board."""
+"""The command line of the OpenSSH client to log in on a board."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from toolchain.errors import UsageError
 
 
 def login_command(name: str) -> list[str]:
-    """Return what to execute to get a shell on the board `name`.
+    """Return the command that opens a shell on the board `name`.
 
     Raises
     ------
     UsageError
-        There is no such board, or it is reached without a login.
+        There is no such board, or it is a folder of this host.
     MissingError
-        No OpenSSH client is here.
+        No OpenSSH client is installed.
     """
     transport = find_board(name).transport
     if not transport.is_remote:
         raise UsageError(
-            f"board {name} is a folder of this host: there is nothing to log in to",
+            f"board {name} is a folder of this host, so there is no login",
             f"`toolchain board exec {name} -- COMMAND` runs a command there",
         )
     return transport.ssh_command(asks=True)

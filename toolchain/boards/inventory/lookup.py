@@ -1,4 +1,4 @@
-"""The boards there are: `local`, those of `toolchain.toml`, and the emulated ones of the state folder."""
+"""Finds boards: `local`, those of `toolchain.toml`, and the emulated ones of the state folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOCAL = "local"
 
 
 def local_board() -> Board:
-    """Return the board `local`: this host, with the features of its CPU."""
+    """Return the board `local`: this host, with the features that its CPU reports."""
     root = state_dir() / "boards" / LOCAL
     try:
         for private in (state_dir(), root):
@@ -44,12 +44,12 @@ def local_board() -> Board:
 
 
 def list_boards() -> list[Board]:
-    """Return every usable board, `local` first; `broken_boards` has the others. Connects to none."""
+    """Return every usable board, `local` first, without connecting; `broken_boards` has the others."""
     return [local_board(), *(board for board in _load_all().values() if isinstance(board, Board))]
 
 
 def broken_boards() -> dict[str, ToolchainError]:
-    """Return the boards whose entry or state cannot be used, each with what is wrong and what to type."""
+    """Return the boards whose entry or state is broken, each with its error."""
     return {name: error for name, error in _load_all().items() if isinstance(error, ToolchainError)}
 
 
@@ -65,12 +65,12 @@ def _load_all() -> dict[str, Board | ToolchainError]:
 
 
 def find_board(name: str) -> Board:
-    """Return the board `name`; for a board class, the first board of it that is no emulated one.
+    """Return the board `name`, or the first board of the class or group `name` (no emulated one).
 
     Raises
     ------
     UsageError
-        There is none; lists the boards.
+        There is no such board; the message lists the boards.
     ToolchainError
         Its state is broken.
     """
@@ -78,14 +78,14 @@ def find_board(name: str) -> Board:
 
 
 def find_boards(name: str) -> list[Board]:
-    """Return the board `name`, or all boards of the class or group `name`, emulated ones never among them.
+    """Return the board `name`, or all boards of the class or group `name` (no emulated ones).
 
     Raises
     ------
     UsageError
-        There is none; lists the boards.
+        There is no such board; the message lists the boards.
     ToolchainError
-        The state of one is broken.
+        The state of a board is broken.
     """
     if name == LOCAL:
         return [local_board()]
@@ -100,7 +100,7 @@ def find_boards(name: str) -> list[Board]:
     entries = configuration().boards
     if found := [register.load(each) for each in register.names() if entries[each].board_class == name]:
         return found
-    arch_of(load_profile(name))  # refuses a class whose boards run nothing of ours
+    arch_of(load_profile(name))  # refuses a class whose boards cannot run edge-rt
     raise UsageError(
         f"--board {name}: that is a board class, and this step needs a board; there are: "
         + ", ".join(_board_names()),
@@ -110,7 +110,7 @@ def find_boards(name: str) -> list[Board]:
 
 
 def find_measured(name: str, *, on_boards: bool) -> list[Board]:
-    """Return the boards to measure for; where no board measures, a board class stands for its own.
+    """Return the boards to tune for; if no board measures (`on_boards` is false), a class alone suffices.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def group(name: str) -> list[Board]:
     Raises
     ------
     UsageError
-        No board is in such a group; lists the groups.
+        No board is in the group; the message lists the groups.
     """
     if found := register.names(name):
         return [register.load(each) for each in found]
@@ -141,7 +141,7 @@ def find_target(name: str) -> BuildFor:
     Raises
     ------
     UsageError
-        There is neither of that name; lists both.
+        There is no such board or class; the message lists both.
     """
     if name in class_names():
         return BuildFor(load_profile(name), None, emulated=False, record_class=name)

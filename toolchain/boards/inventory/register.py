@@ -1,4 +1,4 @@
-"""The boards of `toolchain.toml`: read, entered, taken out. Comments and the rest of the file stay."""
+"""Reads, adds and removes the boards of `toolchain.toml`; comments and other content are kept."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _LOCK_SECONDS = 20.0
 
 
 def names(group: str | None = None) -> list[str]:
-    """Return the names of the boards in the file's order, perhaps those of one group alone."""
+    """Return the names of the boards in the order of the file; of one group, if given."""
     boards = configuration().boards
     return [name for name, entry in boards.items() if group is None or group in entry.groups]
 
 
 def load(name: str) -> Board:
-    """Return a board of the file; nothing is connected yet.
+    """Return a board of the file, without connecting.
 
     Raises
     ------
     UsageError
-        Its class or host key is wrong; names the key.
+        Its class or host key is wrong; the message names the entry.
     """
     entry = configuration().boards[name]
     try:
         profile = load_profile(entry.board_class)
-        arch_of(profile)  # refuses a class whose boards run nothing of ours
+        arch_of(profile)  # refuses a class whose boards cannot run edge-rt
         address = address_of(name, entry)
     except UsageError as error:
         where = f"{configuration().file}: [boards.{name}]"
@@ -61,7 +61,7 @@ def load(name: str) -> Board:
 
 
 def address_of(name: str, entry: BoardEntry) -> SshAddress:
-    """Return where the board of an entry is reached."""
+    """Return the SSH address of an entry."""
     return SshAddress(
         host=entry.host,
         port=entry.port,
@@ -74,12 +74,12 @@ def address_of(name: str, entry: BoardEntry) -> SshAddress:
 
 
 def free_name(wanted: str | None, host: str) -> str:
-    """Return the name for a new board: the one that is wanted, or the first part of the host's.
+    """Return the name for a new board: `wanted`, or the first part of the host's name.
 
     Raises
     ------
     UsageError
-        It is not a name, or it is taken.
+        The name is malformed, or it is taken.
     """
     name = wanted or (host if re.fullmatch(r"[\d.]+|.*:.*", host) else host.partition(".")[0]).replace(
         ":", "-"
@@ -104,14 +104,14 @@ def free_name(wanted: str | None, host: str) -> str:
 
 
 def enter(name: str, entry: BoardEntry) -> Path:
-    """Write a new board into the file, which is made if there is none; return the file.
+    """Add a board to the file, which is created if needed; return the file.
 
     Raises
     ------
     UsageError
-        The file holds a board of that name, or cannot be read.
+        The file has a board of that name, or cannot be read.
     ToolchainError
-        It cannot be written; it is as it was.
+        It cannot be written; the old content is kept.
     """
 
     def add(document: tomlkit.TOMLDocument) -> None:
@@ -127,7 +127,7 @@ def enter(name: str, entry: BoardEntry) -> Path:
 
 
 def log_in_as(name: str, user: str) -> Path:
-    """Write down `user` as the one to log in as on a board of the file; return the file."""
+    """Set the login of a board of the file to `user`; return the file."""
 
     def change(document: tomlkit.TOMLDocument) -> None:
         document["boards"][name]["user"] = user
@@ -141,7 +141,7 @@ def take_out(name: str) -> Path:
     Raises
     ------
     UsageError
-        There is none of that name.
+        There is no board of that name in the file.
     """
 
     def remove(document: tomlkit.TOMLDocument) -> None:
@@ -161,7 +161,7 @@ def _edit(change: Callable[[tomlkit.TOMLDocument], None]) -> Path:
     try:
         atomic.make_private_folder(state_dir())
         with one_at_a_time(state_dir() / "toolchain.toml.lock", _LOCK_SECONDS, f"changing {file}"):
-            # Bytes, so that the ends of lines stay what they are.
+            # Bytes, so that line endings are kept.
             text = file.read_bytes().decode() if file.exists() else starter_text()
             document = tomlkit.parse(text)
             change(document)
@@ -176,7 +176,7 @@ def _edit(change: Callable[[tomlkit.TOMLDocument], None]) -> Path:
 
 
 def _check(document: tomlkit.TOMLDocument) -> None:
-    """Never write what could not be read again."""
+    """Check the boards of a changed document, so that no broken one is written."""
     for name, table in document.get("boards", {}).items():
         try:
             BoardEntry(**table.unwrap())

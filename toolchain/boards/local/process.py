@@ -17,18 +17,18 @@ from toolchain.boards.output.kept import Log, is_file
 from toolchain.boards.transport import DeadlineError
 from toolchain.processes.interrupts import uninterrupted
 
-_EOF_SECONDS = 2.0  # to end by itself once its input has ended
+_EOF_SECONDS = 2.0  # to exit after its standard input was closed
 _TERM_SECONDS = 2.0
 _KILL_SECONDS = 5.0
 _POLL_SECONDS = 0.005
-_LOG_SECONDS = 2.0  # for its last words; not longer: what left its group may still hold the pipe
+_LOG_SECONDS = 2.0  # for its last output; not longer: a process that left the group may hold the pipe
 _CHUNK = 1 << 16
 
 
 def kill_group(leader: subprocess.Popen[bytes], number: signal.Signals = signal.SIGKILL) -> None:
-    """Signal a child that leads its own process group, and the whole group.
+    """Send a signal to a child that leads a process group, and to its group.
 
-    Only while the leader is not reaped: until then the kernel gives its number to nobody else.
+    Do nothing once the leader is reaped: its process number may be another process's by then.
     """
     if leader.returncode is None:
         with contextlib.suppress(ProcessLookupError):
@@ -36,10 +36,10 @@ def kill_group(leader: subprocess.Popen[bytes], number: signal.Signals = signal.
 
 
 def end_group(leader: subprocess.Popen[bytes]) -> None:
-    """Kill a child and its group, unless it has been reaped, and close the pipes to it."""
+    """Kill a child and its group, unless the child has been reaped, and close its pipes."""
     kill_group(leader)
     for pipe in (leader.stdin, leader.stdout, leader.stderr):
-        with contextlib.suppress(OSError):  # input that nobody reads any more
+        with contextlib.suppress(OSError):  # the child no longer reads its input
             if pipe:
                 pipe.close()
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -47,14 +47,14 @@ def end_group(leader: subprocess.Popen[bytes]) -> None:
 
 
 def forbid_core_dumps(child: subprocess.Popen[bytes]) -> None:
-    """Keep a crashing candidate from filling the board's folder (qemu-user writes its own dumps)."""
+    """Forbid core dumps, so that a crash cannot fill the board's folder (qemu-user writes its own dumps)."""
     with contextlib.suppress(OSError):
         resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
 
 
 @contextlib.contextmanager
 def _errors_to(log: Path | None) -> Iterator[int | IO[bytes]]:
-    """Yield what `Popen` takes for standard error: a pipe where the log has a limit that we must keep."""
+    """Yield the `stderr` of `Popen`: a pipe if the log is a file, because we limit its size."""
     if log is None:
         yield subprocess.DEVNULL
     elif is_file(log):
@@ -65,7 +65,7 @@ def _errors_to(log: Path | None) -> Iterator[int | IO[bytes]]:
 
 
 class _Logging(threading.Thread):
-    """Writes what a child says to its log, which has a limit."""
+    """Copies a child's standard error to its log, up to the log's limit."""
 
     def __init__(self, errors: IO[bytes], log: Path) -> None:
         super().__init__(name=f"log {log.name}", daemon=True)
@@ -79,7 +79,7 @@ class _Logging(threading.Thread):
 
 
 class LocalProcess:
-    """A child in its own process group whose standard input stays open until `close`."""
+    """A child in its own process group; its standard input stays open until `close`."""
 
     def __init__(self, argv: list[str], cwd: Path, env: dict[str, str], log: Path | None) -> None:
         child: subprocess.Popen[bytes] | None = None
@@ -106,17 +106,23 @@ class LocalProcess:
         self.pid = self._child.pid
 
     def poll(self) -> int | None:
-        """Return the return code, None while the child runs."""
+        """Return the return code, or None while the child runs."""
         if self._child.returncode is not None:
             return self._child.returncode
-        # WNOWAIT leaves the child unreaped, so that its group can still be signalled by `close`.
+        # WNOWAIT does not reap the child, so that `close` can still signal its group.
         ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         if ended is None:
             return None
         return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def wait(self, timeout: float) -> int:
-        """Return the return code; `DeadlineError` after `timeout` seconds."""
+        """Wait for the child and return its code.
+
+        Raises
+        ------
+        DeadlineError
+            It did not end within `timeout` seconds.
+        """
         deadline = time.monotonic() + timeout
         while (code := self.poll()) is None:
             if time.monotonic() >= deadline:
@@ -125,7 +131,7 @@ class LocalProcess:
         return code
 
     def close(self) -> None:
-        """End the child: end of input, then SIGTERM, then SIGKILL; then whatever is left of its group."""
+        """End the child: close its input, then SIGTERM, then SIGKILL; then kill the rest of its group."""
         if self._child.returncode is not None:
             return
         try:

@@ -1,4 +1,4 @@
-"""This host as a board: processes below a folder, optionally under a user-mode emulator."""
+"""This host as a board: commands run in a folder, optionally under a user-mode emulator."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class LocalTransport:
     root
         The board's folder; must exist. Commands run in it.
     emulator
-        Put before every command, e.g. ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu").
-        Such a board has no system programs: each is one of `root`.
+        Command put before every command, e.g. ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu").
+        Such a board has no system programs; it runs only programs in `root`.
     """
 
     kind: Literal["local", "ssh"] = "local"
@@ -82,7 +82,7 @@ class LocalTransport:
             raise self._not_started(argv, error) from error
 
     def put(self, local: Path | bytes, remote: str, *, executable: bool = False) -> None:
-        """Write a file, whole or not at all; see `Transport.put`."""
+        """Write a file atomically; see `Transport.put`."""
         target = self._path(remote)
         self._check_root()
         with atomic.replacing(target, 0o777 if executable else 0o666) as temporary:
@@ -98,7 +98,7 @@ class LocalTransport:
         if not source.is_file():
             raise ToolchainError(f"the board has no file {remote!r} (in {self.root})")
         with atomic.replacing(local) as temporary, temporary.open("wb") as file, _open(source) as content:
-            left = most + 1  # it may grow meanwhile
+            left = most + 1  # the file may grow while it is read
             while data := _read(content, min(left, _CHUNK)):
                 left -= len(data)
                 if not left:
@@ -124,14 +124,14 @@ class LocalTransport:
         return found
 
     def touch(self, remote: str) -> None:
-        """Make a file's time of last change now."""
+        """Set a file's modification time to now."""
         try:
             os.utime(self._path(remote))
         except OSError as error:
             raise ToolchainError(f"{self.root / remote}: {error.strerror}") from error
 
     def remove(self, *remotes: str) -> None:
-        """Remove files or folders; none need be there."""
+        """Remove files or folders; a missing one is no error."""
         for remote in remotes:
             self._remove(self._path(remote))
 
@@ -142,21 +142,21 @@ class LocalTransport:
             else:
                 path.unlink(missing_ok=True)
         except FileNotFoundError:
-            pass  # someone else removed it at the same time: what was wanted
+            pass  # another process removed it at the same time
         except OSError as error:
             raise ToolchainError(f"cannot remove {path}: {error.strerror}") from error
 
     @contextmanager
     def at_home(self) -> Iterator[Home]:
-        """Yield this way; see `Transport.at_home`."""
+        """Yield this transport; see `Transport.at_home`."""
         yield Home(self, ".")
 
     def as_user(self, user: str) -> Transport:
-        """Refuse: there is no login."""
+        """Raise UsageError: the board has no login."""
         raise self._no_login(f"account {user}")
 
     def ssh_command(self, options: Sequence[str] = (), *, asks: bool = False) -> list[str]:  # noqa: ARG002
-        """Refuse: there is no login."""
+        """Raise UsageError: the board has no login."""
         raise self._no_login("ssh")
 
     def close(self) -> None:
@@ -199,7 +199,7 @@ class LocalTransport:
 
     @staticmethod
     def _environment() -> dict[str, str]:
-        # As on a board reached from outside: nothing of the caller's LD_…, OMP_… or QEMU_… variables.
+        # As on a remote board: none of the caller's LD_…, OMP_… or QEMU_… variables.
         return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
 
     def _not_started(self, argv: Sequence[str], error: OSError) -> ToolchainError:
@@ -223,7 +223,7 @@ def _open(source: Path) -> IO[bytes]:
 def _read(content: IO[bytes], most: int) -> bytes:
     try:
         return content.read(most)
-    except OSError as error:  # not what is written here: that would be `cannot write`
+    except OSError as error:  # a failure to read must not be reported as a failure to write
         raise ToolchainError(f"cannot read {content.name}: {error.strerror}") from error
 
 

@@ -1,1 +1,1 @@
-"""What commands on boards print: passed on, kept, exchanged."""
+"""The output of commands on boards: forwarded, limited, stored."""

@@ -1,4 +1,4 @@
-"""Input to a child process, and what it prints in return."""
+"""Sends input to a child process and receives its output."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _CHUNK = 1 << 16
 
 
 def exchange(child: subprocess.Popen[bytes], input: bytes, timeout: float) -> tuple[Kept, Kept]:
-    """Send a child its input and read its output until it ends, keeping no more of it than `Kept` does.
+    """Send a child its input and read its output until it ends; `Kept` limits what is stored.
 
     Returns
     -------
     tuple
-        Its standard output and its standard error; it has ended.
+        Standard output and standard error of the child, which has ended.
 
     Raises
     ------
     subprocess.TimeoutExpired
-        It has not ended, or something still holds its output, after `timeout` seconds.
+        The child has not ended, or another process holds its output open, after `timeout` seconds.
     """
     assert child.stdin and child.stdout and child.stderr  # noqa: S101 - it was started with pipes
     deadline = time.monotonic() + timeout
@@ -57,7 +57,7 @@ def exchange(child: subprocess.Popen[bytes], input: bytes, timeout: float) -> tu
 
 
 def _written(pipe: int, data: memoryview) -> int:
-    """Return how many bytes the pipe took; all of them where nobody reads any more."""
+    """Return how many bytes the pipe accepted; all of them if its reader is gone."""
     try:
         return os.write(pipe, data)
     except BlockingIOError:

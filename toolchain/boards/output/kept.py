@@ -1,4 +1,4 @@
-"""What a board prints, kept up to a limit, so that it cannot fill the host's memory or disk."""
+"""Limits on the output of boards, so that it cannot fill the host's memory or disk."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from pathlib import Path
 from types import TracebackType
 
 MOST_OUTPUT = 16 * 2**20
-"""Bytes of a command's standard output: the largest answer, a million samples of `bench`, has 11 MB."""
+"""Limit of a command's standard output in bytes: the largest, a million samples of `bench`, has 11 MB."""
 
 MOST_ERRORS = 2**20
-"""Bytes of a command's standard error, of which messages show the last line."""
+"""Limit of a command's standard error in bytes; messages show its last line."""
 
 MOST_LOG = 16 * 2**20
-"""Bytes of a log: days of a server that has something to complain of."""
+"""Limit of a log in bytes: enough for a server that complains for days."""
 
 
 class Kept:
-    """The first bytes of a stream, or its last; the rest is counted and forgotten.
+    """Stores the first or the last bytes of a stream and counts the others.
 
     Parameters
     ----------
     most
-        Bytes that are kept.
+        Largest number of bytes to store.
     last
-        Keep the end: programs say there why they failed.
+        Store the end: programs report there why they failed.
     """
 
     def __init__(self, most: int, *, last: bool = False) -> None:
@@ -35,7 +35,7 @@ class Kept:
         self._total = 0
 
     def take(self, data: bytes) -> None:
-        """Add what came next."""
+        """Add the next bytes of the stream."""
         self._total += len(data)
         if not self._last:
             self._data += data[: self._most - len(self._data)]
@@ -45,19 +45,19 @@ class Kept:
             del self._data[: -self._most]
 
     def content(self) -> bytes:
-        """Return what is kept."""
+        """Return the stored bytes."""
         return bytes(self._data[-self._most :] if self._last else self._data)
 
     @property
     def dropped(self) -> int:
-        """How many bytes are not."""
+        """Number of bytes that were not stored."""
         return max(0, self._total - self._most)
 
 
 class Log:
-    """A file of this host to which a board writes; a full one ends with a line that says so.
+    """A file of this host that a board's output is appended to; at its limit a last line says so.
 
-    A disk that takes no more, or a reader that has gone, ends the writing and not the writer.
+    A full disk or a reader that has gone stops the log; it raises no error.
     """
 
     def __init__(self, file: Path) -> None:
@@ -65,7 +65,7 @@ class Log:
         self._room = MOST_LOG - file.stat().st_size if is_file(file) else None
 
     def write(self, data: bytes) -> None:
-        """Write what there is room for."""
+        """Append data up to the limit; what exceeds it is dropped."""
         if self._room is None:
             self._put(data)
         elif self._room >= 0:
@@ -75,7 +75,7 @@ class Log:
                 self._put(f"\n(this log holds {MOST_LOG >> 20} MiB; the rest is left out)\n".encode())
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def __enter__(self) -> Log:
@@ -92,7 +92,7 @@ class Log:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether that is a file on a disk, or will be one, and no pipe to somebody who reads."""
+    """Return whether the path is a regular file or does not exist yet (it may be a pipe to a reader)."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:

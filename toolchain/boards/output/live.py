@@ -1,4 +1,4 @@
-"""A command on a board whose output is passed on as it comes."""
+"""Runs a command on a board and forwards its output while it runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LAST_WORDS_S = 2.0
 
 
 class _Passing(threading.Thread):
-    """Writes what comes from `source` to `sink`, at once, until the end of either.
+    """Copies `source` to `sink` without delay, until either ends.
 
-    A descriptor is closed by the thread alone: closed under it, its number could be another file's.
+    Only the thread closes its descriptor: if another did, the number could already be another file's.
     """
 
     def __init__(self, source: int | IO[bytes], sink: IO[bytes]) -> None:
@@ -34,7 +34,7 @@ class _Passing(threading.Thread):
             while data := self._next():
                 self._sink.write(data)
                 self._sink.flush()
-        except Exception as error:  # whoever reads us is gone, or the board is
+        except Exception as error:  # the reader of `sink` is gone, or the connection is
             self.error = error
         finally:
             if isinstance(self._source, int):
@@ -49,14 +49,14 @@ class _Passing(threading.Thread):
 def run_live(
     transport: Transport, argv: Sequence[str], out: IO[bytes], errors: IO[bytes], timeout: float
 ) -> int:
-    """Run a command to its end, without input; return its code as in `Completed`.
+    """Run a command without input until it ends; return its code as in `Completed`.
 
     Parameters
     ----------
     out, errors
-        Get what it prints on its standard output and error, as soon as it does.
+        Receive its standard output and standard error while it runs.
     timeout
-        Seconds until it and its children are ended.
+        Seconds until the command and its children are killed.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def run_live(
 
 
 def _without_input(transport: Transport, argv: Sequence[str]) -> list[str]:
-    """Return the command with an input that has ended: that of a spawned one stays open."""
+    """Return the command with empty standard input: that of a spawned command stays open."""
     if not transport.has_system:
         return list(argv)  # there is no shell
     if "/" in argv[0]:
@@ -94,19 +94,19 @@ def _without_input(transport: Transport, argv: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _pass_to(sink: IO[bytes]) -> Iterator[Path]:
-    """Yield a file whose content goes to `sink`."""
+    """Yield the path of a pipe whose content is copied to `sink`."""
     reading, writing = os.pipe()
     passing = _Passing(reading, sink)
     try:
         yield Path(f"/dev/fd/{writing}")
     finally:
         os.close(writing)
-        passing.join(_LAST_WORDS_S)  # not longer: what left the command's group may still hold it
+        passing.join(_LAST_WORDS_S)  # not longer: a process outside the group may hold the pipe
 
 
 def _own(stream: IO[bytes]) -> int | IO[bytes]:
-    """Return a descriptor of `stream` of our own: closing the stream then waits for no reader."""
+    """Return a descriptor of `stream` that we own: then closing the stream does not wait for readers."""
     try:
         return os.dup(stream.fileno())
-    except io.UnsupportedOperation:  # a channel over SSH, whose readers end when it is closed
+    except io.UnsupportedOperation:  # a channel over SSH: closing it ends its readers
         return stream

@@ -1,4 +1,4 @@
-"""Does the steps on a board; those that need root, through sudo."""
+"""Does planned steps on a board; those that need root use sudo."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 
 from toolchain.boards.board import Board
 from toolchain.boards.provisioning.facts import Facts
-from toolchain.boards.provisioning.steps import Put, Remove, Run, Step
+from toolchain.boards.provisioning.steps import BoardStep, Put, Remove, RunCommand
 from toolchain.boards.transport import Home, Transport
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.foreign import last_line
 
-_SECONDS = 120.0  # useradd on an SD card takes seconds; stopping what runs takes at most 3
+_SECONDS = 120.0  # useradd on an SD card takes seconds; stopping running programs takes at most 3
 
 
 @dataclass(frozen=True)
 class Root:
-    """How commands become root's on one board.
+    """How to run commands as root on one board.
 
-    The password lives in this object alone; it goes to sudo's standard input, never to a command line.
+    Only this object holds the password; it goes to sudo's standard input, never to a command line.
     """
 
     prefix: tuple[str, ...]
@@ -31,35 +31,35 @@ class Root:
 
     @property
     def input(self) -> bytes | None:
-        """What the command gets on its standard input."""
+        """Standard input of the command: the password, if sudo needs it."""
         return None if self.password is None else self.password.encode() + b"\n"
 
 
 def can_become_root(facts: Facts, ask: Callable[[], str] | None) -> bool:
-    """Return whether there is a way to become root, as far as it can be known without a password."""
+    """Return whether root is reachable; a password that sudo may ask for is not tried."""
     return facts.sudo in ("root", "free") or (facts.sudo == "password" and ask is not None)
 
 
 def become_root(board: Board, home: Home, facts: Facts, ask: Callable[[], str] | None) -> Root:
-    """Return how to become root on a board where `can_become_root`.
+    """Return how to become root on a board for which `can_become_root` is true.
 
     Parameters
     ----------
     ask
-        Asks the user for sudo's password; called once, and only if sudo wants one.
+        Returns sudo's password from the user; called once, and only if sudo needs it.
 
     Raises
     ------
     UsageError
-        sudo refuses the password.
+        sudo rejects the password.
     """
     if facts.sudo == "root":
         return Root(())
     if facts.sudo == "free":
         return Root(("sudo", "-n", "--"))
     assert ask is not None  # noqa: S101 - else it cannot become root
-    # -k: also where sudo remembers an earlier password, so that it always reads this one from its
-    # input and never leaves it to the command.
+    # -k: sudo ignores a password that it remembers. It then always reads this one from its standard input
+    # and never leaves it there for the command.
     root = Root(("sudo", "-S", "-k", "-p", "", "--"), ask())
     completed = home.transport.run(root.argv(("true",)), input=root.input)
     if completed.returncode != 0:
@@ -72,14 +72,14 @@ def become_root(board: Board, home: Home, facts: Facts, ask: Callable[[], str] |
 
 
 def apply_steps(
-    board: Board, home: Home, steps: Sequence[Step], root: Root | None, told: Callable[[str], None]
+    board: Board, home: Home, steps: Sequence[BoardStep], root: Root | None, told: Callable[[str], None]
 ) -> None:
-    """Do the steps in their order.
+    """Do the steps in order.
 
     Raises
     ------
     ToolchainError
-        A step failed; those before it stay done, and the next run goes on from there.
+        A step failed; earlier steps stay done, and the next run continues after them.
     """
     for number, step in enumerate(steps, 1):
         told(f"{number}/{len(steps)} {step.title}")
@@ -88,11 +88,11 @@ def apply_steps(
                 board.transport.put(content, remote, executable=executable)
             case Remove(remote):
                 board.transport.remove(remote)
-            case Run(argv):
+            case RunCommand(argv):
                 _run(board, home.transport if step.outside else board.transport, step, argv, root)
 
 
-def _run(board: Board, way: Transport, step: Step, argv: tuple[str, ...], root: Root | None) -> None:
+def _run(board: Board, way: Transport, step: BoardStep, argv: tuple[str, ...], root: Root | None) -> None:
     given = None
     if step.needs_root:
         assert root is not None  # noqa: S101 - such steps are not planned without root

@@ -1,4 +1,4 @@
-"""What must be right on a board before anything is written there."""
+"""Checks that a board must pass before provisioning writes anything."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import re
 
 from toolchain.answers import lie, shown
 from toolchain.boards.provisioning.facts import Clock, Facts
-from toolchain.boards.provisioning.steps import Parcel, Wish, account_comment, account_is_finished
+from toolchain.boards.provisioning.steps import (
+    Parcel,
+    SetupOptions,
+    account_comment,
+    account_is_finished,
+)
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.linking.glibc import version_key
 from toolchain.profiles import Profile
 from toolchain.runtime.fingerprint import GLIBC_FLOOR
 
-# Room for a network's library and its inputs besides; the zoo's largest library has 100 MiB of weights.
+# Room for a network's library and its inputs; the zoo's largest library has 100 MiB of weights.
 SPARE_MIB = 128
 CLOCK_WARNS_S = 300.0
 CLOCK_REFUSES_S = 86400.0
@@ -20,22 +25,22 @@ _ACCOUNT = re.compile(r"[a-z_][a-z0-9_-]{0,31}")  # useradd(8)
 _GOVERNOR = re.compile(r"[a-z_]+")
 
 
-def check_wish(wish: Wish) -> None:
-    """Refuse names that no board could have.
+def check_options(options: SetupOptions) -> None:
+    """Refuse malformed names in the options.
 
     Raises
     ------
     UsageError
-        The governor's or the account's name is none.
+        The name of a governor or of the account is malformed.
     """
-    for option, governor in (("--governor", wish.governor), ("--gpu-governor", wish.gpu_governor)):
+    for option, governor in (("--governor", options.governor), ("--gpu-governor", options.gpu_governor)):
         if governor is not None and not _GOVERNOR.fullmatch(governor):
             raise UsageError(f"{option} {governor!r}: not a governor's name", "for example: performance")
-    check_account(wish.account)
+    check_account(options.account)
 
 
 def check_account(account: str | None) -> None:
-    """Refuse an account's name that no board could have."""
+    """Refuse a malformed account name, and `root`."""
     if account is not None and not _ACCOUNT.fullmatch(account):
         raise UsageError(
             f"--account {account!r}: not an account's name",
@@ -46,12 +51,12 @@ def check_account(account: str | None) -> None:
 
 
 def check_machine(board: str, profile: Profile, facts: Facts) -> None:
-    """Refuse a board that `edge-rt` of its class cannot run on.
+    """Refuse a board that cannot run `edge-rt` of its class.
 
     Raises
     ------
     ToolchainError
-        Another machine than its class, or a C library older than the class or `edge-rt` needs.
+        The machine is not that of its class, or its glibc is older than the class or `edge-rt` needs.
     """
     wanted = profile.architecture.uname
     if facts.machine != wanted:
@@ -77,7 +82,9 @@ def check_machine(board: str, profile: Profile, facts: Facts) -> None:
 
 
 def check_folder(board: str, facts: Facts, parcels: tuple[Parcel, ...], *, rootable: bool) -> None:
-    """Refuse a board whose folder cannot take what has to be sent; root could still make a missing one.
+    """Refuse a board whose folder cannot hold the missing files.
+
+    A missing folder is accepted if root can create it (`rootable`).
 
     Raises
     ------
@@ -90,7 +97,8 @@ def check_folder(board: str, facts: Facts, parcels: tuple[Parcel, ...], *, roota
     if not facts.writable and (facts.mode or not rootable):
         raise ToolchainError(
             f"board {board}: {facts.user} cannot write in {facts.root}; nothing was written",
-            f"whose is it, is it mounted read-only? `toolchain board exec {board} -- ls -ld {facts.root}`",
+            "see who owns it and whether it is mounted read-only: "
+            f"`toolchain board exec {board} -- ls -ld {facts.root}`",
         )
     needed = sum(cargo.size for cargo in missing) / 2**20 + SPARE_MIB
     if facts.free_kib / 1024 < needed:
@@ -102,12 +110,12 @@ def check_folder(board: str, facts: Facts, parcels: tuple[Parcel, ...], *, roota
 
 
 def check_clock(board: str, facts: Facts, *, ignore: bool) -> list[str]:
-    """Return a warning if the clocks of board and host differ by minutes.
+    """Return a warning if the clocks of board and host differ by more than 5 minutes.
 
     Raises
     ------
     ToolchainError
-        They differ by more than a day, and that is not to be ignored.
+        They differ by more than a day, and not `ignore`.
     """
     off = abs(facts.clock_offset_s)
     if off < CLOCK_WARNS_S:
@@ -123,20 +131,22 @@ def check_clock(board: str, facts: Facts, *, ignore: bool) -> list[str]:
     )
 
 
-def check_root_wishes(board: str, facts: Facts, wish: Wish) -> None:
+def check_root_options(board: str, facts: Facts, options: SetupOptions) -> None:
     """Refuse a governor or an account that this board cannot have.
 
     Raises
     ------
     UsageError
-        No clock of its CPU or GPU can be governed, there is no such governor, or the account is someone's.
+        The board has no such clock or governor, or the account exists and provisioning did not create it.
     """
-    _check_governor(board, "--governor", wish.governor, [c for c in facts.clocks if c.unit == "CPU"])
-    _check_governor(board, "--gpu-governor", wish.gpu_governor, [c for c in facts.clocks if c.unit == "GPU"])
+    _check_governor(board, "--governor", options.governor, [c for c in facts.clocks if c.unit == "CPU"])
+    _check_governor(
+        board, "--gpu-governor", options.gpu_governor, [c for c in facts.clocks if c.unit == "GPU"]
+    )
     comment = account_comment(facts)
-    if wish.account not in (None, facts.user) and comment is not None and not account_is_ours(facts):
+    if options.account not in (None, facts.user) and comment is not None and not account_is_ours(facts):
         raise UsageError(
-            f"--account {wish.account}: board {board} has that account already, and it is not of our making",
+            f"--account {options.account}: board {board} already has that account, made by someone else",
             "use another name, or log in with that account: `user` of the board in toolchain.toml",
         )
 
@@ -159,12 +169,12 @@ def _check_governor(board: str, option: str, governor: str | None, clocks: list[
 
 
 def check_login(board: str, account: str, facts: Facts) -> None:
-    """Refuse a board that reports another user than the one logged in as: toolchain.toml would name it.
+    """Refuse a board that reports another user than `account`, which toolchain.toml would name.
 
     Raises
     ------
     CheckError
-        The login as `account` is not that account's.
+        The login as `account` belongs to another user.
     """
     if facts.user != account:
         problem = f"user is {shown(facts.user)}, and the login was as {account}"
@@ -172,7 +182,7 @@ def check_login(board: str, account: str, facts: Facts) -> None:
 
 
 def account_is_ours(facts: Facts) -> bool:
-    """Return whether the account that was asked about was made by provisioning, perhaps not to the end."""
+    """Return whether provisioning created the account that was asked about, even if not to the end."""
     return account_is_finished(facts) or (account_comment(facts) or "").endswith(" unfinished")
 
 

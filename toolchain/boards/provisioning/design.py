@@ -1,7 +1,7 @@
 """The design of an accelerator: a bitstream that is loaded into a board's programmable logic.
 
-What it computes cannot be asked of it: a file beside the bitstream says which instructions it takes, and a
-note on the board, which a restart takes away as it does the design, which one is loaded. edge-rt reads it.
+The logic cannot report which design it holds. A JSON file beside the bitstream says which instruction
+set it has. A note on the board says which design is loaded; a restart removes both. edge-rt reads the note.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from toolchain.answers import problem
 from toolchain.boards.provisioning.facts import Facts
-from toolchain.boards.provisioning.steps import Put, Run, Step
+from toolchain.boards.provisioning.steps import BoardStep, Put, RunCommand
 from toolchain.errors import UsageError
 
-FOLDER = "fpga"  # of the installation, while a design of ours is loaded or in /lib/firmware
+FOLDER = "fpga"  # in the installation; exists while a design is loaded or in /lib/firmware
 _FIRMWARE = "edge-vta.bin"
 _LARGEST = 64 * 2**20
-_SYNC = bytes.fromhex("aa995566")  # where a bitstream's commands begin
-# $1 is before all paths, nothing on a board. The note goes first: it must not outlive what it names.
+_SYNC = bytes.fromhex("aa995566")  # the sync word, after which a bitstream's commands begin
+# $1 is a prefix of all paths, empty on a board. The note is removed first, so that it never names a design
+# that is no longer loaded.
 LOAD = """set -e
 rm -f "$1/run/edge-rt/vta-design"
 fpga=$1/sys/class/fpga_manager/fpga0
@@ -46,7 +47,7 @@ rmdir -- "$1/run/edge-rt" 2>/dev/null || true
 
 
 class _Beside(BaseModel):
-    """The file beside a bitstream."""
+    """The JSON file beside a bitstream."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,14 +57,14 @@ class _Beside(BaseModel):
 
 @dataclass(frozen=True)
 class Design:
-    """A bitstream that was read.
+    """A bitstream, checked against the configuration of a board class.
 
     Attributes
     ----------
     name
-        Of the configuration, such as `1x16_i8w8a32_15_15_18_17`.
+        Name of the configuration, such as `1x16_i8w8a32_15_15_18_17`.
     whole, data
-        The file, and what of it are words for the logic.
+        The whole file, and its configuration words without the header.
     """
 
     name: str
@@ -74,11 +75,11 @@ class Design:
 
     @property
     def note(self) -> str:
-        """What the board keeps while it is loaded."""
+        """Content of the note that the board keeps while the design is loaded."""
         return f"bitstream={self.name}\nisa_rev={self.isa_rev}\nsha256={self.sha256}\n"
 
     def content(self, way: str) -> bytes:
-        """Return what the board gets: Linux's manager wants each word turned round, and no header."""
+        """Return the bytes to write: the whole file for xdevcfg, byte-swapped words for fpga_manager."""
         if way == "xdevcfg":
             return self.whole
         words = array("I", self.data)
@@ -87,17 +88,17 @@ class Design:
 
 
 def read_design(file: Path, name: str, hw_ver: str, isa_rev: int) -> Design:
-    """Return a bitstream for a configuration.
+    """Read a bitstream and check that it implements the configuration of a board class.
 
     Parameters
     ----------
     name, hw_ver, isa_rev
-        Of the configuration that the board's class has.
+        Name, HW_VER and ISA revision of the class's configuration.
 
     Raises
     ------
     UsageError
-        It is none, or for another configuration.
+        The file is no bitstream, or one for another configuration.
     """
     if file.stem != name:
         raise UsageError(
@@ -106,21 +107,25 @@ def read_design(file: Path, name: str, hw_ver: str, isa_rev: int) -> Design:
         )
     try:
         if file.stat().st_size > _LARGEST:
-            raise UsageError(f"--bitstream {file}: larger than any bitstream", "give a .bit of Vivado's")
+            raise UsageError(
+                f"--bitstream {file}: larger than any bitstream", "give a .bit file made by Vivado"
+            )
         whole = file.read_bytes()
     except OSError as error:
-        raise UsageError(f"--bitstream {file}: {error.strerror}", "give a .bit of Vivado's") from error
+        raise UsageError(
+            f"--bitstream {file}: {error.strerror}", "give a .bit file made by Vivado"
+        ) from error
     sha256 = hashlib.sha256(whole).hexdigest()
     beside = _beside(file, sha256, hw_ver)
     if beside.sha256 != sha256:
         raise UsageError(
             f"--bitstream {file}: its sha256 is {sha256}, {file.with_suffix('.json')} says {beside.sha256}",
-            "fetch it again: bytes of it were changed",
+            "download it again: its content was changed",
         )
     if beside.hw_ver != hw_ver:
         raise UsageError(
-            f"--bitstream {file}: it is of HW_VER {beside.hw_ver}, the class's configuration of {hw_ver}: "
-            "it would take each instruction for another",
+            f"--bitstream {file}: its HW_VER is {beside.hw_ver}, the class's configuration has {hw_ver}: "
+            "it would decode every instruction wrongly",
             "give the class a `config` with that HW_VER, or a bitstream of this one",
         )
     return Design(name, isa_rev, sha256, whole, _words(file, whole))
@@ -133,15 +138,15 @@ def _beside(file: Path, sha256: str, hw_ver: str) -> _Beside:
         return _Beside.model_validate_json(path.read_bytes())
     except OSError as error:
         raise UsageError(
-            f"--bitstream {file}: it does not say itself which instructions it takes, and there is no {path}",
-            f"if its HW_VER is {hw_ver}, write there: {wanted}",
+            f"--bitstream {file}: no file {path} says which HW_VER it implements",
+            f"if its HW_VER is {hw_ver}, write that file: {wanted}",
         ) from error
     except ValidationError as error:
         raise UsageError(f"{path}: {problem(error)}", f"for example: {wanted}") from error
 
 
 def _words(file: Path, whole: bytes) -> bytes:
-    """Return what comes after a .bit's header: fields with a letter and a length, the last of them `e`."""
+    """Return what follows the header of a .bit: fields with a letter and a length; the last is `e`."""
     at = 13
     try:
         while (letter := whole[at : at + 1]) in (b"a", b"b", b"c", b"d"):
@@ -152,13 +157,13 @@ def _words(file: Path, whole: bytes) -> bytes:
             raise ValueError
     except ValueError:
         raise UsageError(
-            f"--bitstream {file}: no bitstream, or cut", "give a .bit of Vivado's, whole"
+            f"--bitstream {file}: not a bitstream, or incomplete", "give a complete .bit file made by Vivado"
         ) from None
     return data
 
 
-def design_steps(facts: Facts, design: Design | None) -> list[Step]:
-    """Return what loads a design, if another one is loaded or none."""
+def design_steps(facts: Facts, design: Design | None) -> list[BoardStep]:
+    """Return the steps that load a design; none if it is loaded already."""
     if design is None or facts.fpga is None:
         return []
     way, _, loaded = facts.fpga.partition("|")
@@ -167,33 +172,37 @@ def design_steps(facts: Facts, design: Design | None) -> list[Step]:
     remote = f"{FOLDER}/{design.name}.bin"
     script = ("sh", "-c", LOAD, "sh", "", remote, _FIRMWARE, design.note)
     return [
-        Step(f"send the design {design.name}", Put(design.content(way), remote)),
-        Step(f"load the design {design.name} into the logic, by {_WAYS[way]}", Run(script), needs_root=True),
+        BoardStep(f"send the design {design.name}", Put(design.content(way), remote)),
+        BoardStep(
+            f"load the design {design.name} into the logic, by {_WAYS[way]}",
+            RunCommand(script),
+            needs_root=True,
+        ),
     ]
 
 
 _WAYS = {"manager": "fpga_manager", "xdevcfg": "/dev/xdevcfg"}
 
 
-def design_removal(facts: Facts) -> list[Step]:
-    """Return what takes the note and the file away; the logic keeps the design until the board restarts."""
+def design_removal(facts: Facts) -> list[BoardStep]:
+    """Return the steps that remove note and file; the logic keeps the design until the board restarts."""
     if FOLDER not in facts.entries:
         return []
-    title = "forget the design in the logic, which a restart takes away"
-    return [Step(title, Run(("sh", "-c", UNLOAD, "sh", "", _FIRMWARE)), needs_root=True)]
+    title = "remove the note about the design, which stays in the logic until a restart"
+    return [BoardStep(title, RunCommand(("sh", "-c", UNLOAD, "sh", "", _FIRMWARE)), needs_root=True)]
 
 
 def check_design(board: str, facts: Facts, design: Design | None) -> None:
-    """Refuse a design for a board without logic that Linux could load.
+    """Refuse a design for a board that has no logic Linux could load.
 
     Raises
     ------
     UsageError
-        There is neither way to load it.
+        The board has neither fpga_manager nor /dev/xdevcfg.
     """
     if design is not None and facts.fpga is None:
         raise UsageError(
-            f"--bitstream: board {board} has no logic that could be loaded: neither "
+            f"--bitstream: board {board} has no programmable logic that Linux can load: neither "
             "/sys/class/fpga_manager/fpga0/firmware nor /dev/xdevcfg",
             "leave the option out; on a Pynq start a kernel with fpga_manager",
         )

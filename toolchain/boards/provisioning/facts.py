@@ -1,4 +1,4 @@
-"""What a board is and what is on it already, read in one round trip."""
+"""Reads in one round trip what a board is and what provisioning has put on it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from toolchain.foreign import last_line
 
 RECORD = "provisioned.json"  # on the board
 _SCRIPT = Path(__file__).with_name("facts.sh")
-_SECONDS = 60.0  # an emulated board takes 2; sudo may wait for a name server
+_SECONDS = 60.0  # an emulated board takes 2 s; sudo may wait for a name server
 _FIRST, _LAST = "edge-toolchain facts 1", "end"
 _REPEATED = {"policy", "gpu", "file", "link", "entry"}
 _NEEDED = {
@@ -34,7 +34,7 @@ _WHAT = "what it says of itself"
 
 
 class _Said(Answer):
-    """The lines that come once."""
+    """The values of the script's lines that occur once."""
 
     machine: Word
     bits: Word
@@ -51,18 +51,18 @@ class _Said(Answer):
     fpga: str | None = Field(None, pattern=r"^(manager|xdevcfg)\|[ -~]{0,4096}$")
 
 
-class Record(BaseModel):
-    """What provisioning changed outside of its folder, kept on the board so that it can be undone."""
+class OriginalSettings(BaseModel):
+    """Settings that provisioning changed outside its folder, kept on the board to be restored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1] = 1
-    governors: dict[Word, Word] = {}  # of each clock's folder, the governor before ours
+    governors: dict[Word, Word] = {}  # the original governor of each clock, by the clock's folder
 
 
 @dataclass(frozen=True)
 class Clock:
-    """A clock of cores, or of the GPU: the folder in /sys, the governor in force, those there are."""
+    """A clock of CPU cores or of the GPU: its folder in /sys, present governor and available governors."""
 
     folder: str
     governor: str
@@ -71,42 +71,42 @@ class Clock:
 
     @property
     def file(self) -> str:
-        """What the governor is written into: cpufreq's, or devfreq's."""
+        """The file to which a governor is written, of cpufreq or devfreq."""
         return f"{self.folder}/{'scaling_governor' if self.unit == 'CPU' else 'governor'}"
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a board says of itself.
+    """Facts that a board's script reported.
 
     Attributes
     ----------
     machine
-        As programs see it: `armv7l` for 32-bit programs on an arm64 kernel.
+        The machine as programs see it: `armv7l` for 32-bit programs on an arm64 kernel.
     glibc
-        Its version; None where there is another C library.
+        Version of glibc; None for another C library.
     root
         The installation's folder.
     mode
-        Its permissions in octal digits; empty if it is not there yet.
+        Permissions of that folder in octal digits; empty if it does not exist.
     writable, free_kib
-        Of the folder, or of the nearest one above it that is there.
+        Whether the login may write there, and free KiB; of the nearest existing parent if it does not exist.
     sudo
         How to become root: the login is root, or sudo works without a password, may work with one,
         or is not installed.
     clock_offset_s
         Seconds that the board's clock is ahead of this host's.
     clocks
-        Those whose governor can be set.
+        Clocks whose governor can be set.
     files, links
-        What of ours is installed, by path.
+        Files and links of the installation: size and time of each file, target of each link, by path.
     entries
-        Everything of ours in the folder, by name.
+        Names of the entries in the installation's folder.
     account
-        The line in passwd of the account that was asked about; None if there is none.
+        Line of /etc/passwd of the account that was asked about; None if there is no such account.
     fpga
-        What loads designs into its programmable logic, `|`, and the note of the one of ours that is loaded;
-        None where there is no such logic.
+        How Linux loads designs into the programmable logic, `|`, then the note of the loaded design;
+        None if the board has no such logic.
     """
 
     machine: str
@@ -123,7 +123,7 @@ class Facts:
     files: dict[str, RemoteFile] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     entries: tuple[str, ...] = ()
-    record: Record = field(default_factory=Record)
+    record: OriginalSettings = field(default_factory=OriginalSettings)
     account: str | None = None
     fpga: str | None = None
 
@@ -131,21 +131,21 @@ class Facts:
 def read_facts(
     board: Board, home: Home, account: str | None = None, now: Callable[[], float] = time.time
 ) -> Facts:
-    """Ask a board what it is; nothing is written there.
+    """Ask a board for its facts; nothing is written there.
 
     Parameters
     ----------
     home
-        A folder on the board that is there, and from there the installation's.
+        A folder that exists on the board, and the path from it to the installation's folder.
     account
-        Also ask about this account.
+        Account to ask about too; None for none.
     now
-        This host's clock, in seconds since 1970.
+        Returns this host's clock in seconds since 1970.
 
     Raises
     ------
     ToolchainError
-        It cannot be reached, has no POSIX shell, or answers what cannot be understood.
+        The board cannot be reached, has no POSIX shell, or its answer cannot be parsed.
     """
     before = now()
     completed = home.transport.run(
@@ -154,7 +154,7 @@ def read_facts(
     after = now()
     if completed.returncode != 0:
         raise ToolchainError(
-            f"board {board.name} does not say what it is: sh ended with {completed.returncode}: "
+            f"the facts of board {board.name} cannot be read: sh ended with {completed.returncode}: "
             f"{last_line(completed.stderr)}",
             "provisioning needs a POSIX shell and coreutils (or busybox) on the board",
         )
@@ -162,7 +162,7 @@ def read_facts(
 
 
 def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
-    """Understand what the script printed; whatever a login prints before it is ignored.
+    """Parse the script's output; text that a login prints before it is ignored.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
     Raises
     ------
     ToolchainError
-        Something is missing, unknown or of the wrong form; says which line or field.
+        A line or field is missing, unknown or malformed; the message names it.
     """
     one, many = _lines(board, text)
     said = formed(_Said, one, board, _WHAT)
@@ -187,7 +187,7 @@ def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
             writable=said.writable == "yes",
             free_kib=said.free_kib,
             sudo=said.sudo,
-            # The board looked at its clock somewhere between the two.
+            # The board read its clock between these two times.
             clock_offset_s=said.clock - min(max(said.clock, before), after),
             clocks=(
                 *(_clock("policy", line, "CPU") for line in many["policy"]),
@@ -204,9 +204,9 @@ def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
         raise lie(board, _WHAT, str(error), of_system=True) from error
 
 
-def _record(board: str, root: str, text: str) -> Record:
+def _record(board: str, root: str, text: str) -> OriginalSettings:
     try:
-        return Record.model_validate_json(text) if text else Record()
+        return OriginalSettings.model_validate_json(text) if text else OriginalSettings()
     except ValidationError as error:
         raise ToolchainError(
             f"board {board}: {root}/{RECORD} is broken: {problem(error)}",
@@ -237,20 +237,20 @@ def _lines(board: str, text: str) -> tuple[dict[str, str], dict[str, list[str]]]
 
 def _unclear(board: str, line: str) -> ToolchainError:
     return ToolchainError(
-        f"board {board} was asked what it is and answered {line[:200]!r}",
+        f"board {board}: the facts it reports cannot be read: {line[:200]!r}",
         "its login must run a POSIX shell; look with `toolchain board shell`",
     )
 
 
 def _machine(kernel: str, bits: str) -> str:
-    """Return `uname -m` as programs of that many bits see it; a 64-bit kernel runs those of two."""
+    """Return `uname -m` as programs of that many bits see it: a 64-bit kernel also runs 32-bit programs."""
     rows = [row for row in LINUX.values() if kernel in row.runs_on]
     fitting = [row for row in rows if bits == str(row.bits)] or rows
     return fitting[0].uname if len(fitting) == 1 else kernel
 
 
 def _glibc(text: str) -> str | None:
-    # `glibc 2.36` of getconf, `ldd (Debian GLIBC 2.36-9) 2.36` of ldd; musl's ldd says neither.
+    # getconf prints `glibc 2.36`, ldd `ldd (Debian GLIBC 2.36-9) 2.36`; musl's ldd prints neither.
     found = re.search(r"\s(\d+\.\d+)(?:\.\d+)?$", text)
     return found.group(1) if found else None
 

@@ -1,4 +1,4 @@
-"""The files that provisioning sends to boards of a class."""
+"""The files that provisioning uploads to boards of a class."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from toolchain.boards.provisioning.steps import Cargo, Parcel
 from toolchain.profiles import Profile
 from toolchain.runtime import arch_of, ensure_runtime
 
-SDK = "sdk"  # on the board: a folder for each version of library and header
-PROGRAM_LINK = "edge-rt"  # always the version provisioned last, for a user's own scripts
+SDK = "sdk"  # on the board; has a folder for each version of library and header
+PROGRAM_LINK = "edge-rt"  # points to the version provisioned last, for a user's own scripts
 
 
 def parcels_for(
     profile: Profile, *, sdk: bool, progress: Callable[[str], None] | None = None
 ) -> tuple[Parcel, ...]:
-    """Return `edge-rt` for a class of boards, compiled if need be, and with `sdk` the C library.
+    """Return `edge-rt` for a class of boards, compiled if necessary, and with `sdk` the C library.
 
     Raises
     ------
     UsageError, MissingError, ToolchainError
-        As `ensure_runtime`.
+        See `ensure_runtime`.
     """
     runtime = ensure_runtime(arch_of(profile), progress=progress)
     program = _cargo(program_path(runtime), runtime.program, executable=True)

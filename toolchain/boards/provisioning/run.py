@@ -1,4 +1,4 @@
-"""Provisioning a board and undoing it: facts, checks, steps, in this order."""
+"""Provisions a board, or undoes it: reads facts, checks them, does the steps."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from toolchain.boards.provisioning.checks import (
     check_folder,
     check_login,
     check_machine,
-    check_root_wishes,
-    check_wish,
+    check_options,
+    check_root_options,
 )
 from toolchain.boards.provisioning.design import Design, check_design, design_removal, design_steps
 from toolchain.boards.provisioning.facts import Facts, read_facts
 from toolchain.boards.provisioning.parcels import parcels_for
 from toolchain.boards.provisioning.steps import (
-    Step,
-    Wish,
+    BoardStep,
+    SetupOptions,
     account_is_finished,
     account_steps,
     folder_steps,
@@ -43,16 +43,16 @@ def _untold(_: str) -> None:
 
 @dataclass(frozen=True)
 class How:
-    """How the steps are done, whichever they are.
+    """How steps are done: only listed or really done, with which password, with which progress messages.
 
     Attributes
     ----------
     dry_run
-        Find out which are needed and do none.
+        List the needed steps and do none.
     ask_sudo
-        Asks the user for sudo's password on the board; called at most once, and only if a step needs it.
+        Returns sudo's password on the board; called at most once, and only if a step needs it.
     progress
-        Told of every step, and what happens while `edge-rt` is compiled, which takes minutes once.
+        Called with a message for each step, and when `edge-rt` is compiled (minutes, the first time).
     """
 
     dry_run: bool = False
@@ -61,30 +61,30 @@ class How:
 
 
 AT_ONCE = How()
-NOTHING_MORE = Wish()
+NO_OPTIONS = SetupOptions()
 
 
 @dataclass(frozen=True)
 class Provisioned:
-    """What provisioning found and did.
+    """The result of provisioning.
 
     Attributes
     ----------
     steps
-        What was missing; empty when the board was ready already.
+        Steps that were needed; empty if the board was ready.
     done
-        The steps were done; False for a dry run.
+        Whether the steps were done; False for a dry run.
     moved
-        The installation belongs to another account than the one this host logs in with.
+        Whether the installation belongs to another account than the one this host logs in with.
     skipped
-        What was wished for and left out, each with the reason.
+        Options that were left out, each with the reason.
     warnings
-        What is not as it should be, though it does no harm here.
+        Problems that do not prevent provisioning, such as a wrong clock.
     """
 
     board: str
     facts: Facts
-    steps: tuple[Step, ...]
+    steps: tuple[BoardStep, ...]
     done: bool
     moved: bool = False
     skipped: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class Provisioned:
 
     @property
     def changed(self) -> bool:
-        """Whether anything was done on the board."""
+        """Whether anything was changed on the board."""
         return self.done and bool(self.steps)
 
     def to_json(self) -> dict[str, Any]:
@@ -115,41 +115,41 @@ class Provisioned:
 
 
 def provision(
-    board: Board, wish: Wish = NOTHING_MORE, how: How = AT_ONCE, design: Design | None = None
+    board: Board, options: SetupOptions = NO_OPTIONS, how: How = AT_ONCE, design: Design | None = None
 ) -> Provisioned:
-    """Make a board ready: only what is missing is done, and `edge-rt` has answered at the end.
+    """Make a board ready: do only the missing steps, then check that `edge-rt` answers.
 
     Parameters
     ----------
     design
-        What is loaded into its programmable logic; None leaves that alone. Not together with an account.
+        Design to load into the programmable logic; None leaves the logic alone. Not allowed with an account.
 
     Raises
     ------
     UsageError
-        A wish that this board cannot fulfil, or a board that has no system of its own.
+        The board cannot have what an option asks for, or has no system of its own.
     ToolchainError
-        The board does not suit its class, is too full, read-only or far off the right time (nothing
-        was written), or a step failed (the next run goes on from there).
+        The board does not match its class, is too full, read-only or its clock is wrong (nothing was
+        written then); or a step failed (the next run continues there).
     """
-    check_wish(wish)
+    check_options(options)
     with _home(board) as home:
-        facts = read_facts(board, home, wish.account)
+        facts = read_facts(board, home, options.account)
         check_machine(board.name, board.profile, facts)
-        check_root_wishes(board.name, facts, wish)
+        check_root_options(board.name, facts, options)
         check_design(board.name, facts, design)
-        warnings = check_clock(board.name, facts, ignore=wish.ignore_clock)
+        warnings = check_clock(board.name, facts, ignore=options.ignore_clock)
         skipped = []
         rootable = can_become_root(facts, how.ask_sudo)
-        if wish.account is not None and account_steps(facts, wish) and not rootable:
-            skipped.append(f"--account {wish.account}: {_no_root(board, facts, 'it').message}")
-            wish = replace(wish, account=None)
-        parcels = parcels_for(board.profile, sdk=wish.sdk, progress=how.progress)
-        system = [*account_steps(facts, wish), *governor_steps(facts, wish)]
-        moves = wish.account not in (None, facts.user)
-        own = _as_user(board, wish.account or "") if moves else None
-        if moves:  # the folder here is only for the note of what to undo
-            steps = [*(folder_steps(facts) if governor_steps(facts, wish) else []), *system]
+        if options.account is not None and account_steps(facts, options) and not rootable:
+            skipped.append(f"--account {options.account}: {_no_root(board, facts, 'it').message}")
+            options = replace(options, account=None)
+        parcels = parcels_for(board.profile, sdk=options.sdk, progress=how.progress)
+        system = [*account_steps(facts, options), *governor_steps(facts, options)]
+        moves = options.account not in (None, facts.user)
+        own = _as_user(board, options.account or "") if moves else None
+        if moves:  # this login's folder is needed only for the note of settings to restore
+            steps = [*(folder_steps(facts) if governor_steps(facts, options) else []), *system]
         else:
             check_folder(board.name, facts, parcels, rootable=rootable)
             steps = [*folder_steps(facts), *system, *install_steps(facts, parcels)]
@@ -159,12 +159,12 @@ def provision(
             apply_steps(board, home, steps, root, how.progress)
     if own is not None:
         if not how.dry_run or account_is_finished(facts):
-            rest = replace(wish, account=None, governor=None, gpu_governor=None)
+            rest = replace(options, account=None, governor=None, gpu_governor=None)
             with closing(own):
                 second = provision(replace(board, transport=own), rest, replace(how, ask_sudo=None))
-            check_login(board.name, wish.account or "", second.facts)
+            check_login(board.name, options.account or "", second.facts)
             return replace(second, steps=(*steps, *second.steps), moved=True, warnings=tuple(warnings))
-        skipped.append(f"what has to be done in the home folder of {wish.account} is known once it is there")
+        skipped.append(f"steps in the home folder of {options.account} are planned once it exists")
     elif not how.dry_run:
         for parcel in parcels:
             if parcel.fingerprint:
@@ -175,19 +175,19 @@ def provision(
 
 
 def unprovision(board: Board, account: str | None = None, how: How = AT_ONCE) -> Provisioned:
-    """Undo provisioning: end what runs there, restore the governors, remove all files of ours.
+    """Undo provisioning: stop what runs there, restore the governors, remove all our files.
 
     Parameters
     ----------
     account
-        Also remove this account, if provisioning made it.
+        Also remove this account, if provisioning created it.
 
     Raises
     ------
     UsageError
-        The account is not of our making, or the board has no system of its own.
+        Provisioning did not create the account, or the board has no system of its own.
     ToolchainError
-        It needs root and there is no way to it, or a step failed (the next run goes on from there).
+        A step needs root and the login cannot become root; or a step failed (the next run continues there).
     """
     check_account(account)
     with _home(board) as home:
@@ -213,9 +213,9 @@ def unprovision(board: Board, account: str | None = None, how: How = AT_ONCE) ->
 def _home(board: Board) -> Iterator[Home]:
     if not board.transport.has_system:
         raise UsageError(
-            f"board {board.name} is a process of this host: it came with its edge-rt, "
-            "and has no system that could be provisioned",
-            "boards over SSH and emulated boards of kind container can be",
+            f"board {board.name} is a process of this host: it already has edge-rt, "
+            "and has no system to provision",
+            "boards over SSH and emulated boards of kind container can be provisioned",
         )
     with board.transport.at_home() as home:
         yield home
@@ -229,8 +229,8 @@ def _as_user(board: Board, user: str) -> Transport:
     return board.transport.as_user(user)
 
 
-def _root(board: Board, home: Home, facts: Facts, steps: list[Step], how: How) -> Root | None:
-    """Return how to become root if a step needs it; a dry run only asks whether there is a way."""
+def _root(board: Board, home: Home, facts: Facts, steps: list[BoardStep], how: How) -> Root | None:
+    """Return how to become root if a step needs it; in a dry run only check that it is possible."""
     needing = next((step for step in steps if step.needs_root), None)
     if needing is None:
         return None

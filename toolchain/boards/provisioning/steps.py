@@ -1,4 +1,4 @@
-"""Which steps a board still needs, computed from its facts and what is wished for; nothing is done here."""
+"""Plans the steps a board still needs from its facts and the options; does none of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from toolchain.boards.edge_rt.stock import KEEP_PROGRAMS, surplus
 from toolchain.boards.provisioning.facts import RECORD, Clock, Facts
 from toolchain.boards.transport import RemoteFile
 
-# Every script takes what it works on as arguments: nothing is spliced into shell text.
+# Every script gets its values as arguments: no value is pasted into shell text.
 _LINK = """case $2 in */*) new=${2%/*}/.${2##*/}.$$;; *) new=.$2.$$;; esac
 ln -s -- "$1" "$new" && mv -fT -- "$new" "$2"
 """
 _GOVERNOR = 'g=$1; shift; for f; do echo "$g" > "$f" || exit; done'
 _RMDIR = 'cd / && rmdir -- "$1" 2>/dev/null || true'
-# The comment in passwd tells an account of ours, and whether an interrupted step has to go on.
+# The comment in /etc/passwd marks an account of ours, and says whether its creation was interrupted.
 ACCOUNT_COMMENT = "edge-toolchain"
 _ACCOUNT = f"""set -e
 PATH=$PATH:/usr/sbin:/sbin
@@ -32,8 +32,8 @@ if command -v pkill >/dev/null; then pkill -KILL -u "$1"; fi
 userdel -r "$1" 2>/dev/null
 ! grep -q "^$1:" /etc/passwd
 """
-# Our program and whatever it started: by its file, or (a user-mode emulator hides that) by its
-# folder and its command line. A user's own shell in the folder is left alone.
+# Finds edge-rt and its children: by the executable's path, or by working folder and command line where a
+# user-mode emulator hides the path. A user's own shell in the folder is left alone.
 _STOP = """root=$1
 ours() {
   for p in /proc/[0-9]*; do
@@ -56,19 +56,19 @@ exit 1
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a board is to have, beyond `edge-rt`.
+class SetupOptions:
+    """Options of provisioning: what a board gets beyond `edge-rt`.
 
     Attributes
     ----------
     governor, gpu_governor
-        What governs the clocks of the CPU and of the GPU; None leaves it alone.
+        Governors to set for the clocks of the CPU and of the GPU; None leaves them alone.
     account
-        An account for the toolchain alone, which the login's keys open; None: the login itself.
+        Account to create for the toolchain alone, with the login's keys; None uses the login itself.
     sdk
-        Also the library and the header for a user's own programs.
+        Also install the library and the header for a user's own programs.
     ignore_clock
-        A board whose clock is wrong will do.
+        Accept a board whose clock is wrong by more than a day.
     """
 
     governor: str | None = None
@@ -78,13 +78,13 @@ class Wish:
     gpu_governor: str | None = None
 
     def governor_of(self, clock: Clock) -> str | None:
-        """Return the governor wished for a clock."""
+        """Return the requested governor of a clock."""
         return self.governor if clock.unit == "CPU" else self.gpu_governor
 
 
 @dataclass(frozen=True)
 class Cargo:
-    """A file that the board is to have under a path that names its content."""
+    """A file to upload, to a path that names its content; `size` in bytes."""
 
     remote: str
     content: Path
@@ -94,9 +94,9 @@ class Cargo:
 
 @dataclass(frozen=True)
 class Parcel:
-    """Files that belong together, the link to the version in use, and what it points to.
+    """Files that belong together, and the link `link` that points to the version in use, `target`.
 
-    `fingerprint` is that of a program, the first of the files, which can be asked for it.
+    `fingerprint` is that of the first file, if it is a program that reports it.
     """
 
     title: str
@@ -106,14 +106,14 @@ class Parcel:
     fingerprint: str | None = None
 
     def missing(self, facts: Facts) -> list[Cargo]:
-        """Return the files that have to be sent: a file of that name and size is there whole."""
+        """Return the files to send; a file with the right name and size is complete."""
         there = facts.files
         return [c for c in self.files if c.remote not in there or there[c.remote].size != c.size]
 
 
 @dataclass(frozen=True)
-class Run:
-    """Run a command on the board."""
+class RunCommand:
+    """Run a command on the board, given as its words."""
 
     argv: tuple[str, ...]
 
@@ -144,119 +144,124 @@ class Remove:
 
 
 @dataclass(frozen=True)
-class Step:
-    """One thing to do on a board."""
+class BoardStep:
+    """An action on a board, with a title to show."""
 
     title: str
-    action: Run | Put | Remove
+    action: RunCommand | Put | Remove
     needs_root: bool = False
-    outside: bool = False  # of the installation's folder, which may not be there
+    outside: bool = False  # run at the login's home: the installation's folder may not exist yet
 
 
-def folder_steps(facts: Facts) -> list[Step]:
-    """Return what makes the installation's folder, if it is missing or open to others."""
+def folder_steps(facts: Facts) -> list[BoardStep]:
+    """Return the steps that create the installation's folder or make it private, if needed."""
     if facts.mode == "700":
         return []
     if facts.mode:
-        return [Step(f"make {facts.root} private", Run(("chmod", "700", ".")))]
+        return [BoardStep(f"make {facts.root} private", RunCommand(("chmod", "700", ".")))]
     if facts.writable:
-        make = Run(("mkdir", "-p", "-m", "700", "--", facts.root))
-        return [Step(f"make the folder {facts.root}", make, outside=True)]
-    make = Run(("install", "-d", "-m", "700", "-o", facts.user, "--", facts.root))
-    return [Step(f"make the folder {facts.root} for {facts.user}", make, needs_root=True, outside=True)]
+        make = RunCommand(("mkdir", "-p", "-m", "700", "--", facts.root))
+        return [BoardStep(f"make the folder {facts.root}", make, outside=True)]
+    make = RunCommand(("install", "-d", "-m", "700", "-o", facts.user, "--", facts.root))
+    return [BoardStep(f"make the folder {facts.root} for {facts.user}", make, needs_root=True, outside=True)]
 
 
-def install_steps(facts: Facts, parcels: tuple[Parcel, ...]) -> list[Step]:
-    """Return the missing steps of the installation in its folder."""
+def install_steps(facts: Facts, parcels: tuple[Parcel, ...]) -> list[BoardStep]:
+    """Return the missing steps of the installation."""
     steps = []
     for parcel in parcels:
         for cargo in parcel.missing(facts):
             size = f"{cargo.size / 2**20:.1f} MiB"
             title = f"send {parcel.title}: {cargo.remote} ({size})"
-            steps.append(Step(title, Put(cargo.content, cargo.remote, cargo.executable)))
+            steps.append(BoardStep(title, Put(cargo.content, cargo.remote, cargo.executable)))
         if facts.links.get(parcel.link) != parcel.target:
-            # A rename: a program started through the link finds the old version or the new one.
-            link = Run(("sh", "-c", _LINK, "sh", parcel.target, parcel.link))
-            steps.append(Step(f"switch {parcel.link} to {parcel.target}", link))
-    steps += [Step(f"remove the old {path}", Remove(path)) for path in _surplus(facts, parcels)]
+            # A rename is atomic: a program started through the link is the old version or the new one.
+            link = RunCommand(("sh", "-c", _LINK, "sh", parcel.target, parcel.link))
+            steps.append(BoardStep(f"switch {parcel.link} to {parcel.target}", link))
+    steps += [BoardStep(f"remove the old {path}", Remove(path)) for path in _surplus(facts, parcels)]
     return steps
 
 
-def removal_steps(facts: Facts, account: str | None) -> list[Step]:
-    """Return what undoes everything; the record goes last, so that an interrupted removal goes on."""
+def removal_steps(facts: Facts, account: str | None) -> list[BoardStep]:
+    """Return the steps that undo provisioning.
+
+    The note of settings to restore is removed last, so that an interrupted removal can continue.
+    """
     steps = []
     if facts.entries:
-        steps.append(Step("stop what runs there", Run(("sh", "-c", _STOP, "sh", facts.root))))
+        steps.append(
+            BoardStep("stop the programs that run there", RunCommand(("sh", "-c", _STOP, "sh", facts.root)))
+        )
     for governor in sorted(set(facts.record.governors.values())):
         before = {folder for folder, name in facts.record.governors.items() if name == governor}
         changed = [c for c in facts.clocks if c.folder in before and c.governor != governor]
         steps += _set_governor("restore", governor, changed)
     if account is not None and facts.account is not None:
-        remove = Run(("sh", "-c", _NO_ACCOUNT, "sh", account))
+        remove = RunCommand(("sh", "-c", _NO_ACCOUNT, "sh", account))
         title = f"remove the account {account} and its home folder"
-        steps.append(Step(title, remove, needs_root=True, outside=True))
+        steps.append(BoardStep(title, remove, needs_root=True, outside=True))
     last = [RECORD] if RECORD in facts.entries else []
     names = [name for name in facts.entries if name != RECORD] + last
-    steps += [Step(f"remove {name}", Remove(name)) for name in names]
+    steps += [BoardStep(f"remove {name}", Remove(name)) for name in names]
     if facts.mode:
-        rmdir = Run(("sh", "-c", _RMDIR, "sh", facts.root))
-        steps.append(Step(f"remove {facts.root} if nothing else is in it", rmdir, outside=True))
+        rmdir = RunCommand(("sh", "-c", _RMDIR, "sh", facts.root))
+        steps.append(BoardStep(f"remove {facts.root} if nothing else is in it", rmdir, outside=True))
     return steps
 
 
-def account_steps(facts: Facts, wish: Wish) -> list[Step]:
-    """Return what makes the account that is wished for, if it is missing."""
-    if wish.account is None or wish.account == facts.user or account_is_finished(facts):
+def account_steps(facts: Facts, options: SetupOptions) -> list[BoardStep]:
+    """Return the step that creates the requested account, if it is missing."""
+    if options.account is None or options.account == facts.user or account_is_finished(facts):
         return []
     keys = f"{facts.home}/.ssh/authorized_keys"
-    action = Run(("sh", "-c", _ACCOUNT, "sh", wish.account, keys))
-    # Outside: the installation's folder will be the account's own, and there may be none of this login.
-    title = f"make the account {wish.account}, opened by the keys of {facts.user}"
-    return [Step(title, action, needs_root=True, outside=True)]
+    action = RunCommand(("sh", "-c", _ACCOUNT, "sh", options.account, keys))
+    # Outside: the installation will be in the account's own home; this login may have no such folder.
+    title = f"make the account {options.account}, with the login keys of {facts.user}"
+    return [BoardStep(title, action, needs_root=True, outside=True)]
 
 
 def account_comment(facts: Facts) -> str | None:
-    """Return the comment in passwd of the account that was asked about, None if there is no account."""
+    """Return the comment in /etc/passwd of the account that was asked about; None if there is no account."""
     fields = (facts.account or "").split(":")
     return fields[4] if len(fields) == 7 else None  # passwd(5): seven fields, the fifth is the comment
 
 
 def account_is_finished(facts: Facts) -> bool:
-    """Return whether the account was made by an earlier run, to the end."""
+    """Return whether an earlier run created the account completely."""
     return account_comment(facts) == ACCOUNT_COMMENT
 
 
-def governor_steps(facts: Facts, wish: Wish) -> list[Step]:
-    """Return what sets the governors that are wished for where others are in force."""
-    changing = [c for c in facts.clocks if wish.governor_of(c) not in (None, c.governor)]
+def governor_steps(facts: Facts, options: SetupOptions) -> list[BoardStep]:
+    """Return the steps that set the requested governors where others are in force."""
+    changing = [c for c in facts.clocks if options.governor_of(c) not in (None, c.governor)]
     if not changing:
         return []
     steps = []
-    # What was in force before the first of our changes is what --remove goes back to.
+    # --remove restores the governors that were in force before our first change.
     before = {c.folder: c.governor for c in changing} | facts.record.governors
     if before != facts.record.governors:
         record = facts.record.model_copy(update={"governors": before})
         content = json.dumps(record.model_dump(), sort_keys=True).encode() + b"\n"
-        steps.append(Step("note the governor in force, to restore it", Put(content, RECORD)))
-    for governor in sorted({wish.governor_of(c) or "" for c in changing}):
-        steps += _set_governor("set", governor, [c for c in changing if wish.governor_of(c) == governor])
+        steps.append(BoardStep("note the governor in force, to restore it", Put(content, RECORD)))
+    for governor in sorted({options.governor_of(c) or "" for c in changing}):
+        steps += _set_governor("set", governor, [c for c in changing if options.governor_of(c) == governor])
     return steps
 
 
-def _set_governor(verb: str, governor: str, clocks: list[Clock]) -> list[Step]:
+def _set_governor(verb: str, governor: str, clocks: list[Clock]) -> list[BoardStep]:
     steps = []
     for unit in ("CPU", "GPU"):
         files = [c.file for c in clocks if c.unit == unit]
         names = ", ".join(PurePosixPath(file).parent.name for file in files)
         title = f"{verb} the {unit} governor {governor} ({names})"
         if files:
-            run = Run(("sh", "-c", _GOVERNOR, "sh", governor, *files))
-            steps.append(Step(title, run, needs_root=True))
+            run = RunCommand(("sh", "-c", _GOVERNOR, "sh", governor, *files))
+            steps.append(BoardStep(title, run, needs_root=True))
     return steps
 
 
 def _surplus(facts: Facts, parcels: tuple[Parcel, ...]) -> list[str]:
-    """Return the versions, files or folders, that were used too long ago to be kept."""
+    """Return the paths of versions that were not used recently enough to be kept."""
     old = []
     for parcel in parcels:
         version = PurePosixPath(parcel.link).parent / parcel.target

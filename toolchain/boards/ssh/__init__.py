@@ -1,1 +1,1 @@
-"""Boards over SSH."""
+"""The connection to boards over SSH."""

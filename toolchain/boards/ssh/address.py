@@ -1,4 +1,4 @@
-"""Where a board is reached over SSH, as the user wrote it down."""
+"""The SSH address of a board, as the user wrote it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toolchain.errors import UsageError
 
-# A leading '-' would be an option to the OpenSSH client, white space a second word.
+# A leading '-' would be an option of the OpenSSH client; white space would split the word.
 _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@+$-]*")
 _HOST = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:%-]*")
 _MAX_PORT = 65535
@@ -16,24 +16,24 @@ _MAX_PORT = 65535
 
 @dataclass(frozen=True)
 class SshAddress:
-    """One board behind an SSH server.
+    """The SSH address of a board.
 
-    What is None is taken from the user's ssh_config, then from SSH's own defaults.
+    Values that are None come from the user's ssh_config, else from SSH's defaults.
 
     Attributes
     ----------
     host
-        Name, address (IPv6 without brackets) or a `Host` of ssh_config.
+        Host name, IP address (IPv6 without brackets) or a `Host` of ssh_config.
     host_key
-        The pinned key, `ssh-ed25519 AAAA…`; no other is accepted.
+        The pinned host key, `ssh-ed25519 AAAA…`; no other is accepted.
     identity
-        The private key to log in with; None: those of the agent and the usual files.
+        Private key to log in with; None uses the keys of the agent and the usual files.
     jump
-        `[USER@]HOST[:PORT]` to go through.
+        Jump host as `[USER@]HOST[:PORT]`.
     name
-        The board's, for messages.
+        Name of the board, for messages.
     use_config
-        Whether the user's ssh_config has a say.
+        Whether the user's ssh_config is read.
     """
 
     host: str
@@ -47,7 +47,7 @@ class SshAddress:
 
     @property
     def label(self) -> str:
-        """How messages call it."""
+        """Name of the board in messages."""
         return f"board {self.name}" if self.name else self.host
 
 
@@ -57,7 +57,7 @@ def parse_address(text: str) -> tuple[str | None, str, int | None]:
     Raises
     ------
     UsageError
-        It has another form; repeats it.
+        The text has another form; the message repeats it.
     """
     hint = "write [USER@]HOST[:PORT], such as pi@192.168.1.7 or pi@[fe80::1]:2222"
     user, at, rest = text.rpartition("@")
@@ -80,7 +80,7 @@ def parse_address(text: str) -> tuple[str | None, str, int | None]:
 
 
 def show_address(user: str | None, host: str, port: int | None) -> str:
-    """Return what `parse_address` reads."""
+    """Return the address in the form that `parse_address` reads."""
     shown = f"[{host}]" if ":" in host and port is not None else host
     return (f"{user}@" if user else "") + shown + (f":{port}" if port is not None else "")
 

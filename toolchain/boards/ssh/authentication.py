@@ -1,4 +1,4 @@
-"""Logging in on a board with the keys that the user has. One attempt, never a second."""
+"""Logs in on a board with the user's keys, in one attempt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SILENT = "is it very busy? log in by hand to see"
 
 
 class RefusedError(UsageError):
-    """The board does not let the user in; trying again would only lock them out."""
+    """The board rejects the login. It is never retried: repeated attempts could lock the user out."""
 
 
 def log_in(transport: paramiko.Transport, route: Route, label: str) -> None:
@@ -27,7 +27,7 @@ def log_in(transport: paramiko.Transport, route: Route, label: str) -> None:
     Raises
     ------
     RefusedError
-        None of them is accepted; says which were tried.
+        The server accepts no key; the message lists the keys that were tried.
     LostError
         The server did not answer in time.
     """
@@ -50,7 +50,7 @@ def log_in(transport: paramiko.Transport, route: Route, label: str) -> None:
             if not transport.is_active():
                 break
         except (paramiko.SSHException, EOFError, OSError):
-            break  # it hung up: too many keys
+            break  # the server closed the connection: too many keys were tried
         else:
             if transport.is_authenticated():
                 return
@@ -64,7 +64,7 @@ def log_in_with_password(transport: paramiko.Transport, user: str, password: str
     Raises
     ------
     RefusedError
-        It is not the right one, or passwords are not allowed.
+        The password is wrong, or passwords are not allowed.
     """
     try:
         transport.auth_password(user, password)
@@ -82,9 +82,9 @@ def log_in_with_password(transport: paramiko.Transport, user: str, password: str
 
 
 def _keys(route: Route, skipped: list[str]) -> Iterator[tuple[str, paramiko.PKey]]:
-    """Yield the keys in ssh(1)'s order: the agent's, then the files'.
+    """Yield the keys in the order of ssh(1): those of the agent, then the files.
 
-    Where only certain files count, so do the agent's keys whose public half lies beside one of them.
+    If only certain files may be used, the agent's keys are limited to those with a public key beside one.
     """
     named = {half for file in route.identities if (half := _public_half(file))}
     agents = set()
@@ -99,7 +99,7 @@ def _keys(route: Route, skipped: list[str]) -> Iterator[tuple[str, paramiko.PKey
         try:
             yield str(file), paramiko.PKey.from_path(file)
         except (paramiko.SSHException, ValueError, TypeError, OSError) as error:
-            # Which class says so depends on the form of the key's file.
+            # The class of this error depends on the format of the key file.
             locked = isinstance(error, paramiko.PasswordRequiredException) or "password" in str(error)
             why = f"protected by a passphrase: `ssh-add {file}` first" if locked else str(error)
             skipped.append(f"{file} ({why})")

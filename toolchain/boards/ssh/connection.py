@@ -1,4 +1,4 @@
-"""One SSH connection to a board: pinned host key, and a heartbeat that notices a dead board."""
+"""An SSH connection to a board, with a pinned host key and a heartbeat that detects a dead board."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from toolchain.foreign import first_line
 
 HANDSHAKE_S = 15.0
 CHANNEL_S = 15.0
-BEAT_S = 2.0  # ask for a sign of life after that much silence
-SILENCE_S = 8.0  # a board that was asked and says nothing for that long is dead
+BEAT_S = 2.0  # send a keep-alive request after that much silence
+SILENCE_S = 8.0  # a board that does not answer for that long is lost
 _TICK_S = 0.5
 UNKNOWN_SIGNAL = 127  # sshd names only the signals of RFC 4254
 
-_MOST_UNREAD = 2 * paramiko.common.DEFAULT_WINDOW_SIZE  # of a channel; twice what its window allows
+_MOST_UNREAD = 2 * paramiko.common.DEFAULT_WINDOW_SIZE  # of a channel: twice its flow-control window
 
-# Authenticated ciphers first: half the work for Python.
+# Authenticated ciphers come first: they need half the CPU time in Python.
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes256-ctr")
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
-_log = logging.getLogger("paramiko")  # prints tracebacks for what we report ourselves
+_log = logging.getLogger("paramiko")  # prints tracebacks of errors that we report ourselves
 _log.addHandler(logging.NullHandler())
 _log.propagate = False
 
@@ -43,14 +43,14 @@ _log.propagate = False
 class _WatchedSocket:
     """A socket that fails once the board has been silent for too long.
 
-    paramiko's reading thread asks it ten times a second, and every blocked writer too, so that no
-    thread has to be free to notice. Only time in which we ourselves ran counts.
+    paramiko's reading thread calls it ten times a second, and so does every blocked writer; no thread of
+    ours is needed to detect silence. Only time in which this process ran counts as silence.
 
     Attributes
     ----------
     cause
-        Why it has ended, None before. paramiko ends the channels, and whoever waits for them, before it
-        says that the connection is no longer active.
+        Why the connection ended; None while it works. paramiko ends the channels, and wakes the threads that
+        wait for them, before it reports the connection as inactive.
     """
 
     def __init__(self, link: Link) -> None:
@@ -58,7 +58,7 @@ class _WatchedSocket:
         self.silence = 0.0
         self.limit = float("inf")
         self.cause: BaseException | None = None
-        self._closed = False  # paramiko looks at it, as at a socket's own
+        self._closed = False  # paramiko reads this attribute of sockets
         self._tick = time.monotonic()
 
     def recv(self, size: int) -> bytes:
@@ -91,7 +91,7 @@ class _WatchedSocket:
 
     def close(self) -> None:
         self._closed = True
-        # Wakes a thread that waits in recv or send, which close alone does not.
+        # close() alone does not wake a thread that waits in recv or send.
         with contextlib.suppress(OSError):
             self._link.socket.shutdown(socket.SHUT_RDWR)
 
@@ -100,14 +100,14 @@ class _WatchedSocket:
         self.silence += min(now - self._tick, _TICK_S)
         self._tick = now
         if self.silence > self.limit:
-            # Not TimeoutError, which paramiko tries again; it wants a number beside the text.
+            # Not TimeoutError: paramiko would retry. paramiko also needs an errno beside the text.
             silent = f"nothing was heard from it for {self.limit:g} s"
             self.cause = self.cause or ConnectionAbortedError(errno.ECONNABORTED, silent)
             raise self.cause
 
 
 def _note_exit_signal(channel: Any, message: Any) -> None:
-    """Handle a channel request as paramiko does, which drops the name of the signal that ended a command."""
+    """Handle a channel request like paramiko, which drops the name of the signal that ended a command."""
     position = message.packet.tell()
     if message.get_text() != "exit-signal":
         message.packet.seek(position)
@@ -120,7 +120,7 @@ def _note_exit_signal(channel: Any, message: Any) -> None:
 
 
 def _within_window(feed: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    """Return paramiko's handler of data, which keeps what comes, for servers that keep to the window too."""
+    """Wrap paramiko's data handler, which stores without limit: fail if a server exceeds the window."""
 
     def checked(channel: Any, message: Any) -> None:
         if len(channel.in_buffer) + len(channel.in_stderr_buffer) > _MOST_UNREAD:
@@ -139,8 +139,8 @@ class _Transport(paramiko.Transport):  # type: ignore[misc]
     }
 
 
-class Connection:
-    """A connection on which channels are opened. Several threads may do so."""
+class SshConnection:
+    """An SSH connection, on which several threads may open channels."""
 
     def __init__(self, address: SshAddress, password: str | None = None) -> None:
         """Connect and log in.
@@ -150,7 +150,7 @@ class Connection:
         LostError
             The board cannot be reached or does not answer in time.
         UsageError
-            Its host key is not the pinned one, or it does not let the user in.
+            The host key is not the pinned one, or the login is rejected.
         """
         self.label = address.label
         route = resolve(address)
@@ -171,7 +171,7 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Whether it still works, as far as is known."""
+        """Whether the connection works, as far as is known."""
         ended = self._ended.is_set() or self._socket.cause is not None
         return not ended and bool(self._transport.is_active())
 
@@ -181,24 +181,24 @@ class Connection:
         Raises
         ------
         LostError
-            The board went away.
+            The connection is lost.
         ToolchainError
-            It opens no more channels.
+            The server opens no more channels.
         """
         try:
             channel = self._transport.open_session(timeout=CHANNEL_S)
         except (paramiko.SSHException, EOFError, OSError) as error:
             if self.alive:
-                raise ToolchainError(f"{self.label} opens no more sessions: {first_line(error)}") from error
+                raise ToolchainError(f"{self.label} allows no more sessions:  {first_line(error)}") from error
             raise self.lost() from error
         channel.exit_signal = None
         return channel
 
     def lost(self) -> LostError:
-        """Return what is to be said once the connection has ended."""
+        """Return the error for a connection that has ended."""
         cause = self._socket.cause or self._transport.get_exception() or self._cause
         self._cause = cause
-        reason = getattr(cause, "strerror", None) or str(cause or "") or "it hung up"
+        reason = getattr(cause, "strerror", None) or str(cause or "") or "it closed the connection"
         return LostError(
             f"{self.label}: the connection was lost: {reason}",
             "when it can be reached again, run the same command",
@@ -207,7 +207,7 @@ class Connection:
     _cause: BaseException | None = None
 
     def close(self) -> None:
-        """End it; commands that still run on it are ended by their own watchers on the board."""
+        """Close the connection; watchers on the board then end the commands that still run there."""
         self._ended.set()
         self._transport.close()
         self._socket.close()
@@ -221,7 +221,7 @@ class Connection:
 
 
 def ask_host_key(address: SshAddress) -> str:
-    """Return the key of the server, without logging in."""
+    """Return the server's host key, without logging in."""
     link, _, transport = _handshake(address, resolve(address), None)
     try:
         key = transport.get_remote_server_key()
@@ -281,6 +281,7 @@ def _other_key(address: SshAddress, offered: str) -> ToolchainError:
     name = address.name or "NAME"
     return UsageError(
         f"{address.label}: the host key of {address.host} has changed: it offers {offered}, pinned is "
-        f"{fingerprint(address.host_key)}; either the board was set up anew or someone stands between",
-        f"if it was set up anew: `toolchain board remove {name}`, then `toolchain board add` it again",
+        f"{fingerprint(address.host_key)}; "
+        "either the board was reinstalled or someone intercepts the connection",
+        f"if it was reinstalled: `toolchain board remove {name}`, then `toolchain board add` it again",
     )

@@ -1,4 +1,4 @@
-"""Pinned host keys: how they are shown, and as a file for the OpenSSH client."""
+"""Pinned host keys: their fingerprint, and a known_hosts file for the OpenSSH client."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from toolchain.files import atomic
 
 
 def checked_host_key(text: str) -> str:
-    """Return `TYPE BASE64`, without a comment.
+    """Return a host key as `TYPE BASE64`, without its comment.
 
     Raises
     ------
     UsageError
-        It is not a public key in OpenSSH's form.
+        The text is not a public key in OpenSSH's format.
     """
     words = text.split()
     try:
@@ -36,15 +36,15 @@ def checked_host_key(text: str) -> str:
 
 
 def fingerprint(host_key: str) -> str:
-    """Return `SHA256:…` as ssh-keygen shows it."""
+    """Return the fingerprint `SHA256:…`, as ssh-keygen prints it."""
     digest = hashlib.sha256(base64.b64decode(host_key.split()[1])).digest()
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
 def write_known_hosts(address: SshAddress) -> Path:
-    """Write the pinned key where the OpenSSH client reads it; return the file.
+    """Write a known_hosts file with the pinned key; return the file.
 
-    The file holds one key, under the alias that `route.openssh_options` gives.
+    Its one line has the alias that `route.openssh_options` sets.
     """
     alias = address.name or address.host
     line = f"{alias} {address.host_key}\n"

@@ -1,4 +1,4 @@
-"""A folder of a board, as `scripts.LISTING` prints it."""
+"""Parses the listing of a folder on a board, as `scripts.LISTING` prints it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from toolchain.answers import lie, shown
 from toolchain.boards.transport import MOST_ENTRIES, RemoteFile, too_many
 
 MOST_LISTING = 4 * 2**20
-"""Bytes of a listing: tens of thousands of entries, where our folders have some."""
+"""Limit of a listing in bytes: enough for tens of thousands of entries; our folders have tens."""
 
 _ENTRY = re.compile(r"([0-9]{1,19}) (-?[0-9]{1,19}) ([^/]+)")
 
@@ -16,12 +16,12 @@ _ENTRY = re.compile(r"([0-9]{1,19}) (-?[0-9]{1,19}) ([^/]+)")
 def parse_listing(text: bytes, board: str, folder: str) -> dict[str, RemoteFile]:
     """Return a folder's entries by name.
 
-    Lines of another form are left out: they belong to names with a line break.
+    Lines of another form are ignored: they belong to names with a line break.
 
     Raises
     ------
     CheckError
-        The listing is longer, or has more entries, than any folder of ours, or a name in it leads elsewhere.
+        The listing has more bytes or entries than any folder of ours, or a name is `.` or `..`.
     """
     what = f"the listing of its folder {folder}"
     if len(text) > MOST_LISTING:

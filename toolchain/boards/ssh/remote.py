@@ -1,4 +1,4 @@
-"""A script at work on a board: its channel, what it prints, how it ends."""
+"""A script that runs on a board: its channel, its output, its end."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import paramiko
 
 from toolchain.answers import shown
 from toolchain.boards.output.kept import MOST_ERRORS, Kept, Log
-from toolchain.boards.ssh.connection import Connection
+from toolchain.boards.ssh.connection import SshConnection
 from toolchain.boards.ssh.scripts import command_line
 from toolchain.boards.transport import DeadlineError
 from toolchain.errors import CheckError, ToolchainError
 from toolchain.foreign import last_line
 
-START_S = 30.0  # until a script begins; a board under load takes seconds
+START_S = 30.0  # until a script's first answer; a board under load takes seconds
 _NOISE = 1 << 16  # bytes a login shell may print before
 _READ = 1 << 18
 _ANSWER = re.compile(r"ready( [1-9][0-9]{0,9})?|folder|missing|denied|pipe")
@@ -51,18 +51,18 @@ class _Output(io.RawIOBase):
 
 
 class Script:
-    """A script of `scripts` that has begun on a board.
+    """A script of `scripts` that has started on a board.
 
     Attributes
     ----------
     answer
-        What it said first: `ready`, perhaps with a number, or what is wrong.
+        Its first answer: `ready`, perhaps with a process number, or a problem.
     stdout
-        What it prints after that.
+        Its output after that answer.
     """
 
     def __init__(
-        self, connection: Connection, script: str, root: str, *arguments: str, log: Path | None = None
+        self, connection: SshConnection, script: str, root: str, *arguments: str, log: Path | None = None
     ) -> None:
         self._connection = connection
         token = secrets.token_hex(8)
@@ -92,16 +92,16 @@ class Script:
         self.close()
 
     def limit(self, seconds: float | None) -> None:
-        """Let reads of `stdout` fail with TimeoutError from then on; None: never."""
+        """Let reads of `stdout` raise TimeoutError after `seconds`; None for no limit."""
         self._raw.deadline = None if seconds is None else time.monotonic() + seconds
 
     @property
     def pid(self) -> int:
-        """The number of its process on the board, which leads a group; 0 where it has said none."""
+        """Process number on the board, which is also its process group; 0 if the script reported none."""
         return int(self.answer.partition(" ")[2] or 0)
 
     def code(self) -> int | None:
-        """Return the return code as in `Completed`, None while it runs; raises when it was lost."""
+        """Return the return code as in `Completed`, None while it runs; raise if the channel was lost."""
         if not self.channel.status_event.is_set():
             return None
         if self.channel.exit_signal is not None:
@@ -111,30 +111,30 @@ class Script:
         return int(self.channel.exit_status)
 
     def wait(self, seconds: float) -> int | None:
-        """Wait at most so long; return the code, None if it still runs."""
+        """Wait at most `seconds`; return the code, or None if the script still runs."""
         self.channel.status_event.wait(seconds)
         return self.code()
 
     def settle(self) -> None:
-        """Wait, not for long, for the end of its standard error, which comes after that of its watcher."""
+        """Wait at most 2 s for the end of standard error, which comes when the watcher on the board ends."""
         self._drain.join(_JOIN_S)
 
     def errors(self) -> bytes:
-        """Return what it printed on its standard error until it ended."""
+        """Return the end of its standard error, after waiting briefly for it to close."""
         self.settle()
         return self._errors.content()
 
     @property
     def errors_dropped(self) -> int:
-        """How many bytes it printed there before those."""
+        """Number of bytes of standard error that were not kept."""
         return self._errors.dropped
 
     def last_words(self) -> str:
-        """Return the reason at the end of its last error message."""
+        """Return the last part of its last error message: the reason."""
         return last_line(self.errors()).rpartition(": ")[2]
 
     def failure(self, error: BaseException | None) -> ToolchainError:
-        """Return the error for a channel that ended too early or says nothing."""
+        """Return the error for a channel that ended early or timed out."""
         if not self._connection.alive:
             return self._connection.lost()
         if isinstance(error, TimeoutError):
@@ -144,20 +144,20 @@ class Script:
             if self._drain.is_alive() or self._errors.content()
             else str(error or "no exit code")
         )
-        return ToolchainError(f"{self._connection.label}: a command there was cut off: {said}")
+        return ToolchainError(f"{self._connection.label}: a command there ended without an exit code: {said}")
 
     def close(self) -> None:
-        """Close the channel; what runs is ended by its watcher."""
+        """Close the channel; the watcher on the board then ends the command."""
         with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
             self.channel.close()
         if self._drain.ident is not None:
             self._drain.join(_JOIN_S)
 
     def send(self, chunks: Callable[[int], bytes], size: int, patience_s: float) -> None:
-        """Send what `chunks` reads, whole, then the end of input.
+        """Send all that `chunks` reads, then end of input.
 
-        A thread does that, and who interrupts us interrupts our waiting for it: an interrupt inside of
-        paramiko can leave one of its locks taken, and then nothing closes the connection any more.
+        A thread sends, so that Ctrl-C interrupts only the wait for it: an interrupt inside paramiko can leave
+        one of its locks taken, and then the connection cannot be closed any more.
         """
         failures: list[BaseException] = []
         self.channel.settimeout(patience_s)
@@ -191,7 +191,8 @@ class Script:
     def _check_answer(self, answer: str) -> str:
         if not _ANSWER.fullmatch(answer):
             raise CheckError(
-                f"{self._connection.label}: a command there begins with {shown(answer)}, which it cannot say",
+                f"{self._connection.label}: a script there answered {shown(answer)}, "
+                "which no script of ours prints",
                 "its login must run a POSIX shell; look with `toolchain board shell`",
             )
         return answer
@@ -208,7 +209,7 @@ class Script:
         while True:
             try:
                 return bytes(self.channel.recv_stderr(_READ))
-            except TimeoutError:  # the timeout is for those who read stdout
+            except TimeoutError:  # the timeout is meant for readers of stdout
                 continue
             except (EOFError, OSError):
                 return b""

@@ -1,4 +1,4 @@
-"""How to get to a board: its address completed by the user's ssh_config, and a socket to it."""
+"""The way to a board: its address completed with the user's ssh_config, and the socket to it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from toolchain.foreign import last_line
 
 CONNECT_S = 10.0
 _END_S = 2.0
-_KEY_FILES = ("id_ed25519", "id_ecdsa", "id_rsa")  # as ssh(1) tries them
+_KEY_FILES = ("id_ed25519", "id_ecdsa", "id_rsa")  # in the order in which ssh(1) tries them
 
 
 @dataclass(frozen=True)
 class Route:
-    """An address with nothing left open; `proxy` is a command whose input and output are the link."""
+    """A complete address; `proxy` is a command whose input and output carry the connection, or empty."""
 
     host: str
     port: int
@@ -37,17 +37,17 @@ class Route:
 
 
 def user_config() -> Path:
-    """Return the user's ssh_config, which need not exist."""
+    """Return the path of the user's ssh_config, which may not exist."""
     return Path.home() / ".ssh" / "config"
 
 
 def resolve(address: SshAddress) -> Route:
-    """Complete an address.
+    """Complete an address with the user's ssh_config and SSH's defaults.
 
     Raises
     ------
     UsageError
-        The user's ssh_config is broken.
+        The user's ssh_config cannot be parsed.
     """
     found = _lookup(address.host) if address.use_config else {}
     host = str(found.get("hostname", address.host))
@@ -66,9 +66,9 @@ def resolve(address: SshAddress) -> Route:
 
 
 def openssh_options(address: SshAddress, known_hosts: Path, *, asks: bool = False) -> list[str]:
-    """Return options with which an OpenSSH client takes the same way, and accepts the pinned key alone.
+    """Return options that make an OpenSSH client take the same route and accept only the pinned key.
 
-    With `asks` it may ask the user, for a passphrase say.
+    With `asks` the client may ask the user, for instance for a passphrase.
     """
     options = {
         "BatchMode": "no" if asks else "yes",
@@ -94,10 +94,10 @@ def openssh_options(address: SshAddress, known_hosts: Path, *, asks: bool = Fals
 
 
 def config_options(*, use_config: bool = True) -> list[str]:
-    """Return the OpenSSH options that make it read the same ssh_config as we do."""
+    """Return the OpenSSH options with which ssh reads the same ssh_config as we do."""
     if not use_config:
         return ["-F", "none"]
-    # ssh(1) goes by the password file where we, as other programs, go by HOME.
+    # ssh(1) takes the home folder from the password file; we take it from HOME.
     if Path.home() != Path(pwd.getpwuid(os.getuid()).pw_dir) and user_config().is_file():
         return ["-F", str(user_config())]
     return []
@@ -121,7 +121,7 @@ def _lookup(host: str) -> paramiko.SSHConfigDict:
 def _proxy(address: SshAddress, found: paramiko.SSHConfigDict, host: str, port: int) -> tuple[str, ...]:
     jump = address.jump or str(found.get("proxyjump", "none"))
     if jump.lower() != "none":
-        # With several jumps ssh goes through all but the last, and forwards from that one.
+        # With several jumps, ssh jumps through all but the last and forwards from the last.
         *before, last = jump.split(",")
         target = f"[{host}]:{port}"
         chain = ["-J", ",".join(before)] if before else []
@@ -145,7 +145,7 @@ def _destination(jump: str) -> tuple[str, ...]:
 
 
 class Link:
-    """A socket to the board, direct or through a proxy command that ends with it."""
+    """A socket to the board, direct or through a proxy command, which ends with the socket."""
 
     def __init__(self, route: Route, label: str) -> None:
         self._proxy: subprocess.Popen[bytes] | None = None
@@ -165,7 +165,7 @@ class Link:
             ) from error
 
     def close(self) -> None:
-        """Close the socket, and end the proxy command."""
+        """Close the socket and end the proxy command."""
         self.socket.close()
         if self._proxy:
             self._proxy.terminate()
@@ -176,7 +176,7 @@ class Link:
                 self._proxy.wait(_END_S)
 
     def complaint(self) -> str:
-        """Return what a proxy command that ended said last; empty if there is none."""
+        """Return the last line that an ended proxy command printed; empty if there is none."""
         if self._proxy is None or self._proxy.stderr is None:
             return ""
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -188,7 +188,7 @@ class Link:
     def _connect_through(self, proxy: tuple[str, ...]) -> socket.socket:
         ours, its = socket.socketpair()
         try:
-            # A session of its own: Ctrl-C is for us, and we end it in order.
+            # A session of its own, so that Ctrl-C reaches us alone and we end the command in order.
             self._proxy = subprocess.Popen(
                 proxy, stdin=its.fileno(), stdout=its.fileno(), stderr=subprocess.PIPE, start_new_session=True
             )

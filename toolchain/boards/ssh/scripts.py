@@ -1,7 +1,7 @@
-"""What runs in the board's `sh`: POSIX, with nothing beyond coreutils or busybox.
+"""Shell scripts that run on a board: POSIX, with nothing beyond coreutils or busybox.
 
-Every script begins with the arguments TOKEN and ROOT, and says `TOKEN ready` (or `TOKEN` and what is
-wrong) on a line of its own before anything else, so that what a login shell prints is not taken for it.
+Every script gets the arguments TOKEN and ROOT. Its first line is `TOKEN ready`, or `TOKEN` and a problem,
+so that text which a login shell prints before is not mistaken for its answer.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ LC_ALL=C
 export LC_ALL
 """
 
-# A watcher reads the channel's standard input. When that ends, by our wish or because the connection
-# is gone, it ends the command with all its children: sshd made the command the leader of a process
-# group, the watcher is in that group, and so the group's number cannot be given to others meanwhile.
-# GRACE 0: at once. Else each of: by itself, by SIGTERM within so many tenths of a second.
-# It keeps the channel's standard error open, as handle 4: when that ends, nothing of ours runs there.
+# A watcher reads the channel's standard input. When that ends, because we closed it or the connection is
+# lost, it ends the command and its children. sshd made the command the leader of a process group; the
+# watcher belongs to the group, so the group's number cannot be reused in the meantime.
+# GRACE 0: kill at once. Else wait GRACE tenths of a second for the command to exit, send SIGTERM, wait as
+# long again, kill. Handle 4 keeps the channel's standard error open: when that ends, nothing runs any more.
 _WATCH = r"""
 watch() {
     trap '' HUP INT TERM PIPE
@@ -41,8 +41,8 @@ patient() {
 }
 """
 
-# Arguments: GRACE SIZE ARGV…; SIZE bytes of input come on the channel before it falls silent. They go
-# through a pipe with a name, so that a password among them is never in a file.
+# Arguments: GRACE SIZE ARGV…; SIZE bytes of input come through the channel. They go through a named
+# pipe, so that a password among them is never in a file.
 RUN = (
     _BEGIN
     + _WATCH
@@ -72,7 +72,7 @@ exec "$@"
 """
 )
 
-# Arguments: PATH SIZE MODE. The content comes on the channel; cut short, it is dropped.
+# Arguments: PATH SIZE MODE. The content comes through the channel; incomplete content is dropped.
 PUT = (
     _BEGIN
     + r"""
@@ -96,7 +96,7 @@ if [ "$new" ]; then sync; else sync "$folder"; fi
 # Argument: PATH.
 GET = _BEGIN + '[ -f "./$1" ] || { say missing; exit 0; }\nsay ready\ncat "./$1"\n'
 
-# Argument: PATH. Without hidden entries; a line each: bytes, time of last change, name.
+# Argument: PATH. One line for each entry that is not hidden: bytes, modification time, name.
 LISTING = _BEGIN + 'say ready\ncd "./$1" 2>/dev/null || exit 0\nstat -c "%s %Y %n" -- * 2>/dev/null\nexit 0\n'
 
 # Argument: PATH.
@@ -120,5 +120,5 @@ printf '%s\n' "$1" >>.ssh/authorized_keys && sync .ssh/authorized_keys
 
 
 def command_line(script: str, *arguments: str) -> str:
-    """Return what to hand to sshd: one `sh` with the script, whatever the login shell is."""
+    """Return the command for sshd: one `sh` with the script, whatever the login shell is."""
     return "exec " + shlex.join(["sh", "-c", script, "sh", *arguments])

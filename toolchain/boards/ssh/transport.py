@@ -1,4 +1,4 @@
-"""A board over SSH."""
+"""A board that is reached over SSH."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.files import atomic
 
 if TYPE_CHECKING:
-    from toolchain.boards.ssh.connection import Connection
+    from toolchain.boards.ssh.connection import SshConnection
     from toolchain.boards.ssh.remote import Script
 
-_STEP_S = 60.0  # for what is done in no time unless the board's disk hangs
-_PATIENCE_S = 30.0  # between two pieces of a transfer that the board takes or sends
+_STEP_S = 60.0  # for operations that are immediate unless the board's disk hangs
+_PATIENCE_S = 30.0  # between two chunks of a transfer
 _SYNC_S = 60.0
-_SLOWEST_DISK = 1e6  # bytes per second: the slowest SD cards
-_SLOWEST_LINK = 1e5  # bytes per second that a file comes with: a poor radio link
+_SLOWEST_DISK = 1e6  # bytes per second to write: the slowest SD cards
+_SLOWEST_LINK = 1e5  # bytes per second to receive: a poor radio link
 _CHUNK = 1 << 18
 _KILL_S = 5.0
 _WATCHER_S = 1.0
@@ -49,13 +49,13 @@ _WATCHER_S = 1.0
 class SshTransport:
     """A `Transport` to the folder `root` of a board.
 
-    Nothing is connected before the first call, and anew by the next call after the connection was
-    lost. What was under way then has failed and is not tried again.
+    The first call connects, and so does the next call after the connection was lost. An operation that was
+    interrupted by the loss has failed and is not retried.
 
     Parameters
     ----------
     root
-        The board's folder, relative to the login's home unless absolute; must exist there.
+        The board's folder, relative to the login's home or absolute; it must exist on the board.
     """
 
     kind: Literal["local", "ssh"] = "ssh"
@@ -65,11 +65,11 @@ class SshTransport:
     def __init__(self, address: SshAddress, root: str) -> None:
         self.address = address
         self.root = root
-        self._connection: Connection | None = None
+        self._connection: SshConnection | None = None
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """End the connection, if there is one; a later call opens another."""
+        """Close the connection, if there is one; a later call opens another."""
         with self._lock:
             if self._connection:
                 self._connection.close()
@@ -104,7 +104,7 @@ class SshTransport:
         return SshProcess(self, self._command(argv, SshProcess.GRACE_TENTHS, b"", log))
 
     def put(self, local: Path | bytes, remote: str, *, executable: bool = False) -> None:
-        """Write a file, whole or not at all; see `Transport.put`."""
+        """Write a file atomically; see `Transport.put`."""
         path = str(checked_path(remote))
         with (
             _open(local) as (content, size),
@@ -114,7 +114,7 @@ class SshTransport:
             try:
                 script.send(content.read, _CHUNK, _PATIENCE_S)
             except (OSError, EOFError) as error:
-                cut = error  # the script ended, or the board; it says why
+                cut = error  # the script or the connection ended; the script's error says why
             try:
                 code = script.wait(_KILL_S if cut else _SYNC_S + size / _SLOWEST_DISK)
             except LostError as error:
@@ -150,22 +150,22 @@ class SshTransport:
         return parse_listing(text, self.address.name or self.address.host, remote)
 
     def touch(self, remote: str) -> None:
-        """Make a file's time of last change now."""
+        """Set a file's modification time to now."""
         self._small(scripts.TOUCH, (remote,), "cannot touch")
 
     def remove(self, *remotes: str) -> None:
-        """Remove files or folders; none need be there."""
+        """Remove files or folders; a missing one is no error."""
         if remotes:
             self._small(scripts.REMOVE, remotes, "cannot remove")
 
     @contextmanager
     def at_home(self) -> Iterator[Home]:
-        """Yield a connection of its own to the login's home; see `Transport.at_home`."""
+        """Yield a separate connection to the login's home; see `Transport.at_home`."""
         with contextlib.closing(SshTransport(self.address, ".")) as home:
             yield Home(home, self.root)
 
     def as_user(self, user: str) -> SshTransport:
-        """Return the way to another account's folder of the same name."""
+        """Return a transport to another account's folder of the same name."""
         return SshTransport(replace(self.address, user=user), self.root)
 
     def ssh_command(self, options: Sequence[str] = (), *, asks: bool = False) -> list[str]:
@@ -187,7 +187,7 @@ class SshTransport:
                 output = running.stdout.read(MOST_LISTING + 1)
             except TimeoutError as error:
                 raise running.failure(error) from error
-            if len(output) <= MOST_LISTING:  # else there is no need to hear its end
+            if len(output) <= MOST_LISTING:  # a longer one is refused, whatever the script's result
                 self._done(running, f"{what} {remotes[0]}")
             return output
 
@@ -224,7 +224,7 @@ class SshTransport:
 
     @staticmethod
     def _feed(script: Script, input: bytes) -> None:
-        # A command that ends without reading all of it is no failure.
+        # A command that ends without reading all of its input has not failed.
         with contextlib.suppress(OSError, EOFError):
             script.channel.sendall(input)
 
@@ -243,7 +243,7 @@ class SshTransport:
         return running
 
     def _kill(self, script: Script) -> None:
-        """End a command with its children: its watcher does so when its channel ends, else by number."""
+        """Kill a command and its children: close its input for the watcher; if that fails, kill the group."""
         with contextlib.suppress(OSError, EOFError):
             script.channel.shutdown_write()
         if script.wait(_WATCHER_S) is None and script.pid:
@@ -251,22 +251,22 @@ class SshTransport:
                 killing.wait(_KILL_S)
             script.wait(_KILL_S)
 
-    def _connect(self) -> Connection:
-        from toolchain.boards.ssh.connection import Connection
+    def _connect(self) -> SshConnection:
+        from toolchain.boards.ssh.connection import SshConnection
 
         with self._lock:
             if self._connection and not self._connection.alive:
                 self._connection.close()
                 self._connection = None
             if self._connection is None:
-                self._connection = Connection(self.address)
+                self._connection = SshConnection(self.address)
             return self._connection
 
 
 class SshProcess:
     """A command on a board whose standard input stays open until `close`."""
 
-    GRACE_TENTHS = 20  # to end by itself once its input has ended, and again after SIGTERM
+    GRACE_TENTHS = 20  # to exit after its input was closed, and again after SIGTERM
     _CLOSE_S = 2 * GRACE_TENTHS / 10 + _KILL_S
 
     def __init__(self, transport: SshTransport, script: Script) -> None:
@@ -280,18 +280,24 @@ class SshProcess:
         return self._script.code()
 
     def wait(self, timeout: float) -> int:
-        """Return the return code; `DeadlineError` after `timeout` seconds."""
+        """Wait for the command and return its code.
+
+        Raises
+        ------
+        DeadlineError
+            It did not end within `timeout` seconds.
+        """
         code = self._script.wait(timeout)
         if code is None:
             raise DeadlineError(f"process {self.pid} of the board did not end within {timeout:g} s")
         return code
 
     def close(self) -> None:
-        """End the command: end of input, then SIGTERM, then SIGKILL; then whatever is left of its group."""
+        """End the command: close its input, then SIGTERM, then SIGKILL; then kill the rest of its group."""
         with contextlib.suppress(OSError, EOFError):
             self._script.channel.shutdown_write()
         try:
-            with contextlib.suppress(LostError):  # its watcher ends it all the same
+            with contextlib.suppress(LostError):  # its watcher on the board ends it anyway
                 if self._script.wait(self._CLOSE_S) is None:
                     self._transport._kill(self._script)
                 self._script.settle()

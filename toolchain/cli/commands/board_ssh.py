@@ -59,7 +59,7 @@ def add(
     Shows the fingerprint of its host key and pins that key once you say yes; from then on no other is
     accepted. Your ssh_config, agent and ProxyJump are used.
     """
-    from toolchain.boards.inventory.adding import Wanted, add_board
+    from toolchain.boards.inventory.adding import NewBoard, add_board
     from toolchain.errors import UsageError
 
     def trusted(host: str, found: str) -> bool:
@@ -87,7 +87,7 @@ def add(
             )
         return str(click.prompt(f"Password of {login} (used once, not kept)", hide_input=True, err=True))
 
-    wanted = Wanted(address, board_class, name, identity, jump, groups)
+    wanted = NewBoard(address, board_class, name, identity, jump, groups)
     added = add_board(wanted, trusted, password if install_key else None)
     document = {
         "name": added.name,

@@ -75,9 +75,9 @@ def provision(
     if remove:
         result = provisioning.unprovision(found, account, how)
     else:
-        wish = provisioning.Wish(governor, account, sdk, ignore_clock, gpu_governor)
+        options = provisioning.SetupOptions(governor, account, sdk, ignore_clock, gpu_governor)
         design = _design(found, bitstream) if bitstream else None
-        result = provisioning.provision(found, wish, how, design)
+        result = provisioning.provision(found, options, how, design)
         _log_in_from_now_on(found, result)
     emit(result.to_json(), lambda: _show(result, remove=remove))
 

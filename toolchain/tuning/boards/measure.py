@@ -11,7 +11,7 @@ import tvm
 
 from toolchain.answers import lie, shown, understood
 from toolchain.arrays import Array
-from toolchain.boards.edge_rt.answers import Facts
+from toolchain.boards.edge_rt.answers import EdgeRtInfo
 from toolchain.devices.failure import Failure
 from toolchain.devices.table import kind_of
 from toolchain.errors import ToolchainError
@@ -127,7 +127,7 @@ class _Opened:
 
     request: Request
     board: str
-    facts: Facts
+    facts: EdgeRtInfo
     file: Opened
     operands: Operands
 
@@ -196,11 +196,11 @@ class _Library:
         return Times(tuple(seconds * 1e3 for seconds in timed.results))
 
 
-def _facts(board: str, said: object) -> Facts:
+def _facts(board: str, said: object) -> EdgeRtInfo:
     what = "the answer of edge.info"
     if not isinstance(said, str):
         raise lie(board, what, f"it is {shown(said)}, no text")
-    return understood(Facts, said, board, what)
+    return understood(EdgeRtInfo, said, board, what)
 
 
 def _believed(board: str, times: Times, request: Request) -> tuple[float, ...]:
