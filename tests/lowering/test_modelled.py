@@ -9,7 +9,7 @@ import pytest
 from toolchain.backends.packed.backend import Packed
 from toolchain.devices.kernel import Kernel
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.lowering.modelled import ModelRunner, device_runners
+from toolchain.lowering.modelled import KernelModelRunner, device_runners
 from toolchain.mali.compiled import Block, KernelStatistics
 from toolchain.mali.estimate import Estimate
 from toolchain.mali.model import Modelled
@@ -50,13 +50,13 @@ class Code:
         return [Kernel(name, "", (1, 1, 1), (1, 1, 1)) for name in self.names]
 
 
-def built(runner: ModelRunner, *codes: object) -> list[BuiltCandidate]:
+def built(runner: KernelModelRunner, *codes: object) -> list[BuiltCandidate]:
     entry = Entry("packed", "", "")
     return runner.build([Candidate(entry, code, (), 1) for code in codes])
 
 
 def test_times_of_kernels_are_added_and_failures_cost_the_others_nothing() -> None:
-    runner = ModelRunner(Model(), "mali-model")
+    runner = KernelModelRunner(Model(), "mali-model")
     made = built(runner, Code(("1.5", "2")), Code(("1", "bad")), Code(()), object(), Code(("0.25",)))
     found = runner.run(TASK, made)
     assert [result.run_ms for result in found] == [(3.5,), (), (), (), (0.25,)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -15,52 +15,25 @@ from toolchain.profiles import Profile
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import OffBoards
 from toolchain.tasks.candidate import Candidate, DeviceCode
-from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
-from toolchain.tasks.reference import Case
-from toolchain.tasks.task import Task
+from toolchain.tasks.evaluator import Evaluator
+from toolchain.tasks.modelled import ModelledRunner
 from toolchain.tasks.tuner import Result
 
 MODELS: KindTable[tuple[KernelModel, ...]] = KindTable("model", {"opencl": (MALI_T860,)})
 """Models of devices that run kernels, by kind."""
 
 
-class ModelRunner:
-    """Builds no library and runs nothing: the model is asked for each kernel, and their times are added.
+class KernelModelRunner(ModelledRunner):
+    """Asks the model for each kernel of a candidate and adds their times.
 
-    What a candidate computes is not compared with anything. What won has to be verified where it runs.
+    What a candidate computes is not compared with anything.
     """
-
-    names: tuple[str, ...] = ()
-    lanes = 1
-    in_use_s: Mapping[str, float] = {}
 
     def __init__(self, model: Asked, name: str) -> None:
         self._model, self._name = model, name
 
-    def build(self, candidates: Sequence[Candidate]) -> list[BuiltCandidate]:
-        """Return the candidates as they are."""
-        return [BuiltCandidate(candidate) for candidate in candidates]
-
-    def expect(self, task: Task, cases: Sequence[Case]) -> None:
-        """Take no note: nothing is computed."""
-
-    def run(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:  # noqa: ARG002
-        """Return the model's times of candidates."""
-        return [self._result(each.candidate) for each in built]
-
-    def check(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
-        """Do as `run` does."""
-        return self.run(task, built)
-
-    def probe(self, task: Task, built: BuiltCandidate) -> list[Result]:  # noqa: ARG002
-        """Return that all is well: there is no way to a board that could be tried."""
-        return [Result(modelled=True)]
-
-    def compare(self, task: Task, built: Sequence[BuiltCandidate], rounds: int) -> list[list[Result]]:
-        """Return the same in each round: the model does not vary."""
-        return [self.run(task, built)] * rounds
-
-    def _result(self, candidate: Candidate) -> Result:
+    def result(self, candidate: Candidate, *, checked: bool) -> Result:  # noqa: ARG002
+        """Return the sum of the times of a candidate's kernels."""
         try:
             if not isinstance(candidate.code, DeviceCode):
                 raise UsageError("this code is a CPU's: it has no kernels")
@@ -89,7 +62,7 @@ def _evaluator(model: KernelModel, target: BoardTarget) -> Iterator[Evaluator]:
             "tune with --dtype float32, or on a board",
         )
     with model.open() as asked:
-        runner = ModelRunner(asked, model.name)
+        runner = KernelModelRunner(asked, model.name)
         yield Evaluator(runner, runner)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
 from toolchain.backends.vta.cut import SEED, Cut
 from toolchain.errors import ToolchainError
 from toolchain.tasks.candidate import Candidate
-from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
-from toolchain.tasks.reference import Case
-from toolchain.tasks.task import Task
+from toolchain.tasks.evaluator import Evaluator
+from toolchain.tasks.modelled import ModelledRunner
 from toolchain.tasks.tuner import Result
 from toolchain.vta.design.config import VtaConfig
 from toolchain.vta.dumps.convolution import compile_convolution
@@ -27,45 +26,21 @@ _ASKED = Wish(strict=True, computes=False, memory=False)
 _CHECKED = Wish(strict=True)
 
 
-class VtaModelRunner:
-    """Builds no library: a cut becomes a program, whose cycles the model counts.
+class VtaModelRunner(ModelledRunner):
+    """Compiles a cut to a program, whose cycles the model counts.
 
-    Finalists are computed, too, strictly, and compared with numpy's integers.
+    Finalists are computed, too, strictly, and compared with numpy's integers; what is right follows from the
+    cut's own seed.
     """
-
-    names: tuple[str, ...] = ()
-    lanes = 1
-    in_use_s: Mapping[str, float] = {}
 
     def __init__(self, config: VtaConfig, simulator: Simulator) -> None:
         self._config, self._simulator = config, simulator
         self._one = Lock()  # tasks are searched side by side; the simulator answers one after the other
         self._board = f"{VTA_MODEL} {config.cycles.version}"
 
-    def build(self, candidates: Sequence[Candidate]) -> list[BuiltCandidate]:
-        """Return the candidates as they are."""
-        return [BuiltCandidate(candidate) for candidate in candidates]
-
-    def expect(self, task: Task, cases: Sequence[Case]) -> None:
-        """Take no note: what is right follows from the cut's own seed."""
-
-    def run(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:  # noqa: ARG002
-        """Return the model's times."""
-        return [self._result(each.candidate, _ASKED) for each in built]
-
-    def check(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:  # noqa: ARG002
-        """Return the model's times of candidates that compute what they should."""
-        return [self._result(each.candidate, _CHECKED) for each in built]
-
-    def probe(self, task: Task, built: BuiltCandidate) -> list[Result]:  # noqa: ARG002
-        """Return that all is well: there is no way to a board that could be tried."""
-        return [Result(modelled=True)]
-
-    def compare(self, task: Task, built: Sequence[BuiltCandidate], rounds: int) -> list[list[Result]]:
-        """Return the same in each round: the model does not vary."""
-        return [self.run(task, built)] * rounds
-
-    def _result(self, candidate: Candidate, wish: Wish) -> Result:
+    def result(self, candidate: Candidate, *, checked: bool) -> Result:
+        """Return the time of a candidate's cycles."""
+        wish = _CHECKED if checked else _ASKED
         cut = candidate.code
         if not isinstance(cut, Cut):
             raise TypeError("this code is no cut of a convolution")
