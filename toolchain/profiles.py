@@ -20,6 +20,7 @@ from pydantic_core import PydanticKnownError
 from toolchain.architectures.architecture import Architecture
 from toolchain.architectures.table import ARCHITECTURES, architecture_of, wrong_system
 from toolchain.devices.device import Device
+from toolchain.devices.entry import Entry
 from toolchain.errors import UsageError
 
 PROFILE_FILE = "board.toml"
@@ -80,7 +81,7 @@ class Profile(_Strict):
         description="the oldest C library on such boards; none on Android",
     )
     memory_mib: int = Field(ge=1)
-    devices: tuple[Device, ...] = Field((Device(),), min_length=1)
+    devices: tuple[Entry, ...] = Field((Device(),), min_length=1)
     image: str = Field("base", description="of docker/images.toml: in which its networks are built and tuned")
 
     @property
@@ -211,15 +212,18 @@ def _found(file: Path, device: Device) -> Device:
 def _explain(file: Path, error: ValidationError) -> str:
     parts = []
     for problem in error.errors():
+        if problem["type"] == "too_short" and problem["input"]:
+            continue  # entries that are wrong do not count; what is wrong with each is said
+        said = problem["msg"].removeprefix("Value error, ")
         key = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
             reason = _unknown_key(problem["loc"])
         elif problem["type"] == "missing":
             reason = "is missing"
         elif isinstance(problem["input"], dict):  # what is wrong with a table is no one value of it
-            reason = problem["msg"]
+            reason = said
         else:
-            reason = f"{problem['input']!r}: {problem['msg']}"
+            reason = f"{problem['input']!r}: {said}"
         parts.append(f"{key}: {reason}")
     return f"{file}: " + "; ".join(parts)
 

@@ -11,7 +11,7 @@ from edge_toy.backend import POINTS, ToySpace
 from tests.tuning.toy_run import KEY, TASK, Told, search, toy_run
 from toolchain.records.store import RecordStore
 from toolchain.tuning.judging.confirm import confirm
-from toolchain.tuning.judging.finalists import finalists
+from toolchain.tuning.run.finalists import finalists
 from toolchain.tuning.task_run import TaskRun
 from toolchain.tuning.tuners.gridsearch import GridSearch
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import InitErrorDetails
-
-from toolchain.devices.table import find_kind, kind_names
+from pydantic import BaseModel, ConfigDict, Field
 
 CPU = "cpu"
 VTA = "vta"
@@ -29,21 +26,15 @@ def device_key(kind: str, name: str) -> str:
     return f"{kind}:{re.sub(r'[^!-~]+', '-', name.strip().lower())[:_MOST_NAME]}"
 
 
-def _known_kind(kind: str) -> str:
-    if find_kind(kind) is None:
-        raise ValueError(f"no such kind of device; the kinds are: {', '.join(kind_names())}")
-    return kind
-
-
 class Device(BaseModel):
     """What computes on a board. Those that are no CPUs have limits, which code for them keeps to.
 
-    The kind's row says which of the fields an entry has, and which keys of its own beside them.
+    `devices.entry` checks it by the row of its kind, which says what fields and keys of its own it has.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    kind: Annotated[str, AfterValidator(_known_kind)] = Field("cpu", description="a kind of device")
+    kind: str = Field(CPU, description="a kind of device")
     name: str | None = Field(
         None,
         pattern=r"^[!-~]([ -~]{0,98}[!-~])?$",
@@ -67,23 +58,3 @@ class Device(BaseModel):
     def own(self) -> Mapping[str, Any]:
         """What the entry says by keys that only its kind has."""
         return self.model_extra or {}
-
-    @model_validator(mode="after")
-    def _has_what_its_kind_needs(self) -> Self:
-        row = find_kind(self.kind)
-        assert row is not None  # noqa: S101 - `kind` is checked
-        if unknown := sorted(set(self.own) - set(row.own)):
-            details = [
-                InitErrorDetails(type="extra_forbidden", loc=(key,), input=self.own[key]) for key in unknown
-            ]
-            raise ValidationError.from_exception_data("Device", details)
-        given = {key for key in self.model_fields_set - {"kind"} if getattr(self, key) is not None}
-        if self.kind == CPU:
-            if given:
-                raise ValueError(f"a CPU has clusters, and none of: {', '.join(sorted(given))}")
-            return self
-        if odd := sorted(given - row.needs - set(row.own) - {"name"}):
-            raise ValueError(f"a device of kind {self.kind} has none of: {', '.join(odd)}")
-        if missing := sorted((row.needs | set(row.own)) - given):
-            raise ValueError(f"a device of kind {self.kind} needs: {', '.join(missing)}")
-        return self

@@ -17,12 +17,12 @@ from toolchain.rpc.lab import PORT_VARIABLE
 from toolchain.tuning import allowance
 from toolchain.tuning.allowance import Allowance, RunTime, TimeUpError
 from toolchain.tuning.events import Event, Notice
-from toolchain.tuning.judging.finalists import finalists
 from toolchain.tuning.judging.gain import gain
 from toolchain.tuning.judging.judge import Judgement
 from toolchain.tuning.run import conclude as concluding
 from toolchain.tuning.run.alone import Alone
 from toolchain.tuning.run.conclude import Judged, NetworkJudge, conclude, obstacle_to_network
+from toolchain.tuning.run.finalists import finalists
 
 FASTER = POINTS[3]
 LOCAL = find_board("local")

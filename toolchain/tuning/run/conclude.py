@@ -21,12 +21,12 @@ from toolchain.tasks.task import Task
 from toolchain.tuning.allowance import Allowance, TimeUpError
 from toolchain.tuning.events import Listener, Notice, Step
 from toolchain.tuning.judging.confirm import Confirmed, Finalist, choice_of
-from toolchain.tuning.judging.finalists import finalists
 from toolchain.tuning.judging.judge import Judgement, judge
 from toolchain.tuning.judging.network_bench import prepare_network_bench
 from toolchain.tuning.options import BOARDS
 from toolchain.tuning.result import TunedTask
 from toolchain.tuning.run.alone import NOT_COMPARED, Alone
+from toolchain.tuning.run.finalists import finalists
 from toolchain.tuning.task_run import TaskRun
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from toolchain.errors import ToolchainError
 from toolchain.records.store import Usable
 from toolchain.tuning.judging.confirm import Finalist, Measured, result_of
-
-if TYPE_CHECKING:
-    from toolchain.tuning.task_run import TaskRun
+from toolchain.tuning.task_run import TaskRun
 
 _OF_THIS_RUN = 2
 # What fills fewer caches may look slower alone than it is among others; by more than this it is slower.

@@ -11,8 +11,8 @@ from tests.tuning.toy_run import KEY, Told, search, toy_run
 from toolchain.errors import ToolchainError
 from toolchain.records.store import RecordStore
 from toolchain.tuning.judging.confirm import Finalist, confirm
-from toolchain.tuning.judging.finalists import finalists
 from toolchain.tuning.result import TunedTask
+from toolchain.tuning.run.finalists import finalists
 from toolchain.tuning.task_run import TaskRun
 
 FASTEST, SECOND = POINTS[3], POINTS[9]
