@@ -17,7 +17,8 @@ from toolchain.models.folding.constants import Constant, size_of, static_shape
 from toolchain.models.folding.evaluate import RANDOM, NodeEvaluator
 from toolchain.models.folding.infer import Inference
 from toolchain.models.folding.result import Problem
-from toolchain.models.folding.scope import Names, Scope
+from toolchain.models.folding.scope import Scope
+from toolchain.models.names import Names
 from toolchain.models.walk import input_values, node_name, opset_of
 
 ALWAYS = 1 << 16

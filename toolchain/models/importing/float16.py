@@ -9,7 +9,7 @@ from __future__ import annotations
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from toolchain.models.folding.scope import Names
+from toolchain.models.names import Names
 from toolchain.models.walk import all_names, all_nodes, all_tensors
 
 HALF, FULL = TensorProto.FLOAT16, TensorProto.FLOAT
@@ -46,11 +46,9 @@ def as_float32(model: onnx.ModelProto) -> onnx.ModelProto:
                 attribute.i = FULL
             elif attribute.HasField("t"):
                 _widen(attribute.t)
-    taken = Names()
-    for name in all_names(graph):
-        taken.take(name)
+    used = Names(all_names(graph))
     ends = sorted(_halves(graph.input) | _halves(graph.output))
-    names = {name: taken.free(f"{name}/float32") for name in ends}
+    names = {name: used.free(f"{name}/float32") for name in ends}
     for node in graph.node:
         for place, name in enumerate(node.input):
             node.input[place] = names.get(name, name)

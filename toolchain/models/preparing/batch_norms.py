@@ -12,6 +12,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from toolchain.models.names import Names
+from toolchain.models.walk import all_names
+
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 _EPSILON = 1e-5  # default of the attribute, https://onnx.ai/onnx/operators/onnx__BatchNormalization.html
 
@@ -28,8 +31,7 @@ def fold_batch_norms(model: onnx.ModelProto) -> onnx.ModelProto:
     readers = Counter(name for node in graph.node for name in node.input)
     readers.update(output.name for output in graph.output)
     producers = {node.output[0]: node for node in graph.node}
-    taken = {*constants, *readers, *(name for node in graph.node for name in node.output)}
-    taken.update(value.name for value in graph.input)
+    names = Names(all_names(graph))
     folded: dict[str, onnx.NodeProto | None] = {}  # first output of a node -> what replaces it
     new: list[onnx.TensorProto] = []
     for node in graph.node:
@@ -43,11 +45,11 @@ def fold_batch_norms(model: onnx.ModelProto) -> onnx.ModelProto:
         replacement = onnx.NodeProto()
         replacement.CopyFrom(conv)
         del replacement.input[1:], replacement.output[:]
-        names = [_free(f"{node.output[0]}.{part}", taken) for part in ("weight", "bias")]
-        replacement.input.extend(names)
+        made = [names.free(f"{node.output[0]}.{part}") for part in ("weight", "bias")]
+        replacement.input.extend(made)
         replacement.output.append(node.output[0])
         new += [
-            numpy_helper.from_array(array, name) for array, name in zip((weight, bias), names, strict=True)
+            numpy_helper.from_array(array, name) for array, name in zip((weight, bias), made, strict=True)
         ]
         # The convolution takes the place of its batch norm, after everything it reads.
         folded[conv.output[0]] = None
@@ -98,14 +100,6 @@ def _rebuilt(
     result.graph.output.extend(graph.output)
     result.graph.initializer.extend([*kept, *new])
     return result
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """Return an unused name and mark it as used."""
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: float) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import onnx
 from onnx import helper
 
+from toolchain.models.names import Names
 from toolchain.models.recurrent.spec import GATES
 from toolchain.models.walk import all_graphs, all_names
 
@@ -19,13 +20,13 @@ _BATCHED_INPUTS = (0, 5, 6)  # X, initial_h, initial_c
 
 def steps_first(model: onnx.ModelProto) -> None:
     """Insert transposes around the model's recurrent nodes of layout 1, in place."""
-    taken: set[str] | None = None
+    names: Names | None = None
     for graph in all_graphs(model.graph):
         if not any(map(_batchwise, graph.node)):
             continue
-        if taken is None:
-            taken = set(all_names(model.graph))
-        nodes = [each for node in graph.node for each in _rewritten(node, taken)]
+        if names is None:
+            names = Names(all_names(model.graph))
+        nodes = [each for node in graph.node for each in _rewritten(node, names)]
         del graph.node[:]
         graph.node.extend(nodes)
 
@@ -38,7 +39,7 @@ def _batchwise(node: onnx.NodeProto) -> bool:
     )
 
 
-def _rewritten(node: onnx.NodeProto, taken: set[str]) -> Iterator[onnx.NodeProto]:
+def _rewritten(node: onnx.NodeProto, names: Names) -> Iterator[onnx.NodeProto]:
     if not _batchwise(node):
         yield node
         return
@@ -48,22 +49,13 @@ def _rewritten(node: onnx.NodeProto, taken: set[str]) -> Iterator[onnx.NodeProto
     made.attribute.extend(attribute for attribute in node.attribute if attribute.name != "layout")
     for place in _BATCHED_INPUTS:
         if place < len(node.input) and node.input[place]:
-            made.input[place] = _free(f"{node.input[place]}_steps_first", taken)
+            made.input[place] = names.free(f"{node.input[place]}_steps_first")
             yield helper.make_node("Transpose", [node.input[place]], [made.input[place]], perm=_SWAPPED)
     for place, name in enumerate(node.output):
         if name:
-            made.output[place] = _free(f"{name}_steps_first", taken)
+            made.output[place] = names.free(f"{name}_steps_first")
     yield made
     for place, name in enumerate(node.output):
         if name:
             order = _SWAPPED if place else _OUTPUT
             yield helper.make_node("Transpose", [made.output[place]], [name], perm=order)
-
-
-def _free(like: str, taken: set[str]) -> str:
-    name, number = like, 0
-    while name in taken:
-        number += 1
-        name = f"{like}.{number}"
-    taken.add(name)
-    return name

@@ -15,7 +15,7 @@ import onnx
 from numpy.typing import ArrayLike
 from onnx import TensorProto, helper, numpy_helper
 
-from toolchain.models.folding.scope import Names
+from toolchain.models.names import Names
 from toolchain.models.quantising.exponents import HIGH
 from toolchain.models.quantising.layer import Layer, RoundedConvolution
 from toolchain.models.walk import all_names
@@ -53,9 +53,7 @@ def with_integers(
     exponents
         Tensor -> exponent of its integers.
     """
-    names = Names()
-    for name in all_names(model.graph):
-        names.take(name)
+    names = Names(all_names(model.graph))
     writer = _Writer(names, exponents)
     at = {layer.site.nodes[-1]: layer for layer in layers}
     covered = {position for layer in layers for position in layer.site.nodes}

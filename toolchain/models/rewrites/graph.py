@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.arrays import Array
+from toolchain.models.names import Names
 from toolchain.models.preparing.declared import dtype_of
 from toolchain.models.walk import node_name, opset_of
 
@@ -41,7 +42,8 @@ class Graph:
         for node in graph.node:
             if node.op_type == "Constant" and node.attribute[0].name == "value":
                 self._stored[node.output[0]] = node.attribute[0].t
-        self._taken = {*self._values, *self._stored, *(name for node in graph.node for name in node.output)}
+        outputs = (name for node in graph.node for name in node.output)
+        self._names = Names([*self._values, *self._stored, *outputs])
         self.makers = {name: str(node.op_type) for node in graph.node for name in node.output}
         self.readers: dict[str, int] = {}
         for name in (*(name for node in graph.node for name in node.input), *(o.name for o in graph.output)):
@@ -142,12 +144,7 @@ class Graph:
 
     def free(self, like: str) -> str:
         """Return an unused name made from `like`, and mark it as used."""
-        name, number = like, 0
-        while name in self._taken:
-            number += 1
-            name = f"{like}.{number}"
-        self._taken.add(name)
-        return name
+        return self._names.free(like)
 
 
 def _static_shape(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:

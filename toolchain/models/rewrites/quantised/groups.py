@@ -19,6 +19,7 @@ from onnx import helper, numpy_helper
 from toolchain.arrays import Array
 from toolchain.models.folding.fold import fold
 from toolchain.models.folding.result import Folded
+from toolchain.models.names import Names
 from toolchain.models.rewrites.quantised.table import MICROSOFT
 from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND, with_unsigned_activations
 from toolchain.models.walk import all_nodes, attributes_of
@@ -72,7 +73,10 @@ class _Graph:
     added: list[onnx.TensorProto] = field(default_factory=list)
     moved: list[onnx.NodeProto] = field(default_factory=list)
     """Nodes that move a group's integers in place of its floats."""
-    _given: set[str] = field(default_factory=set)
+    _names: Names = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._names = Names([*self.values, *self.makers, *self.types])
 
     @classmethod
     def of(cls, model: onnx.ModelProto) -> _Graph:
@@ -186,7 +190,7 @@ class _Graph:
             return None
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
-        copy.input[0], copy.output[0] = found[0], self._free(f"{node.output[0]}.integers")
+        copy.input[0], copy.output[0] = found[0], self._names.free(f"{node.output[0]}.integers")
         self.moved.append(copy)
         return [copy.output[0], *found[1:]]
 
@@ -222,16 +226,10 @@ class _Graph:
 
     def constant(self, array: Array, like: str) -> str:
         """Store an array under a name made from `like`."""
-        name = self._free(like)
+        name = self._names.free(like)
         self.values[name] = array
         self.added.append(numpy_helper.from_array(np.asarray(array), name))
         return name
-
-    def _free(self, like: str) -> str:
-        while like in self.values or like in self.makers or like in self.types or like in self._given:
-            like += "_"
-        self._given.add(like)
-        return like
 
 
 def _convolution(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.NodeProto | None:

@@ -13,6 +13,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from toolchain.models.names import Names
+from toolchain.models.walk import all_names
+
 ROUND, REAL = "QuantizeLinear", "DequantizeLinear"
 
 
@@ -30,7 +33,7 @@ def with_unsigned_activations(model: onnx.ModelProto) -> onnx.ModelProto:
     known = [value for value in copy.graph.value_info if value.name not in moved]
     del copy.graph.value_info[:]
     copy.graph.value_info.extend(known)
-    taken = {name for node in copy.graph.node for name in (*node.input, *node.output)}
+    names = Names(all_names(copy.graph))
     made: dict[str, str] = {}
     for node in copy.graph.node:
         ends = {ROUND: node.output[:1], REAL: node.input[:1]}.get(node.op_type, [])
@@ -38,9 +41,7 @@ def with_unsigned_activations(model: onnx.ModelProto) -> onnx.ModelProto:
             continue
         old = node.input[2]
         if old not in made:
-            made[old] = f"{old}.unsigned"
-            while made[old] in taken:
-                made[old] += "_"
+            made[old] = names.free(f"{old}.unsigned")
             shifted = numpy_helper.to_array(zeros[old]).astype(np.int16) + 128
             copy.graph.initializer.append(numpy_helper.from_array(shifted.astype(np.uint8), made[old]))
         node.input[2] = made[old]
