@@ -90,6 +90,6 @@ def test_opencl_is_not_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     check, simulator = doctor._check_opencl()
-    assert (simulator.state, simulator.found) == ("optional", "oclgrind is not there")
-    assert (check.state, check.found) == ("optional", "libOpenCL.so.1 knows no driver (-1001)")
+    assert (simulator.state, simulator.found) == ("optional", "oclgrind is not installed")
+    assert (check.state, check.found) == ("optional", "libOpenCL.so.1 finds no driver (-1001)")
     assert "make deps" in check.hint

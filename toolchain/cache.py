@@ -1,4 +1,4 @@
-"""What lies in the cache folder, and throwing away what nobody needs any more."""
+"""Lists the content of the cache folder, and removes what this version no longer uses."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ from toolchain.mali.store import fingerprint
 from toolchain.runtime import ARCHES, expected_fingerprint
 
 Kind = Literal["runtime", "objects", "mali", "stubs", "rootfs", "wheels", "images", "zig"]
-_ABANDONED_S = 24 * 3600.0  # no build lasts that long: what is left of one that was killed
+_ABANDONED_S = 24 * 3600.0  # no build takes that long, so an older temporary folder was left by a killed one
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One folder or file of the cache.
+class CacheEntry:
+    """A folder or file of the cache.
 
     Attributes
     ----------
     kind
-        `runtime`: a compiled edge-rt; `objects`: functions of networks, compiled;
-        `mali`: what the model of the Mali said of kernels; `stubs`: libraries of
-        names to link against; `rootfs`: file systems of boards and images; `wheels`, `images`: what
-        images are made with; `zig`: zig's own.
+        `runtime`: a compiled edge-rt. `objects`: compiled functions of networks. `mali`: results of the
+        Mali's compiler. `stubs`: stub libraries to link against. `rootfs`: file systems of boards and
+        images. `wheels`, `images`: inputs of images. `zig`: zig's own cache.
     current
-        Whether this version of the toolchain may use it.
+        Whether this version of the toolchain can use it.
     """
 
     kind: Kind
@@ -48,11 +47,11 @@ class Entry:
 
     @property
     def mib(self) -> float:
-        """Its size in MiB."""
+        """Size in MiB."""
         return self.bytes / 2**20
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the fields as a JSON object."""
         return {
             "kind": self.kind,
             "path": str(self.path),
@@ -61,36 +60,36 @@ class Entry:
         }
 
 
-def list_entries() -> list[Entry]:
-    """Return what the cache holds; anything else in its folder is not ours and left out."""
+def list_entries() -> list[CacheEntry]:
+    """Return the entries of the cache; files of other programs in its folder are left out."""
     return [
-        Entry(kind, path, _size(path), _is_current(kind, path))
+        CacheEntry(kind, path, _size(path), _is_current(kind, path))
         for kind in get_args(Kind)
         for path in _paths(kind)
     ]
 
 
-def prune(*, everything: bool = False, dry_run: bool = False) -> list[Entry]:
-    """Remove what this version no longer uses.
+def prune(*, everything: bool = False, dry_run: bool = False) -> list[CacheEntry]:
+    """Remove the entries that this version no longer uses.
 
-    A runtime that is being compiled at this moment stays.
+    A runtime or a system that another process is making stays.
 
     Parameters
     ----------
     everything
-        Remove what it does use, too; it is made again when needed.
+        Also remove the entries that it uses; they are made again when needed.
     dry_run
-        Remove nothing.
+        Remove nothing, only return what would be removed.
 
     Returns
     -------
-    list of Entry
-        What was removed, or would be.
+    list of CacheEntry
+        Entries that were removed, or would be.
 
     Raises
     ------
     ToolchainError
-        Something cannot be removed.
+        An entry cannot be removed.
     """
     doomed = (e for e in list_entries() if not e.current or (everything and not _is_temporary(e.path)))
     return [entry for entry in doomed if dry_run or _remove(entry)]
@@ -99,15 +98,15 @@ def prune(*, everything: bool = False, dry_run: bool = False) -> list[Entry]:
 def _paths(kind: Kind) -> Iterator[Path]:
     folder = cache_dir().absolute() / kind
     if folder.is_symlink() or not folder.is_dir():
-        return  # a link would lead out of the cache
+        return  # a link could lead out of the cache
     if kind == "zig":
-        yield folder  # what belongs together in there is zig's affair
+        yield folder  # its inner structure belongs to zig
         return
     yield from sorted(path for path in folder.iterdir() if path.suffix != ".lock")
 
 
 def _is_temporary(path: Path) -> bool:
-    return path.name.startswith(".")  # being made, or left by a process that was killed
+    return path.name.startswith(".")  # another process is making it, or was killed while doing so
 
 
 def _is_current(kind: Kind, path: Path) -> bool:
@@ -135,13 +134,13 @@ def _size(path: Path) -> int:
     return sum((Path(folder) / name).lstat().st_size for folder, _, names in folders for name in names)
 
 
-def _remove(entry: Entry) -> bool:
+def _remove(entry: CacheEntry) -> bool:
     """Remove an entry; return False if another process is making it."""
-    # Who makes a runtime or a system holds this lock meanwhile.
+    # A process that makes a runtime or a system holds this lock.
     lock = FileLock(entry.path.with_name(f"{entry.path.name}.lock"), timeout=0)
     try:
         with lock if entry.kind in ("runtime", "rootfs") else nullcontext():
-            # Under another name first: half a runtime must never look like one.
+            # Rename first, so that a half-removed runtime is never mistaken for a complete one.
             doomed = entry.path.with_name(f".{entry.path.name.strip('.')}.pruned")
             entry.path.rename(doomed)
             if doomed.is_symlink() or not doomed.is_dir():
@@ -151,7 +150,7 @@ def _remove(entry: Entry) -> bool:
     except Timeout:
         return False
     except FileNotFoundError:
-        return True  # someone else removed it: what was wanted
+        return True  # another process removed it
     except OSError as error:
         raise ToolchainError(
             f"cannot remove {entry.path}: {error.strerror}", "look at its permissions"

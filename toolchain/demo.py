@@ -1,4 +1,4 @@
-"""The whole way, as a user would write it: network, tune, build, upload, verify, bench, report."""
+"""Runs all steps for one network, as a user would: load, tune, build, upload, verify, bench, report."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ CLASS = "rk3399"
 TRIALS = 32
 HEAVIEST = 4
 BENCH_S = 10.0
-WAIT_S = 120.0  # for a board that another demo measures on
+WAIT_S = 120.0  # for a board that another process measures on
 Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What every step gave."""
+    """The results of all steps of a demo."""
 
     board: Board
     model: Model
@@ -77,24 +77,24 @@ def run_demo(
     note: Note,
     listener: Listener,
 ) -> DemoResult:
-    """Go the whole way for one network.
+    """Tune, build, verify and time one network, and write a report.
 
     Parameters
     ----------
     inputs
-        `NAME=FILE.npy` of the sample that is verified and timed; empty: a seeded one.
+        `NAME=FILE.npy` for the sample that is verified and timed; empty for a seeded sample.
     board_name
-        None: an emulated rk3399, which is started and stays, in a container over SSH or as a
-        process; `local` where neither can be had.
+        Name of the board. None starts an emulated rk3399 and leaves it running: a container over SSH, else a
+        process; if neither is possible, it uses `local`.
     out
         Folder for bundle, library and report.
     note, listener
-        Told what begins, and each tuning trial.
+        Called with a message for each step, and with each event of tuning.
 
     Raises
     ------
     ToolchainError
-        Any step fails; CheckError where the numbers are wrong.
+        A step fails; CheckError if the numerical results are wrong.
     """
     model = load_model(source, options)
     sample = read_inputs(inputs, model.inputs) if inputs else None
@@ -125,29 +125,29 @@ def run_demo(
 
 
 def demo_options(trials: int = TRIALS) -> TuneOptions:
-    """Return the small tuning run of a demo: a few minutes, the heaviest tasks alone."""
+    """Return options for a tuning run of a few minutes, limited to the heaviest tasks."""
     return TuneOptions(trials=trials, heaviest=HEAVIEST, repeat=2)
 
 
 def _start_board(note: Note) -> Board:
-    """Start an emulated board, unless it runs: a container with SSH, else a process; else return `local`."""
+    """Start an emulated board, unless it runs: a container, else a process; if both fail, return `local`."""
     name = emulated.default_name(CLASS)
     if name in emulated.names() and emulated.condition(name) == "ready":
-        note(f"board {name}: it is there already")
+        note(f"board {name} is running already")
         return emulated.load(name)
     for kind in ("auto", "process"):
         try:
             note(f"board {name}: starting (the first time, this compiles its runtime)")
             return emulated.start(CLASS, kind=kind, progress=note)
         except UsageError:
-            raise  # its name is taken by something that a user must look at
+            raise  # its name belongs to another board, which the user must decide about
         except ToolchainError as error:
-            note(f"{error}: going on without")
+            note(f"{error}: continuing without it")
     return find_board(LOCAL)
 
 
 def _record_trials(trials: list[dict[str, Any]], listener: Listener) -> Listener:
-    """Return a listener that adds each measured candidate to `trials` and tells `listener` the rest too."""
+    """Return a listener that stores each trial of the search in `trials` and forwards all events."""
 
     def record(event: Event) -> None:
         if isinstance(event, Trial) and event.stage == "search":

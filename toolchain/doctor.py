@@ -1,4 +1,4 @@
-"""What is here, what is missing, how to get it, and where each setting came from."""
+"""Checks what is installed on this machine, and reports where each setting came from."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from toolchain.records.store import user_store
 State = Literal["ok", "missing", "optional", "note"]
 
 PROBE_SECONDS = 120.0  # a first import of tvm from a cold disk takes tens of seconds
-ENOUGH_MIB = 2048  # two runtimes with their build folders and zig's cache are about 700 MiB
+ENOUGH_MIB = 2048  # two runtimes with their build folders and zig's cache need about 700 MiB
 OLDEST_PYTHON = (3, 11)
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at.
+    """The result of one check.
 
     Attributes
     ----------
     state
-        `missing`: needed and not usable here; `optional`: not here, and something cannot be done
-        without it; `note`: worth knowing.
+        `missing`: needed and not usable here. `optional`: not installed, and some features need it.
+        `note`: worth knowing.
     hint
-        What to type to get it.
+        How to install or fix it.
     """
 
     name: str
@@ -50,17 +50,17 @@ class Check:
     hint: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the fields as a JSON object."""
         return asdict(self)
 
 
 def diagnose() -> list[Check]:
-    """Look at everything; takes a few seconds, most of them for training a cost model once."""
+    """Do all checks; takes a few seconds, mostly to train a cost model once."""
     return [check for look in _LOOKS for check in look()]
 
 
 def settings_with_origins(configuration: Configuration) -> list[dict[str, str]]:
-    """Return key, value and origin of every setting; a user and password in an address are left out."""
+    """Return key, value and origin of every setting, without the user and password of an address."""
     values = configuration.settings.model_dump(mode="json")
     if (url := configuration.settings.records_url) is not None:
         values["records_url"] = shown_address(url.get_secret_value())
@@ -75,7 +75,7 @@ def _check_python() -> Iterator[Check]:
 
 
 def _pins() -> dict[str, str]:
-    """Return the exact versions that this package asks for."""
+    """Return the packages that this package pins, with their exact versions."""
     wanted = metadata.requires("edge-toolchain") or []
     return dict(line.split("==", 1) for line in wanted if "==" in line and ";" not in line)
 
@@ -95,7 +95,7 @@ def _check_pins() -> Iterator[Check]:
 
 
 def _check_in_a_process(name: str, program: str, hint: str, expected: Callable[[str], bool] = bool) -> Check:
-    """Run `program` in a Python of its own: a broken pair of libraries may end it by a signal."""
+    """Run `program` in a separate Python, because incompatible libraries may crash it."""
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-c", program],
@@ -149,7 +149,7 @@ def _check_tool(name: str, argv: list[str], missing: State, hint: str) -> Check:
         argv[0], path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     )
     if program is None:
-        return Check(name, missing, f"{argv[0]} is not there", hint)
+        return Check(name, missing, f"{argv[0]} is not installed", hint)
     try:
         return Check(name, "ok", f"{_version_of([program, *argv[1:]])} ({program})")
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -182,18 +182,18 @@ def _check_emulator() -> Iterator[Check]:
         yield Check(
             f"{arch} C library",
             "ok" if there else "optional",
-            str(mode.loader) if there else f"{mode.loader} is not there",
+            str(mode.loader) if there else f"{mode.loader} does not exist",
             f"{purpose} {mode.package}, or set {mode.sysroot_key}",
         )
 
 
-# How many drivers there are, by OpenCL's loader; none of them is asked for its devices.
+# Counts the drivers that OpenCL's loader finds; the drivers themselves are not called.
 _PLATFORMS = """
 import ctypes
 count = ctypes.c_uint()
 code = ctypes.CDLL("libOpenCL.so.1").clGetPlatformIDs(0, None, ctypes.byref(count))
 if code or not count.value:
-    raise SystemExit(f"libOpenCL.so.1 knows no driver ({code})")
+    raise SystemExit(f"libOpenCL.so.1 finds no driver ({code})")
 print(f"libOpenCL.so.1 with {count.value} drivers")
 """
 
@@ -234,9 +234,9 @@ def _check_records() -> Iterator[Check]:
 
 def _check_noise() -> Iterator[Check]:
     file = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    governor = file.read_text().strip() if file.exists() else "not shown by this machine"
+    governor = file.read_text().strip() if file.exists() else "not reported by this machine"
     calm = governor == "performance"
-    hint = "latencies on `local` vary with the clock; for calm ones: cpupower frequency-set -g performance"
+    hint = "latencies on `local` vary with the clock; for steady ones: cpupower frequency-set -g performance"
     yield Check("cpu governor", "ok" if calm else "note", governor, hint)
     cpus, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
     busy = load > cpus / 2
@@ -255,14 +255,14 @@ def _check_containers() -> Iterator[Check]:
     yield _check_tool("mmdebstrap", ["mmdebstrap", "--version"], "optional", hint)
     for name in (row.qemu.name for row in LINUX.values() if row.qemu):
         flags = _registered_flags(name)
-        # F: found from inside a container; C: sudo works there.
+        # F: the emulator also works inside containers. C: so does sudo.
         good = flags is not None and {"F", "C"} <= set(flags)
         found = "no emulator is registered with binfmt_misc" if flags is None else f"flags {flags}"
         yield Check(f"{name} programs", "ok" if good else "optional", found, hint)
 
 
 def _check_images(engine: Engine) -> Iterator[Check]:
-    """Yield one line for each state that images are in."""
+    """Yield one check for each state, with the images in that state."""
     found: dict[str, list[str]] = {}
     try:
         for state in states(engine):
@@ -271,7 +271,7 @@ def _check_images(engine: Engine) -> Iterator[Check]:
         yield Check("images", "note", error.message, error.hint)
     hints = {
         "current": "",
-        "out of date": "--engine auto leaves them alone; toolchain image build makes them anew",
+        "out of date": "--engine auto ignores them; rebuild them: toolchain image build",
         "absent": "to build and tune in them: toolchain image build NAME",
     }
     for word, hint in hints.items():
@@ -280,7 +280,7 @@ def _check_images(engine: Engine) -> Iterator[Check]:
 
 
 def _registered_flags(name: str) -> str | None:
-    """Return how the kernel runs an architecture's programs: of several emulators, our own is asked first."""
+    """Return the binfmt_misc flags for an architecture; our own emulator goes before another one's."""
     for entry in (f"edge-{name}", f"qemu-{name}"):
         file = Path("/proc/sys/fs/binfmt_misc") / entry
         if file.exists():

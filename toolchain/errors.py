@@ -1,4 +1,4 @@
-"""One root error; every error a user can meet is its child and knows its exit code."""
+"""The errors of the toolchain. All are children of one class; each class has its exit code."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import ClassVar
 
 
 class ToolchainError(Exception):
-    """The work began and failed (disk full, port in use, compile error, board lost).
+    """The work began and failed (disk full, port in use, compile error, connection to a board lost).
 
     Parameters
     ----------
     message
-        What happened, to which board, file or task; repeats the offending value.
+        What happened, to which board, file or task, with the offending value.
     hint
-        What to type next. Empty when there is nothing better to say than the message.
+        What the user can type next; empty if there is nothing to add.
     """
 
     exit_code: ClassVar[int] = 1
@@ -28,18 +28,18 @@ class ToolchainError(Exception):
 
 
 class UsageError(ToolchainError):
-    """What the user typed or handed over can't be used."""
+    """An argument or a file of the user's cannot be used."""
 
     exit_code = 2
 
 
 class MissingError(ToolchainError):
-    """Something this machine lacks; `toolchain doctor` says what."""
+    """This machine lacks something; `toolchain doctor` reports what."""
 
     exit_code = 3
 
 
 class CheckError(ToolchainError):
-    """A bundle fails its check (hash, hostile member, numerics), or a board answers what cannot be right."""
+    """A bundle fails its check (hash, hostile member, numerics), or an answer of a board cannot be right."""
 
     exit_code = 4

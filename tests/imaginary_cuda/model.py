@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolchain.devices.kernel import Kernel
-from toolchain.devices.model import Asked, KernelModel
+from toolchain.devices.model import KernelModel, OpenModel
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Guesses:
 
 
 @contextmanager
-def _open() -> Iterator[Asked]:
+def _open() -> Iterator[OpenModel]:
     yield Guesses()
 
 

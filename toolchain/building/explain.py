@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolchain.devices.kernel import Kernel
-from toolchain.devices.model import Judgement
+from toolchain.devices.model import Prediction
 from toolchain.devices.table import kernel_kinds, with_kernels
 from toolchain.errors import UsageError
 from toolchain.lowering.modelled import MODELS, models_of
@@ -19,7 +19,7 @@ class Explained:
     """A kernel, and what the model says of it where it was asked."""
 
     kernel: Kernel
-    modelled: Judgement | None = None
+    modelled: Prediction | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return it for JSON."""

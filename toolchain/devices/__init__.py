@@ -1,1 +1,1 @@
-"""Kinds of devices that compute on boards: a row of one table for each, and plugins' rows beside them."""
+"""Kinds of devices that compute on boards: one table, with a row for each kind; plugins add rows."""

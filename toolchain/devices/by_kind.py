@@ -1,4 +1,4 @@
-"""Code by kinds of devices: tables of the rooms above, and what plugins add to them."""
+"""Tables of code by kind of device, to which plugins add entries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Code = TypeVar("Code")
 
 
 class KindTable(Generic[Code]):
-    """Code of one seam by the kind of device that it is for.
+    """The code of one seam for each kind of device that has such code.
 
     Parameters
     ----------
     seam
-        By this name a plugin's `DeviceKind.code` has it.
+        Name of the seam; a plugin's `DeviceKind.code` uses it as a key.
     own
-        What this package has, by kind.
+        The code of this package, by kind.
     """
 
     def __init__(self, seam: Seam, own: Mapping[str, Code]) -> None:
@@ -30,12 +30,12 @@ class KindTable(Generic[Code]):
         self._own = own
 
     def find(self, kind: str) -> Code | None:
-        """Return the code for a kind of device; None where there is none.
+        """Return the code for a kind of device, or None if it has none.
 
         Raises
         ------
         MissingError
-            It is a plugin's, which cannot be loaded.
+            The code belongs to a plugin that cannot be loaded.
         """
         if kind in self._own:
             return self._own[kind]

@@ -1,4 +1,4 @@
-"""What a board class says of a device: `[[devices]]` in board.toml."""
+"""An entry of `[[devices]]` in board.toml: a device of a board class."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ _MOST_NAME = 200  # as in manifests
 
 
 def device_key(kind: str, name: str) -> str:
-    """Return a device in one word, as records and manifests have it: `opencl:mali-t860`.
+    """Return a device as one word, as in records and manifests: `opencl:mali-t860`.
 
     Parameters
     ----------
     kind
-        A name of the table of kinds.
+        A kind of the table of kinds.
     name
-        As the driver calls it; a driver's name may have blanks, and any length.
+        Name of the device as its driver reports it; it may have blanks and any length.
     """
     return f"{kind}:{re.sub(r'[^!-~]+', '-', name.strip().lower())[:_MOST_NAME]}"
 
 
 class Device(BaseModel):
-    """What computes on a board. Those that are no CPUs have limits, which code for them keeps to.
+    """A device that computes on boards of a class, with the limits that code for it must keep.
 
-    `devices.entry` checks it by the row of its kind, which says what fields and keys of its own it has.
+    The row of its kind says which fields an entry must have, and which keys of its own; `devices.entry`
+    checks them.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -38,23 +39,25 @@ class Device(BaseModel):
     name: str | None = Field(
         None,
         pattern=r"^[!-~]([ -~]{0,98}[!-~])?$",
-        description="as its driver calls it; none where boards of the class differ",
+        description="name that its driver reports; leave it out if boards of the class differ",
     )
-    compute_units: int | None = Field(None, ge=1, description="cores of it")
-    max_work_group: int | None = Field(None, ge=1, description="most work items of a work group")
-    local_bytes: int | None = Field(None, ge=0, description="most local memory of a work group")
+    compute_units: int | None = Field(None, ge=1, description="number of its cores")
+    max_work_group: int | None = Field(None, ge=1, description="largest work group, in work items")
+    local_bytes: int | None = Field(None, ge=0, description="largest local memory of a work group, in bytes")
     private_bytes: int | None = Field(
-        None, ge=1, description="of a work item: code with more spills, or is refused by the driver"
+        None,
+        ge=1,
+        description="private memory of a work item, in bytes; code that needs more spills, or is rejected",
     )
-    vector_bytes: int | None = Field(None, ge=4, description="of the vectors that it computes with")
+    vector_bytes: int | None = Field(None, ge=4, description="width of its vector arithmetic, in bytes")
     half: bool | None = Field(None, description="whether it computes in float16")
     config: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,98}$",
-        description="of a VTA: a name that `toolchain vta config` lists, or a file (.json) beside this one",
+        description="VTA's configuration: a name that `toolchain vta config` lists, or a .json file",
     )
 
     @property
     def own(self) -> Mapping[str, Any]:
-        """What the entry says by keys that only its kind has."""
+        """Values of the keys that only its kind has."""
         return self.model_extra or {}

@@ -33,13 +33,13 @@ def _check_fields(device: Device, row: DeviceKind) -> None:
     given = {key for key in device.model_fields_set - {"kind"} if getattr(device, key) is not None}
     if device.kind == CPU:
         if given:
-            raise ValueError(f"a CPU has clusters, and none of: {', '.join(sorted(given))}")
+            raise ValueError(f"a CPU has clusters, and does not have: {', '.join(sorted(given))}")
         return
     if odd := sorted(given - row.needs - set(row.own) - {"name"}):
-        raise ValueError(f"a device of kind {device.kind} has none of: {', '.join(odd)}")
+        raise ValueError(f"a device of kind {device.kind} does not have: {', '.join(odd)}")
     if missing := sorted((row.needs | set(row.own)) - given):
         raise ValueError(f"a device of kind {device.kind} needs: {', '.join(missing)}")
 
 
 Entry = Annotated[Device, AfterValidator(_checked)]
-"""A `Device` that has what its kind's row asks for, and nothing else."""
+"""A `Device` whose fields match the row of its kind."""

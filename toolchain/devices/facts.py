@@ -1,4 +1,4 @@
-"""What a driver says of a device, as edge-rt passes it on."""
+"""The facts that a driver reports about a device, as edge-rt sends them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Count = Annotated[int, Field(ge=0, le=2**63)]
 
 
 class DeviceFacts(Answer):
-    """What every kind's drivers say; a kind's own form has more.
+    """The facts that drivers of every kind report; the classes of kinds add more.
 
     Attributes
     ----------
     type
         `gpu`, `cpu`, `accelerator` or `other`.
     half
-        Whether it computes in float16.
+        Whether the device computes in float16.
     """
 
     name: Sentence
@@ -30,14 +30,14 @@ class DeviceFacts(Answer):
 
 
 class OpenclFacts(DeviceFacts):
-    """What a driver of OpenCL says; bytes, MHz, and vectors of so many numbers.
+    """The facts that an OpenCL driver reports: sizes in bytes, clocks in MHz, lanes in numbers per vector.
 
     Attributes
     ----------
     max_work_items
-        Along each axis of a work group.
+        Largest work group along each axis, in work items.
     max_alloc_bytes
-        At once.
+        Largest buffer.
     """
 
     name: Sentence

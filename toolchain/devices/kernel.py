@@ -1,4 +1,4 @@
-"""A kernel as source and the launch that a network makes of it."""
+"""A kernel as source code, with the launch that a network makes of it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Extents = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel and its launch.
+    """The source code of a kernel, and the size of its launch.
 
     Attributes
     ----------
     source
-        Source of this one function, as TVM writes it.
+        Source code of this function alone, as TVM generates it.
     group
-        Work items of a work group, in x, y and z.
+        Size of a work group in work items, along x, y and z.
     groups
-        Work groups of the launch.
+        Number of work groups of the launch, along x, y and z.
     arguments
-        Bytes of each buffer that it is given.
+        Size of each buffer argument in bytes.
     language
-        What the source is written in.
+        Language of the source code.
     """
 
     name: str
@@ -37,33 +37,33 @@ class Kernel:
 
     @property
     def items_in_group(self) -> int:
-        """Work items of a work group."""
+        """Number of work items of a work group."""
         return prod(self.group)
 
     @property
     def items(self) -> int:
-        """Work items of the launch."""
+        """Number of work items of the launch."""
         return self.items_in_group * prod(self.groups)
 
     @property
     def vector_width(self) -> int:
-        """Elements of the widest load or store of a vector; 1: there is none."""
+        """Number of elements of the widest vector load or store; 1 without vectors."""
         return self.language.vector_width(self.source)
 
     @property
     def private_bytes(self) -> int:
-        """Bytes of the arrays that every work item has for itself: sums, mostly.
+        """Bytes of the private arrays of a work item: mostly sums.
 
-        More than 16 registers of 16 bytes cannot all stay in registers of a Mali.
+        On a Mali, more than 16 registers of 16 bytes cannot all stay in registers: the rest spills.
         """
         return self.language.private_bytes(self.source)
 
     @property
     def computes_half(self) -> bool:
-        """Whether the source names float16."""
+        """Whether the source code uses float16."""
         return self.language.half.search(self.source) is not None
 
     @property
     def barriers(self) -> int:
-        """Places where the work items of a group wait for each other."""
+        """Number of barriers in the source code, at which the work items of a group wait for each other."""
         return self.source.count(self.language.barrier)

@@ -1,4 +1,4 @@
-"""What the toolchain knows of a kind of device, without TVM."""
+"""The facts about a kind of device that need no TVM."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from toolchain.devices.language import Language
 
 Seam = Literal["backends", "dialect", "machine", "model", "schedules", "status"]
-"""What rooms above ask for by the kind of a device; each has a `KindTable` where such code lives."""
+"""Places of the package that look up code by kind of device; each has a `KindTable`."""
 SEAMS: tuple[Seam, ...] = get_args(Seam)
 
 
 def _any_facts() -> type[DeviceFacts]:
-    from toolchain.devices.facts import DeviceFacts  # pydantic: help does without
+    from toolchain.devices.facts import DeviceFacts  # imports pydantic, which --help does without
 
     return DeviceFacts
 
 
 @dataclass(frozen=True)
 class TestBed:
-    """What stands for devices of a kind on emulated boards: a driver by which their CPU computes.
+    """A driver for emulated boards, which computes on the CPU in place of a device of this kind.
 
     Attributes
     ----------
     help
-        Of the option of `board emulate start`, which is the kind's name.
+        Help of the option of `board emulate start`; the option has the kind's name.
     board_class
-        A class with such a device.
+        Name of a board class with such a device.
     elsewhere
-        Says where else there is such a driver, as a hint.
+        Hint for users: where else such a driver is installed.
     """
 
     __test__ = False  # pytest
@@ -47,43 +47,44 @@ class TestBed:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceKind:
-    """A kind of device: a row of the table.
+    """A row of the table of kinds of devices.
 
     Attributes
     ----------
     name
-        As typed (`--device`), in board.toml, manifests and records, and in edge-rt.
+        Name of the kind on the command line (`--device`), in board.toml, manifests, records, and edge-rt.
     named
-        What NAME is in `--device KIND:NAME`, as help; empty: none is given.
+        Help for NAME in `--device KIND:NAME`; empty if the kind takes no name.
     needs
-        Fields of `Device` that an entry of this kind must have.
+        Fields of `Device` that an entry of board.toml must have.
     own
-        Keys of its own that an entry must have too: what each says.
+        Further keys that an entry must have, each with its description.
     target_options
-        Returns the options of TVM's target, whose kind has the same name, for an entry of board.toml;
-        None: TVM has no such target.
+        Returns the options of TVM's target of the same kind, given an entry of board.toml; None if TVM has
+        no such target.
     half
-        What its drivers call arithmetic in float16, for messages.
+        The driver's term for float16 arithmetic, for messages.
     described
-        Type of device whose times count, as drivers call it; of another one a user is warned. Empty: any.
+        Device type, as drivers report it, whose times are meaningful; users get a warning for other types.
+        Empty accepts all types.
     simulation
-        Name of the device that edge-rt simulates, which is used only if it is named; empty: there is none.
+        Name of the device that edge-rt simulates; it is used only if the user names it. Empty for none.
     compile_s
-        Seconds that its driver may spend on compiling the kernels of a network when they first run.
+        Seconds that the driver may take to compile the kernels of a network when it first runs.
     peaks
-        Beginning of a device's name -> most FLOP/s of such devices, the longest beginnings first.
+        Peak FLOP/s by the beginning of a device's name; longer beginnings come first.
     facts
-        Returns the form of what its driver says of a device.
+        Returns the class of the facts that its driver reports.
     failures
-        Cause that edge-rt sends with an error (native/src/cause.h) -> kind of failure in records.
+        Kind of failure in records, by the cause that edge-rt sends (native/src/cause.h).
     nodes
-        Device files, as patterns of the shell, that `board status` lists.
+        Shell patterns of the device files that `board status` lists.
     language
-        What its kernels are written in; None: it runs no kernels from source.
+        Language of its kernels; None if it runs no kernels from source code.
     test_bed
-        What emulated boards compute with in its place; None: they have no driver of this kind.
+        Driver for emulated boards; None if they have no driver of this kind.
     code
-        Of a plugin: seam -> `module:attribute` of the code that the toolchain has in tables of its rooms.
+        For a plugin: `module:attribute` of its code, by seam.
     """
 
     name: str
@@ -108,5 +109,5 @@ class DeviceKind:
             raise ValueError(f"there is no seam {', '.join(odd)}; the seams are: {', '.join(SEAMS)}")
 
     def peak(self, device: str) -> float | None:
-        """Return the most FLOP/s of a device by its name; None where nothing is known of it."""
+        """Return the peak FLOP/s of a device, or None if its name is unknown."""
         return next((peak for begin, peak in self.peaks.items() if device.startswith(begin)), None)

@@ -1,4 +1,4 @@
-"""What the source of a kernel tells without a compiler."""
+"""Facts about a kernel that its source code shows without a compiler."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _BYTES |= {"long": 8, "ulong": 8, "double": 8, "bool": 1, "size_t": 8}
 
 @dataclass(frozen=True)
 class Language:
-    """How kernels of a kind of device are written, as regular expressions.
+    """Regular expressions for the source code of kernels of one kind of device.
 
     Attributes
     ----------
     array
-        Declares an array of one work item: its groups are the type, the width of a vector type (or nothing)
-        and the length.
+        Matches the declaration of a private array; its groups are the element type, the vector width (or
+        nothing) and the length.
     vector
-        Loads or stores a vector: its group is the number of elements.
+        Matches a vector load or store; its group is the number of elements.
     half
-        Names the type float16.
+        Matches the type float16.
     barrier
-        Text that calls a barrier of the work group.
+        Text of a call of the work group's barrier.
     """
 
     array: re.Pattern[str]
@@ -32,14 +32,14 @@ class Language:
     barrier: str
 
     def private_bytes(self, source: str) -> int:
-        """Return the bytes of the arrays that every work item has for itself."""
+        """Return the bytes of the private arrays of a work item."""
         return sum(
             _BYTES[kind] * (4 if width == "3" else int(width or 1)) * int(count)
             for kind, width, count in self.array.findall(source)
         )
 
     def vector_width(self, source: str) -> int:
-        """Return the elements of the widest load or store of a vector; 1 where there is none."""
+        """Return the number of elements of the widest vector load or store; 1 without vectors."""
         return max((int(width) for width in self.vector.findall(source)), default=1)
 
 

@@ -1,4 +1,4 @@
-"""Models of devices: how long a kernel would take there, said without a board."""
+"""Models of devices, which predict the time of a kernel without a board."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Protocol
 from toolchain.devices.kernel import Kernel
 
 
-class Judgement(Protocol):
-    """What a model says of a kernel; nothing of it was measured.
+class Prediction(Protocol):
+    """The prediction of a model for one kernel.
 
     Attributes
     ----------
     ms
-        Milliseconds of a launch; None where the model cannot say, and `problem` tells why.
+        Milliseconds of a launch; None if the model cannot predict it, then `problem` has the reason.
     """
 
     @property
@@ -26,24 +26,24 @@ class Judgement(Protocol):
     def problem(self) -> str: ...
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the prediction as a JSON object."""
 
     def cells(self) -> Sequence[str]:
-        """Return it for a table, under the model's columns."""
+        """Return the cells of a table, one for each of the model's columns."""
 
 
-class Asked(Protocol):
-    """A model at work."""
+class OpenModel(Protocol):
+    """A started model, which answers for kernels."""
 
-    def ask(self, kernels: Iterable[Kernel]) -> Sequence[Judgement]:
-        """Return what the model says of kernels, in their order.
+    def ask(self, kernels: Iterable[Kernel]) -> Sequence[Prediction]:
+        """Return a prediction for each kernel, in the same order.
 
         Raises
         ------
         MissingError
-            What it needs is not here.
+            The model needs something that this machine lacks.
         ToolchainError
-            It fails.
+            The model fails.
         """
 
 
@@ -54,26 +54,26 @@ class KernelModel:
     Attributes
     ----------
     name
-        Of the runner that asks it, and of what stands for a board in its records.
+        Name of the runner that uses it; its records name it in place of a board.
     device
-        What it is a model of, such as `opencl:mali-t860`.
+        Device that it models, such as `opencl:mali-t860`.
     open
-        Starts it; it ends with the block.
+        Starts the model; leaving the context ends it.
     trial_s
-        Seconds that it takes for a candidate, about.
+        Seconds for one candidate, approximately.
     columns
-        Of a table of what it says.
+        Headings of the columns for `Prediction.cells`.
     note
-        What to know of all that it says.
+        Caveat about all of its predictions, for users.
     unjudged
-        Types of numbers that it cannot judge -> why.
+        Number types that it cannot predict, each with the reason.
     half_note
-        What to know where kernels name float16; empty: nothing.
+        Caveat about kernels that use float16; empty for none.
     """
 
     name: str
     device: str
-    open: Callable[[], AbstractContextManager[Asked]]
+    open: Callable[[], AbstractContextManager[OpenModel]]
     trial_s: float
     columns: tuple[str, ...]
     note: str

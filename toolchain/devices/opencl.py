@@ -1,4 +1,4 @@
-"""The row of OpenCL: any device whose driver compiles OpenCL C."""
+"""The row of OpenCL: devices whose driver compiles OpenCL C."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def _target_options(device: Device) -> dict[str, object]:
         "thread_warp_size": 1,
     }
     if device.name and device.name.lower().startswith("mali"):
-        options["device"] = "mali"  # TVM's own schedules ask for it
+        options["device"] = "mali"  # TVM's own schedules look for it
     return options
 
 
 def _facts() -> type[DeviceFacts]:
-    from toolchain.devices.facts import OpenclFacts  # pydantic: help does without
+    from toolchain.devices.facts import OpenclFacts  # imports pydantic, which --help does without
 
     return OpenclFacts
 
@@ -39,19 +39,17 @@ OPENCL = DeviceKind(
     target_options=_target_options,
     half="cl_khr_fp16",
     described="gpu",
-    # PoCL takes 20 s of a core for MobileNet, and a board's core is ten times slower.
+    # PoCL takes 20 s of a PC's core for MobileNet; a board's core is ten times slower.
     compile_s=300.0,
-    # Midgard ends at 12 cores of 20 operations a cycle, phones' GPUs at some 5e12.
+    # The largest Midgard has 12 cores with 20 operations per cycle; GPUs of phones reach about 5e12.
     peaks={"mali-t": 3e11, "mali": 1e13, "qualcomm": 1e13},
     facts=_facts,
     failures={"build": "build", "registers": "registers", "work-group": "work group"},
     nodes=("/dev/mali0", "/dev/dri/renderD*"),
     language=OPENCL_C,
     test_bed=TestBed(
-        help=(
-            "A container with a driver of OpenCL by which its CPU computes (PoCL): a test bed, slow, no GPU."
-        ),
+        help=("A container with an OpenCL driver that computes on its CPU (PoCL): a slow test bed, no GPU."),
         board_class="rk3399",
-        elsewhere="`local` has OpenCL by `make deps`",
+        elsewhere="`make deps` installs OpenCL for `local`",
     ),
 )

@@ -1,4 +1,4 @@
-"""The table of kinds of devices. A new one is a row here, or a plugin's: docs/howto/add-a-device.md."""
+"""The table of kinds of devices. A new kind is a row here or in a plugin: docs/howto/add-a-device.md."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "edge_toolchain.backends"
-"""Group of entry points by which installed packages add kinds: the kind's name = `module:ROW`."""
+"""Entry-point group in which installed packages declare kinds: the kind's name = `module:ROW`."""
 
 OWN = {row.name: row for row in (DeviceKind(name="cpu"), OPENCL, VTA)}
-"""Kinds of this package, by name; no plugin takes the place of one."""
+"""Kinds of this package, by name; a plugin cannot replace them."""
 
-# What a driver says of units and clocks does not tell how wide they are. The fastest device of all has 1.6e14
-# without units for matrices, which no kind here reaches.
+# Drivers report units and clocks, but not the width of the units. The fastest device today reaches 1.6e14
+# FLOP/s without matrix units, which no kind here exceeds.
 _FASTEST = 2e14
 
 
 def kind_names() -> tuple[str, ...]:
-    """Return the names of all kinds, those of this package first; loads no plugin."""
+    """Return the names of all kinds, those of this package first; no plugin is loaded."""
     return (*OWN, *sorted({point.name for point in _plugins()} - set(OWN)))
 
 
 def find_kind(name: str) -> DeviceKind | None:
-    """Return the row of a kind; None where there is none.
+    """Return the row of a kind, or None if there is no such kind.
 
     Raises
     ------
     MissingError
-        It is a plugin's, which cannot be loaded.
+        The kind belongs to a plugin that cannot be loaded.
     """
     return OWN.get(name) or _of_plugin(name)
 
 
 def kind_of(device: str) -> DeviceKind:
-    """Return the row of a device's kind; an empty one where the kind is unknown here, as a bundle's may be.
+    """Return the row of a device's kind; an empty row for an unknown kind, which a foreign bundle may have.
 
     Parameters
     ----------
     device
-        A kind, or a kind and a name: `opencl:mali-t860`.
+        A kind, or a kind with a name: `opencl:mali-t860`.
 
     Raises
     ------
     MissingError
-        It is a plugin's, which cannot be loaded.
+        The kind belongs to a plugin that cannot be loaded.
     """
     name = device.partition(":")[0]
     return find_kind(name) or DeviceKind(name=name)
@@ -66,17 +66,17 @@ def kernel_kinds() -> tuple[str, ...]:
 
 
 def with_kernels() -> str:
-    """Return what to type for code that has kernels, as a hint."""
+    """Return a hint with the options that generate kernels."""
     return "add " + " or ".join(f"--device {kind}" for kind in kernel_kinds())
 
 
 def peak_flops(device: str) -> float | None:
-    """Return the most FLOP/s that a device can do; None for a CPU, whose cores are known by themselves.
+    """Return the peak FLOP/s of a device; None for a CPU, whose peak follows from its cores.
 
     Parameters
     ----------
     device
-        As in `RecordKey`: empty for a CPU.
+        Device as in `RecordKey`: empty for a CPU.
     """
     if not device:
         return None
@@ -84,7 +84,7 @@ def peak_flops(device: str) -> float | None:
 
 
 def plugin_files() -> list[Path]:
-    """Return the Python files of the installed plugins: of each all that lies beside its row, and below."""
+    """Return the Python files of the installed plugins: all files in and below the folder of each row."""
     files: set[Path] = set()
     for point in _plugins():
         found = find_spec(point.module)
@@ -98,7 +98,7 @@ def plugin_files() -> list[Path]:
 
 @cache
 def _plugins() -> tuple[EntryPoint, ...]:
-    from importlib.metadata import entry_points  # help does without
+    from importlib.metadata import entry_points  # slow, and --help does without
 
     return tuple(entry_points(group=GROUP))
 
@@ -108,7 +108,7 @@ def _of_plugin(name: str) -> DeviceKind | None:
     found = {point.value: point for point in _plugins() if point.name == name}
     if not found:
         return None
-    said = f"devices of kind {name} are a plugin's"
+    said = f"devices of kind {name} come from a plugin"
     if len(found) > 1:
         raise MissingError(
             f"{said}, and there are several: {', '.join(sorted(found))}", "uninstall all of them but one"

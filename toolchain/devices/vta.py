@@ -1,4 +1,4 @@
-"""The row of VTA: programs that edge-rt feeds to an accelerator in programmable logic, or simulates."""
+"""The row of VTA: edge-rt runs its programs on an accelerator in programmable logic, or simulates it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ VTA = DeviceKind(
     named="what runs its programs, pynq (the hardware) or sim",
     needs=frozenset({"config"}),
     simulation="sim",
-    peaks={"": 1e13},  # an FPGA's logic has no more
+    peaks={"": 1e13},  # no FPGA reaches more
     nodes=("/dev/xlnk", "/dev/uio*"),
 )

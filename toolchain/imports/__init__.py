@@ -1,1 +1,1 @@
-"""Libraries that must be imported in a certain way."""
+"""Imports of libraries that need preparation, and Python's search path for modules."""

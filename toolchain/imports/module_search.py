@@ -1,6 +1,6 @@
-"""Where Python looks for modules: not in the current folder, in no process of ours.
+"""Keeps the current folder out of Python's search path for modules, in this process and its children.
 
-Whoever may write to the folder that a command is typed in could else let a `json.py` of theirs run in it.
+Otherwise anyone who may write to the folder in which a command is typed could run code, with a `json.py`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _PATH = "PYTHONPATH"
 
 
 def leave_out_current_folder() -> None:
-    """Take the current folder out of this process's search, and out of that of every Python it starts.
+    """Remove the current folder from this process's search path and from that of every Python it starts.
 
-    It comes in by `python -m`, and by an empty or relative entry of PYTHONPATH. Where the user's PYTHONPATH
-    names it in full, it stays.
+    `python -m` and an empty or relative entry of PYTHONPATH would add it. It stays if the user's PYTHONPATH
+    has its absolute path.
     """
     os.environ[_SAFE_PATH] = "1"
     given = os.environ.get(_PATH)
@@ -30,18 +30,18 @@ def leave_out_current_folder() -> None:
     except FileNotFoundError:  # it was removed
         here = ""
     if here in named or here == str(Path(__file__).parents[2]):
-        here = ""  # asked for; or the toolchain itself lies there, uninstalled
-    # What comes after the standard library is an installation's own, wherever a command is typed.
+        here = ""  # the user asked for it, or it is the toolchain's own checkout
+    # Entries after the standard library belong to the installation and are the same in every folder.
     library = sysconfig.get_path("stdlib")
     end = sys.path.index(library) if library in sys.path else len(sys.path)
     sys.path[:] = [entry for entry in absolute(sys.path[:end]) if entry != here] + absolute(sys.path[end:])
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for a Python of ours that shall find what this one finds."""
+    """Return the environment for a child Python that must find the same modules as this process."""
     return {**os.environ, _SAFE_PATH: "1", _PATH: os.pathsep.join(absolute(sys.path))}
 
 
 def absolute(entries: list[str]) -> list[str]:
-    """Return the entries that mean the same in every folder."""
+    """Return the absolute paths among the entries."""
     return [entry for entry in entries if Path(entry).is_absolute()]

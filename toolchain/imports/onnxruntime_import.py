@@ -1,7 +1,8 @@
-"""onnxruntime, which is imported here alone: it must be told before not to report on its user.
+"""Imports onnxruntime with its telemetry switched off; all other modules import it from here.
 
-Since 1.31 it writes a device's id into the home folder and looks for its maker's servers, unless a variable
-forbids it (seen with 1.31.1: `~/.cache/Microsoft/DeveloperTools`). Processes that we start inherit it.
+Since version 1.31, unless an environment variable forbids it, onnxruntime writes a device id into the home
+folder and contacts Microsoft's servers (seen with 1.31.1: `~/.cache/Microsoft/DeveloperTools`). Child
+processes inherit the variable.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from functools import partial
 
 from toolchain.devices.by_kind import KindTable
 from toolchain.devices.device import CPU, device_key
-from toolchain.devices.model import Asked, KernelModel
+from toolchain.devices.model import KernelModel, OpenModel
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.mali.row import MALI_T860
 from toolchain.profiles import Profile
@@ -29,7 +29,7 @@ class KernelModelRunner(ModelledRunner):
     What a candidate computes is not compared with anything.
     """
 
-    def __init__(self, model: Asked, name: str) -> None:
+    def __init__(self, model: OpenModel, name: str) -> None:
         self._model, self._name = model, name
 
     def result(self, candidate: Candidate, *, checked: bool) -> Result:  # noqa: ARG002

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from toolchain.devices.device import device_key
-from toolchain.devices.model import Asked, KernelModel
+from toolchain.devices.model import KernelModel, OpenModel
 from toolchain.mali.gpu import T860_MP4
 from toolchain.mali.model import MaliModel
 
 
-def _open() -> AbstractContextManager[Asked]:
+def _open() -> AbstractContextManager[OpenModel]:
     return MaliModel()
 
 

@@ -1,1 +1,1 @@
-"""From a board class to a tvm Target."""
+"""TVM targets for board classes."""

@@ -1,4 +1,4 @@
-"""What `tasks`, `tune` and `build` make code for: boards of a class, or one of them."""
+"""The board class or board for which `tasks`, `tune` and `build` generate code."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from toolchain.profiles import Profile
 
 @dataclass(frozen=True)
 class BuildFor:
-    """A board class, perhaps of one board.
+    """A board class to generate code for, or one board of it.
 
     Attributes
     ----------
     board
-        The board's name; None: the class was named.
+        Name of the board; None if the user named the class.
     record_class
-        The class under which tuning records are kept and looked up: `<class>+emulated` for an emulated board.
+        Class under which tuning records are stored and looked up: `<class>+emulated` for an emulated board.
     """
 
     profile: Profile

@@ -1,4 +1,4 @@
-"""What LLVM, as built into TVM, knows of a triple."""
+"""Queries the LLVM that is built into TVM about cpus and features."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def cpus(triple: str) -> frozenset[str]:
 
 @cache
 def cpu_features(triple: str, cpu: str) -> frozenset[str]:
-    """Return the LLVM features that a cpu has."""
+    """Return the LLVM features of a cpu."""
     listed = tvm.get_global_func("target.llvm_get_cpu_features")(_target(triple, cpu))
     return frozenset(str(name) for name in listed)
 
 
 def without_loop_vectors(target: tvm.target.Target) -> tvm.target.Target:
-    """Return a target whose code LLVM's loop vectoriser leaves as it is.
+    """Return the target with LLVM's loop vectoriser switched off.
 
-    TVM sets the option for as long as it compiles for this target, and then back.
+    TVM sets the option only while it compiles for this target.
     """
     definition = {key: value for key, value in target.export().items() if key != "tag"}
     return tvm.target.Target({**definition, "cl-opt": ["-vectorize-loops:bool=false"]})

@@ -1,4 +1,4 @@
-"""The tvm Target of a cluster of cores, or of a device beside them, checked before LLVM sees it."""
+"""The TVM target of a CPU cluster or of a device beside it, checked before LLVM gets it."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from toolchain.targets.llvm import cpu_features, cpus
 
 @dataclass(frozen=True)
 class BoardTarget:
-    """What code is generated for.
+    """A target of code generation, with the facts that records, manifests and tuning need.
 
     Attributes
     ----------
     requires
-        Linux's names of the CPU features without which the code must not be loaded.
+        CPU features that the code needs at load time, by Linux's names.
     level
-        Feature level of the records' key: `x86-64-v3`, `neon` …
+        Feature level in the key of records: `x86-64-v3`, `neon` …
     threads
-        Cores of the cluster.
+        Threads to run with: by default the cores of the cluster.
     dtype
-        What the code computes in, float32 or float16.
+        Type in which the code computes: float32 or float16.
     features
-        LLVM's, beyond the cpu's.
+        LLVM features switched on or off beyond those of the cpu.
     device
-        What computes, where it is no CPU: kind and name, as records and manifests have it; the kind alone
-        where it is not known which of them, so that no record is one of it.
+        Kind and name of the device that computes, as in records and manifests; empty for the CPU. The kind
+        alone if the device's name is not known; such a target has no records.
     limits
-        That device's, which code for it keeps to.
+        The device's entry of board.toml, with the limits that code must keep; None for the CPU.
     recorded_as
-        What records call the device, where that is not `device`.
+        Name of the device in records, if it differs from `device`.
     """
 
     target: tvm.target.Target
@@ -54,30 +54,30 @@ class BoardTarget:
 
     @property
     def kind(self) -> str:
-        """Kind of what computes, in whose memory values lie."""
+        """Kind of the device that computes, in whose memory the values are; `cpu` without a device."""
         return self.limits.kind if self.limits else CPU
 
     @property
     def host(self) -> tvm.target.Target:
-        """What starts the work: the cores, with a device or without."""
+        """Target of the CPU that runs the host code."""
         return host_of(self.target)
 
 
 def host_of(target: tvm.target.Target) -> tvm.target.Target:
-    """Return the CPU of a target: its host where a device computes, else itself."""
+    """Return the CPU of a target: its host if it is a device's target, else the target itself."""
     return target if target.host is None else target.host
 
 
 def target_for(
     profile: Profile, cluster: str | None = None, threads: int | None = None, dtype: str = "float32"
 ) -> BoardTarget:
-    """Return the Target for `cluster` (a cpu name; None: the first) of a board class.
+    """Return the target of a CPU cluster of a board class (a cpu name; None for the first cluster).
 
     Raises
     ------
     UsageError
-        The class names an architecture, cpu or feature that is unknown; LLVM itself would only
-        log the latter two and go on with plain code. Or its cores do not compute in `dtype`.
+        The class names an unknown architecture, cpu or feature (LLVM would only log the latter two and
+        generate plain code), or its cores do not compute in `dtype`.
     """
     cores = profile.cluster(cluster)
     source = f"board class {profile.name}"
@@ -93,7 +93,7 @@ def target_for(
         "num-cores": count,
     }
     if row.hard_float:
-        options["mfloat-abi"] = "hard"  # the profile's triple says so; TVM wants it here too
+        options["mfloat-abi"] = "hard"  # TVM needs it although the triple implies it
     if features:
         options["mattr"] = list(features)
     target = tvm.target.Target(options)
@@ -110,24 +110,26 @@ def device_target(
     threads: int | None = None,
     dtype: str = "float32",
 ) -> BoardTarget:
-    """Return the Target for a device of a board class, with the cores of `cluster` as its host.
+    """Return the target of a device of a board class, with the cores of `cluster` as its host.
 
     Parameters
     ----------
     kind
-        Of the table of kinds of devices, the CPU apart.
+        A kind of the table of kinds of devices, not the CPU.
     name
-        Of the device, where it is another than the class's, or the class leaves it open.
+        Name of the device, if it is not the class's or the class names none.
 
     Raises
     ------
     UsageError
-        The class has no such device, or one that does not compute in `dtype`; or its cores are wrong, as
-        with `target_for`.
+        The class has no such device, it does not compute in `dtype`, or the cores are invalid as in
+        `target_for`.
     """
     device, row = profile.device(kind), kind_of(kind)
     if row.target_options is None:
-        raise UsageError(f"--device {kind}: TVM makes no code for devices of this kind", "use --device cpu")
+        raise UsageError(
+            f"--device {kind}: TVM generates no code for this kind of device", "use --device cpu"
+        )
     device = device.model_copy(update={"name": name or device.name})
     if dtype == "float16" and not device.half:
         raise UsageError(
@@ -146,7 +148,13 @@ def device_target(
 
 
 def _for_dtype(profile: Profile, cpu: str, dtype: str) -> tuple[str, ...]:
-    """Return the features to switch on for code in a dtype."""
+    """Return the features to switch on so that the cores compute in a dtype.
+
+    Raises
+    ------
+    UsageError
+        The cores do not compute in it.
+    """
     if dtype == "float32":
         return ()
     needed = profile.architecture.half
@@ -181,7 +189,7 @@ def _check_features(source: str, profile: Profile) -> None:
 
 @cache
 def _known_features(triple: str) -> frozenset[str]:
-    """Every feature that some cpu of the triple has."""
+    """Return every feature that at least one cpu of the triple has."""
     return frozenset().union(*(cpu_features(triple, cpu) for cpu in cpus(triple)))
 
 
