@@ -29,7 +29,7 @@ def test_nothing_is_written_and_children_inherit_it(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if key != NO_TELEMETRY}
     program = (
         "import os\n"
-        "from toolchain.models.folding.evaluate import Evaluator\n"
+        "from toolchain.models.folding.evaluate import NodeEvaluator\n"
         "from toolchain.imports.onnxruntime_import import onnxruntime\n"
         "onnxruntime.SessionOptions()\n"
         f"os.execvp('printenv', ['printenv', {NO_TELEMETRY!r}])"
