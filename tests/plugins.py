@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.devices import table
+from toolchain.devices import plugins
 
 ROOT = Path(__file__).parent.parent
 TOY = ROOT / "tests" / "toy"
@@ -27,7 +27,7 @@ def install(folder: Path, patch: pytest.MonkeyPatch, package: str = "edge", **ro
         metadata = folder / f"{package}_{kind}-1.0.dist-info"
         metadata.mkdir(parents=True)
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}-{kind}\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[{table.GROUP}]\n{kind} = {row}\n")
+        (metadata / "entry_points.txt").write_text(f"[{plugins.GROUP}]\n{kind} = {row}\n")
     patch.syspath_prepend(folder)
     paths = [str(folder), str(ROOT), str(TOY), *filter(None, [os.environ.get("PYTHONPATH")])]
     patch.setenv("PYTHONPATH", os.pathsep.join(paths))
@@ -36,5 +36,5 @@ def install(folder: Path, patch: pytest.MonkeyPatch, package: str = "edge", **ro
 
 def forget() -> None:
     """Let installed plugins be looked for again."""
-    table._plugins.cache_clear()
-    table._of_plugin.cache_clear()
+    plugins.plugins.cache_clear()
+    plugins.load_plugin.cache_clear()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import plugins
 from toolchain import doctor
 from toolchain.configuration.settings import configuration
 
@@ -93,3 +94,44 @@ def test_opencl_is_not_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert (simulator.state, simulator.found) == ("optional", "oclgrind is not installed")
     assert (check.state, check.found) == ("optional", "libOpenCL.so.1 finds no driver (-1001)")
     assert "make deps" in check.hint
+
+
+NPU = "from toolchain.devices.kind import DeviceKind\nNPU = DeviceKind(name='npu', code={code})\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "state", "says"),
+    [
+        (NPU.format(code={}), "ok", "1.0, devices of kind npu"),
+        (NPU.format(code={"machine": "edge_npu:NPU"}), "ok", "1.0, devices of kind npu"),
+        (NPU.format(code={"machine": "edge_npu:none"}), "optional", "its machine, edge_npu:none, cannot be"),
+        ("import no_such_module", "optional", "No module named 'no_such_module'"),
+        (
+            "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
+            "optional",
+            "crashed with signal 11",
+        ),
+        ("raise SystemExit(0)", "optional", "from a plugin, edge-npu, which cannot be loaded"),
+        ("import os; os._exit(0)", "optional", "1.0: no output"),
+    ],
+)
+def test_each_plugin_has_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, state: str, says: str
+) -> None:
+    plugins.install(tmp_path, monkeypatch, npu="edge_npu:NPU")
+    (tmp_path / "edge_npu.py").write_text(module)
+    (check,) = doctor._check_plugins()
+    assert (check.name, check.state) == ("plugin edge-npu", state) and says in check.found, check
+    assert state == "ok" or "pip uninstall edge-npu" in check.hint
+    plugins.forget()
+
+
+def test_a_plugin_cannot_take_the_place_of_a_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugins.install(tmp_path, monkeypatch, opencl="edge_npu:NPU")
+    (check,) = doctor._check_plugins()
+    assert check.state == "note" and "not used" in check.found
+    plugins.forget()
+
+
+def test_without_plugins_there_is_nothing_to_tell_of_them() -> None:
+    assert list(doctor._check_plugins()) == []

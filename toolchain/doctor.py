@@ -17,6 +17,8 @@ from typing import Any, Literal
 from toolchain.architectures.table import LINUX
 from toolchain.boards.emulation.qemu import user_modes
 from toolchain.configuration.settings import Configuration, cache_dir, data_dir, settings, state_dir
+from toolchain.devices.plugins import plugins
+from toolchain.devices.table import OWN
 from toolchain.errors import ToolchainError
 from toolchain.images.engine import Engine, connect
 from toolchain.images.listing import states
@@ -94,11 +96,13 @@ def _check_pins() -> Iterator[Check]:
         )
 
 
-def _check_in_a_process(name: str, program: str, hint: str, expected: Callable[[str], bool] = bool) -> Check:
+def _check_in_a_process(
+    name: str, program: str, hint: str, expected: Callable[[str], bool] = bool, *arguments: str
+) -> Check:
     """Run `program` in a separate Python, because incompatible libraries may crash it."""
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", program],
+            [sys.executable, "-P", "-c", program, *arguments],
             capture_output=True,
             text=True,
             timeout=PROBE_SECONDS,
@@ -185,6 +189,36 @@ def _check_emulator() -> Iterator[Check]:
             str(mode.loader) if there else f"{mode.loader} does not exist",
             f"{purpose} {mode.package}, or set {mode.sysroot_key}",
         )
+
+
+# A plugin's row and all the code that it names, in a process that may crash, hang or end.
+_PLUGIN = """
+import sys
+from toolchain.devices.by_kind import KindTable
+from toolchain.devices.table import find_kind
+from toolchain.errors import ToolchainError
+try:
+    for seam in find_kind(sys.argv[1]).code:
+        KindTable(seam, {}).find(sys.argv[1])
+except ToolchainError as error:
+    raise SystemExit(error.message)
+print("loaded")
+"""
+
+
+def _check_plugins() -> Iterator[Check]:
+    """Yield a line for each kind of device that an installed package adds."""
+    for plugin in plugins():
+        name, hint = f"plugin {plugin.package}", plugin.uninstall
+        found = f"{plugin.version}, devices of kind {plugin.kind}"
+        if plugin.kind in OWN:
+            yield Check(name, "note", f"{found}: not used, the toolchain has that kind itself", hint)
+            continue
+        check = _check_in_a_process(name, _PLUGIN, hint, lambda said: "loaded" in said, plugin.kind)
+        if check.state == "ok":
+            yield replace(check, found=found)
+        else:
+            yield replace(check, state="optional", found=f"{plugin.version}: {check.found}")
 
 
 # Counts the drivers that OpenCL's loader finds; the drivers themselves are not called.
@@ -296,6 +330,7 @@ _LOOKS = (
     _check_compilers,
     _check_emulator,
     _check_opencl,
+    _check_plugins,
     _check_folders,
     _check_records,
     _check_noise,

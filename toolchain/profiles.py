@@ -21,6 +21,7 @@ from toolchain.architectures.architecture import Architecture
 from toolchain.architectures.table import ARCHITECTURES, architecture_of, wrong_system
 from toolchain.devices.device import Device
 from toolchain.devices.entry import Entry
+from toolchain.devices.table import kind_names
 from toolchain.errors import UsageError
 
 PROFILE_FILE = "board.toml"
@@ -140,7 +141,10 @@ class Profile(_Strict):
             if device.kind == kind:
                 return device
         known = ", ".join(device.kind for device in self.devices)
-        raise UsageError(f"--device {kind}: board class {self.name} has no such device", f"it has: {known}")
+        hint = f"it has: {known}"
+        if kind not in kind_names():
+            hint += f"; the kinds of devices are: {', '.join(kind_names())}"
+        raise UsageError(f"--device {kind}: board class {self.name} has no such device", hint)
 
 
 _TABLES: dict[str, type[BaseModel]] = {"clusters": Cluster, "devices": Device}

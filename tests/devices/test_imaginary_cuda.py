@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,6 +114,37 @@ def test_a_class_needs_its_keys(folder: Path, invoke: Toolchain) -> None:
 def test_board_show_has_its_keys(invoke: Toolchain) -> None:
     shown = told(invoke("board", "show", "orin", "--json")).document
     assert shown["devices"][1]["arch"] == "sm_87"
+    assert shown["devices"][1]["plugin"] == "edge-cuda 1.0" and "plugin" not in shown["devices"][0]
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize("command", ["tasks", "tune", "build"])
+def test_help_and_refusals_name_it(invoke: Toolchain, command: str) -> None:
+    shown = " ".join(told(invoke(command, "--help")).out.split())
+    assert "cpu, opencl or vta; of plugins: cuda; `toolchain board show" in shown
+    typo = invoke("tasks", "small.onnx", "--board", "orin", "--device", "cud")
+    assert typo.code == 2 and typo.says("it has: cpu, cuda; the kinds of devices are: cpu, opencl, vta, cuda")
+
+
+@pytest.mark.usefixtures("state")
+def test_broken_it_fails_alone(
+    invoke: Toolchain, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what needs it fails, and names the package."""
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "broken_npu.py").write_text("raise SystemExit('no licence')")
+    plugins.install(tmp_path / "broken", monkeypatch, npu="broken_npu:NPU")
+    (folder / "boards" / "npu").mkdir()
+    (folder / "boards" / "npu" / "board.toml").write_text(ORIN.replace('kind = "cuda"', 'kind = "npu"'))
+    needs = invoke("board", "show", "npu")
+    assert needs.code == 3 and needs.says("edge-npu, which cannot be loaded: no licence", "pip uninstall")
+    assert "Traceback" not in needs.err
+    told(invoke("board", "show", "orin"))
+    shutil.rmtree(folder / "boards" / "x86_64")  # the toy's, which is not installed
+    assert "npu" in told(invoke("board", "list")).out
+    assert "of plugins: cuda, npu;" in " ".join(told(invoke("build", "--help")).out.split())
+    there = {"kind": "npu", "names": ["x"], "problem": None, "details": []}
+    assert DevicesThere.model_validate_json(json.dumps(there)).names == ("x",)
 
 
 @pytest.mark.slow

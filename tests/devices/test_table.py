@@ -12,7 +12,8 @@ import pytest
 from tests import plugins
 from toolchain.devices.by_kind import KindTable
 from toolchain.devices.kind import SEAMS, DeviceKind
-from toolchain.devices.table import OWN, find_kind, kind_names, kind_of, plugin_files
+from toolchain.devices.plugins import plugin_files
+from toolchain.devices.table import OWN, find_kind, kind_names, kind_of
 from toolchain.errors import MissingError
 from toolchain.lowering.kernels.store import fingerprint
 
@@ -63,6 +64,7 @@ def test_a_plugins_code_is_found_by_seam_and_kind(tmp_path: Path, monkeypatch: p
     [
         ("import no_such_module", "cannot be loaded: No module named 'no_such_module'"),
         ("raise SystemError('why')", "cannot be loaded: why"),
+        ("import sys; sys.exit('why')", "cannot be loaded: why"),
         ("NPU = 3", "edge_npu:NPU is no `DeviceKind` of that name"),
         (ROW.format(name="other", code={}), "edge_npu:NPU is no `DeviceKind` of that name"),
         (
@@ -82,6 +84,18 @@ def test_a_broken_plugin_is_named_and_harms_no_other_kind(
     assert "pip uninstall edge-npu" in raised.value.hint
 
 
+@pytest.mark.parametrize("row", ["edge_npu.kind:NPU", "edge_none.kind:NPU", "no name of a module"])
+def test_a_plugin_that_cannot_be_found_harms_no_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str
+) -> None:
+    plugins.install(tmp_path, monkeypatch, npu=row)
+    (tmp_path / "edge_npu").mkdir()
+    (tmp_path / "edge_npu" / "__init__.py").write_text("raise SystemExit('why')")
+    assert plugin_files() == [] and fingerprint() and find_kind("vta") is OWN["vta"]
+    with pytest.raises(MissingError, match="edge-npu"):
+        find_kind("npu")
+
+
 def test_code_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, monkeypatch, ROW.format(name="npu", code={"machine": "edge_npu:nothing"}))
     with pytest.raises(MissingError, match=r"its machine, edge_npu:nothing, cannot be loaded: .*nothing"):
@@ -91,7 +105,9 @@ def test_code_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 def test_two_plugins_for_a_kind_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plugins.install(tmp_path / "a", monkeypatch, npu="edge_npu:NPU")
     plugins.install(tmp_path / "b", monkeypatch, package="other", npu="other_npu:NPU")
-    with pytest.raises(MissingError, match="there are several: edge_npu:NPU, other_npu:NPU"):
+    with pytest.raises(
+        MissingError, match="there are several: edge_npu:NPU of edge-npu, other_npu:NPU of other-npu"
+    ):
         find_kind("npu")
 
 

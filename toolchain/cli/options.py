@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from toolchain.cli import complete
-from toolchain.devices.table import OWN
+from toolchain.devices.table import OWN, kind_names
 from toolchain.errors import UsageError
 
 LONGEST_S = 14 * 86400.0
@@ -28,15 +28,31 @@ cluster_option = click.option(
     metavar="CPU",
     help="Cores of one kind, such as cortex-a72; default: the bundle's, or the class's first.",
 )
+
+
+class _DeviceOption(click.Option):
+    """Names the kinds of installed plugins in its help; loads no plugin, and looks for none before."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the option and its help, as click prints them."""
+        added = kind_names()[len(OWN) :]
+        self.help = _DEVICE_HELP.format(plugins=f"; of plugins: {', '.join(added)}" if added else "")
+        return super().get_help_record(ctx)
+
+
+_DEVICE_HELP = (
+    f"What computes on the board: {', '.join([*OWN][:-1])} or {[*OWN][-1]}{{plugins}}; `toolchain board show "
+    "--devices` lists what it has. NAME: "
+    + "; ".join(f"of {row.name} {row.named}" for row in OWN.values() if row.named)
+    + "."
+)
 device_option = click.option(
     "--device",
+    cls=_DeviceOption,
     metavar="D[:NAME]",
     default="cpu",
     show_default=True,
-    help=f"What computes on the board: {', '.join([*OWN][:-1])} or {[*OWN][-1]}; `toolchain board show "
-    "--devices` lists what it has. NAME: "
-    + "; ".join(f"of {row.name} {row.named}" for row in OWN.values() if row.named)
-    + ".",
+    help=_DEVICE_HELP.format(plugins=""),
 )
 engine_option = click.option(
     "--engine",

@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar
 
 from toolchain.devices.kind import Seam
+from toolchain.devices.plugins import FAULTS
 from toolchain.devices.table import find_kind
 from toolchain.errors import MissingError
 from toolchain.foreign import first_line
@@ -46,7 +47,7 @@ class KindTable(Generic[Code]):
     def _loaded(self, kind: str, reference: str) -> Any:
         try:
             return EntryPoint(kind, reference, self._seam).load()
-        except Exception as error:  # a plugin may raise anything
+        except FAULTS as error:
             raise MissingError(
                 f"the plugin for devices of kind {kind}: its {self._seam}, {reference}, cannot be loaded: "
                 f"{first_line(error)}",

@@ -165,10 +165,13 @@ def _row(board: Board) -> dict[str, Any]:
 
 
 def _device(device: Device) -> dict[str, Any]:
-    """Return what the class says of a device; of a VTA also which bitstream that means."""
+    """Return what the class says of a device; of a VTA also its bitstream, of a plugin's kind the plugin."""
+    from toolchain.devices.plugins import plugins
     from toolchain.vta.reading import find_config
 
     facts = device.model_dump(mode="json", exclude_none=True)
+    if device.kind not in OWN:
+        facts["plugin"] = ", ".join(str(plugin) for plugin in plugins() if plugin.kind == device.kind)
     if device.config is None:
         return facts
     config = find_config(device.config)

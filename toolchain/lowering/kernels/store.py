@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from toolchain.configuration import settings as config
-from toolchain.devices.table import plugin_files
+from toolchain.devices.plugins import plugin_files
 from toolchain.runtime.fingerprint import package_version
 
 KIND = "objects"

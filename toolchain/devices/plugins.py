@@ -1,0 +1,104 @@
+"""Kinds of devices that installed packages add; their code is arbitrary, and runs when it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolchain.devices.kind import DeviceKind
+from toolchain.errors import MissingError
+from toolchain.foreign import first_line
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "edge_toolchain.backends"
+"""Entry-point group in which installed packages declare kinds: the kind's name = `module:ROW`."""
+
+FAULTS = (Exception, SystemExit)
+"""What a plugin may raise when it is imported; each is told with the plugin's name."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A kind of device that an installed package says it adds; nothing of it is loaded yet.
+
+    Attributes
+    ----------
+    package, version
+        Of the distribution, as pip names it.
+    """
+
+    kind: str
+    package: str
+    version: str
+    point: EntryPoint
+
+    @property
+    def uninstall(self) -> str:
+        """What to do where it cannot be loaded, as a hint."""
+        return f"update it, or `pip uninstall {self.package}`"
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}"
+
+
+@cache
+def plugins() -> tuple[Plugin, ...]:
+    """Return the kinds that installed packages add, by kind and package; loads none of them."""
+    from importlib.metadata import entry_points  # help of most commands does without
+
+    found = [
+        Plugin(point.name, *((point.dist.name, point.dist.version) if point.dist else ("?", "?")), point)
+        for point in entry_points(group=GROUP)
+    ]
+    return tuple(sorted(found, key=lambda each: (each.kind, each.package, each.point.value)))
+
+
+@cache
+def load_plugin(kind: str) -> DeviceKind | None:
+    """Import the row of a kind that a plugin adds; None where there is no such plugin.
+
+    Raises
+    ------
+    MissingError
+        It cannot be loaded, or several plugins add that kind.
+    """
+    found = {each.point.value: each for each in plugins() if each.kind == kind}
+    if not found:
+        return None
+    said = f"devices of kind {kind} come from a plugin"
+    if len(found) > 1:
+        several = ", ".join(f"{value} of {each.package}" for value, each in sorted(found.items()))
+        raise MissingError(f"{said}, and there are several: {several}", "uninstall all of them but one")
+    (plugin,) = found.values()
+    try:
+        row = plugin.point.load()
+    except FAULTS as error:
+        raise MissingError(
+            f"{said}, {plugin.package}, which cannot be loaded: {first_line(error)}", plugin.uninstall
+        ) from error
+    if not isinstance(row, DeviceKind) or row.name != kind:
+        wrong = f"{said}, {plugin.package}, but {plugin.point.value} is no `DeviceKind` of that name"
+        raise MissingError(wrong, plugin.uninstall)
+    return row
+
+
+def plugin_files() -> list[Path]:
+    """Return the Python files of the installed plugins: all files in and below the folder of each row."""
+    files: set[Path] = set()
+    for plugin in plugins():
+        try:
+            module = plugin.point.module
+            found = find_spec(module)  # imports the packages around it
+        except FAULTS:
+            continue  # it makes no code
+        if found is None or found.origin is None:
+            continue
+        file = Path(found.origin)
+        alone = "." not in module and file.name != "__init__.py"
+        files |= {file} if alone else set(file.parent.rglob("*.py"))
+    return sorted(files)
