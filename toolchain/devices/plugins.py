@@ -1,4 +1,4 @@
-"""Kinds of devices that installed packages add; their code is arbitrary, and runs when it is asked for."""
+"""Kinds of devices that installed packages add. A plugin is arbitrary code, run with the user's rights."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ GROUP = "edge_toolchain.backends"
 """Entry-point group in which installed packages declare kinds: the kind's name = `module:ROW`."""
 
 FAULTS = (Exception, SystemExit)
-"""What a plugin may raise when it is imported; each is told with the plugin's name."""
+"""Errors a plugin may raise when it is imported; they are reported with the plugin's name."""
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """A kind of device that an installed package says it adds; nothing of it is loaded yet.
+    """A kind of device that an installed package declares; nothing of the package is imported yet.
 
     Attributes
     ----------
     package, version
-        Of the distribution, as pip names it.
+        The distribution's name and version, as pip shows them.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class Plugin:
 
     @property
     def uninstall(self) -> str:
-        """What to do where it cannot be loaded, as a hint."""
+        """Hint for a plugin that cannot be loaded."""
         return f"update it, or `pip uninstall {self.package}`"
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ def plugins() -> tuple[Plugin, ...]:
 
 @cache
 def load_plugin(kind: str) -> DeviceKind | None:
-    """Import the row of a kind that a plugin adds; None where there is no such plugin.
+    """Import and return the row of a kind that a plugin adds; None if no plugin adds it.
 
     Raises
     ------
