@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 # ELF for the Arm Architecture, section 5.2 "ELF header".
 EF_ARM_EABI_5, EF_ARM_ABI_FLOAT_HARD = 0x5000000, 0x400
@@ -61,9 +61,9 @@ class Architecture:
         LLVM's name -> Linux's name of the CPU features that generated code can use.
     levels
         Feature levels for the records' keys, in ascending order: each runs the code of those before it.
-    half
-        LLVM's feature for arithmetic in float16, None if there is none. Features that only convert (f16c,
-        and fp16 of Arm's VFP) do not count.
+    products
+        Instructions that multiply and accumulate other numbers than float32: our name of it -> LLVM's
+        feature that a CPU needs. Features that only convert (f16c, and fp16 of Arm's VFP) do not count.
     slow_flops
         Lower bound of the speed of working code on one core in FLOP/s: an estimate, for deadlines.
     lld
@@ -98,7 +98,7 @@ class Architecture:
     host_cpu: str | None = None
     features: Mapping[str, str]
     levels: tuple[Level, ...]
-    half: str | None = None
+    products: Mapping[str, str] = field(default_factory=dict)
     slow_flops: float
     lld: str
     zig_target: str
@@ -110,6 +110,11 @@ class Architecture:
     glibc_base: str | None
     helpers: bool = False
     qemu: Qemu | None = None
+
+    @property
+    def half(self) -> str | None:
+        """LLVM's feature for arithmetic in float16, None if there is none."""
+        return self.products.get("half")
 
     @property
     def hard_float(self) -> bool:
@@ -124,6 +129,10 @@ class Architecture:
     def linux_features(self, llvm_features: Iterable[str]) -> tuple[str, ...]:
         """Return Linux's names, sorted, of the `llvm_features` that generated code can use."""
         return tuple(sorted(self.features[name] for name in llvm_features if name in self.features))
+
+    def products_of(self, flags: Collection[str]) -> frozenset[str]:
+        """Return the names of the `products` that a CPU with these of Linux's flags has."""
+        return frozenset(name for name, needed in self.products.items() if self.features[needed] in flags)
 
     def level(self, flags: Iterable[str]) -> str:
         """Return the highest feature level whose flags are all in `flags`."""

@@ -18,6 +18,9 @@ AARCH64 = {
     "sve": "sve",
     "sve2": "sve2",
 }
+# half: fmla on halves. dot: sdot and udot, four products of bytes for a sum. matrix: smmla, eight.
+# bfloat: bfdot, two products of bfloat16.
+AARCH64_PRODUCTS = {"half": "fullfp16", "dot": "dotprod", "matrix": "i8mm", "bfloat": "bf16"}
 # Linux: arch/arm/kernel/setup.c; LLVM: lib/Target/ARM/ARMFeatures.td. What Linux has no name for
 # (fp16, the conversions of VFPv3) is left out.
 ARMV7A = {
@@ -55,6 +58,14 @@ X86_64 = {
     "avx512bf16": "avx512_bf16",
     "avx512fp16": "avx512_fp16",
     "avxvnni": "avx_vnni",
+}
+# dot: vpdpbusd, four products of bytes for a sum, of 64 bytes at once. dot-avx: its VEX form, of 32.
+# bfloat: vdpbf16ps, two products of bfloat16.
+X86_64_PRODUCTS = {
+    "half": "avx512fp16",
+    "dot": "avx512vnni",
+    "dot-avx": "avxvnni",
+    "bfloat": "avx512bf16",
 }
 
 # Linux's names of the flags that the x86-64 psABI asks of each level

@@ -70,6 +70,6 @@ def _together(choice: Choice, contraction: Contraction | None, machine: Machine)
     pieces = blocks * -(-prod(contraction.out[:-1]) // max(1, knobs["rows"]))
     estimate = cost(choice, contraction, machine)
     work = 2.0 * contraction.batch * prod(contraction.out) * contraction.co * contraction.ci
-    work *= prod(contraction.kernel) / contraction.groups / machine.rates.flops
+    work *= prod(contraction.kernel) / contraction.groups / machine.flops(contraction.dtype)
     relative = 0.0 if estimate is None else log2(estimate.seconds * machine.threads / work)
     return [float(sums), width / (tiles * max(1, knobs["columns"])), float(tiles), log2(pieces), relative]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from toolchain.backends.packed.loops.instruction import Instruction, MultiplyAdd, Operand
+from toolchain.backends.packed.loops.instruction import Instruction, Operand, Products, multiply_add
 from toolchain.backends.packed.loops.pieces import ParallelLoop, Pieces
 
 Loads = Literal["inputs", "weights"]
+FLOATS = (multiply_add("float32"), multiply_add("float16"))
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Rates:
     Attributes
     ----------
     flops
-        Floating-point operations of products in registers.
+        Operations of float32 products in registers.
     values
         Values that winograd's transforms write or read.
     stream
@@ -82,7 +84,7 @@ class Machine:
     isa
         Name of the instruction set.
     vector
-        Bytes of a vector register; its numbers are also the channels of a block.
+        Bytes of a vector register; the sums that it holds are also the channels of a block.
     registers
         Vector registers.
     operand
@@ -108,6 +110,8 @@ class Machine:
         Cores that work on one network.
     dtype
         What the network computes in.
+    products
+        How numbers are multiplied and accumulated, the best instruction for a type first.
     """
 
     isa: str
@@ -126,16 +130,29 @@ class Machine:
     group: int = 0
     threads: int = 1
     dtype: str = "float32"
+    products: tuple[Products, ...] = FLOATS
+
+    def products_of(self, dtype: str) -> Products:
+        """Return how numbers of a type are multiplied: without an instruction for it by a multiply-add."""
+        return next((each for each in self.products if each.inputs == dtype), multiply_add(dtype))
 
     @property
-    def size(self) -> int:
-        """Bytes of a number."""
-        return 2 if self.dtype == "float16" else 4
+    def packed(self) -> frozenset[str]:
+        """Types of the values that may stay packed between functions: those that are multiplied, and sums."""
+        return frozenset(dtype for each in self.products for dtype in (each.inputs, each.sums))
 
     @property
     def lanes(self) -> int:
-        """Numbers of a vector register."""
-        return self.vector // self.size
+        """Sums of a vector register, and channels of a block."""
+        return self.products_of(self.dtype).lanes(self.vector)
+
+    def size(self, dtype: str) -> int:
+        """Return the bytes of a number that is multiplied."""
+        return self.products_of(dtype).size
+
+    def flops(self, dtype: str) -> float:
+        """Return the operations per second of products of a type, in registers."""
+        return self.rates.flops * self.products_of(dtype).rate
 
     def vectors(self, count: int) -> int:
         """Return the numbers of so many vectors that are computed as one, or of as many as there may be."""
@@ -144,15 +161,22 @@ class Machine:
     def columns(self, blocks: int) -> int:
         """Return how many columns of sums of so many blocks registers hold, beside weights and inputs."""
         if self.loads == "weights":  # those of a vector of inputs, which are loaded one after the other
-            return (self.registers - 1) // blocks - self.lanes
+            weights = self.lanes * self.lanes * self.size(self.dtype) // self.vector
+            return (self.registers - 1) // blocks - weights
         if self.operand == "lane":  # a vector of each column's inputs too
             return (self.registers - blocks) // (blocks + 1)
         return (self.registers - blocks - 1) // blocks
 
-    def multiply_add(self, dtype: str, lanes: int | None = None) -> Instruction:
+    def instruction(self, dtype: str, lanes: int | None = None) -> Instruction:
         """Return what multiplies and accumulates numbers of a type, by default in full vectors of a block."""
-        return MultiplyAdd(self.lanes if lanes is None else lanes, dtype, self.operand)
+        made = self.products_of(dtype)
+        return made.code(made, self.lanes if lanes is None else lanes, self.operand)
 
     def of(self, threads: int, dtype: str = "float32") -> Machine:
         """Return the machine with so many cores that compute in a type."""
         return replace(self, threads=threads, dtype=dtype)
+
+    def having(self, instructions: Collection[str]) -> Machine:
+        """Return the machine with only those products whose instruction a CPU has."""
+        there = tuple(each for each in self.products if not each.needs or each.needs in instructions)
+        return replace(self, products=there)

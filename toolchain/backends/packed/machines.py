@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from toolchain.architectures.table import architecture_of
 from toolchain.backends.packed.loops.pieces import WorkItems
 from toolchain.backends.packed.machine import Machine, Rates, Tiles
 from toolchain.devices.by_kind import KindTable
@@ -130,13 +131,15 @@ def machine_of(target: BoardTarget) -> Machine:
                 "use another --layout, or --device cpu",
             )
         return made(target.limits, target.dtype).of(target.limits.compute_units or 1, target.dtype)
+    architecture = architecture_of(target.triple)
     if target.triple.startswith("x86_64"):
         row = _X86.get(target.level, SSE)
     elif target.triple.startswith("aarch64"):
         row = AARCH64_IN_ORDER if target.cpu in _IN_ORDER else AARCH64
     else:
         row = ARMV7
-    return row.of(target.threads, target.dtype)
+    there = architecture.products_of(target.requires) if architecture else ()
+    return row.having(there).of(target.threads, target.dtype)
 
 
 def _opencl(limits: Device, dtype: str) -> Machine:

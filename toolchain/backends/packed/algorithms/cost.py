@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from toolchain.backends.packed.machine import Machine
 
-FLOAT = 4
 # This one and the algorithms' shares of what is exposed are fitted to twelve layers of ResNet-18 and VGG-16,
 # measured in the network with AVX-512: of 100 ways to compute them the estimates are right within 10 % for
 # 63, within 15 % for 77, and what they lead to is on average 1.6 % slower than the fastest.

@@ -34,7 +34,7 @@ def candidates(contraction: Contraction, machine: Machine) -> list[Choice]:
 def legal(choice: Choice, contraction: Contraction, machine: Machine) -> bool:
     """Whether a choice computes a contraction."""
     algorithm = algorithm_of(choice)
-    return algorithm.applies(contraction, machine) and algorithm.legal(choice, contraction, machine)
+    return _applies(algorithm, contraction, machine) and algorithm.legal(choice, contraction, machine)
 
 
 def cost(choice: Choice, contraction: Contraction, machine: Machine) -> Cost | None:
@@ -44,8 +44,14 @@ def cost(choice: Choice, contraction: Contraction, machine: Machine) -> Cost | N
 
 def _applying(contraction: Contraction, machine: Machine, use_winograd: bool) -> list[Algorithm[Any, Any]]:
     return [
-        each for each in ALGORITHMS if (use_winograd or each.exact) and each.applies(contraction, machine)
+        each for each in ALGORITHMS if (use_winograd or each.exact) and _applies(each, contraction, machine)
     ]
+
+
+def _applies(algorithm: Algorithm[Any, Any], contraction: Contraction, machine: Machine) -> bool:
+    """Whether an algorithm computes a contraction by the machine's instruction for it."""
+    deep = machine.products_of(contraction.dtype).depth > 1
+    return algorithm.applies(contraction, machine) and (algorithm.deep or not deep)
 
 
 def _beats(choice: Choice, best: Choice, contraction: Contraction, machine: Machine) -> bool:

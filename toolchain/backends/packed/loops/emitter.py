@@ -47,7 +47,7 @@ class Emitter:
                 shape = tuple(weight)
             self.arguments.append(ir.arg(param.name, ir.buffer(shape, str(param.dtype))))
         self.x, self.weight, self.out = map(self._argument, (conv.x, conv.weight, read.output))
-        self.dtype = str(conv.x.dtype)  # of the products; `y` may be wider
+        self.dtype = conv.dtype  # of the products; `y` may be wider
         self.zero = tirx.const(0, self.dtype)
         # Where the first window begins in the padded input.
         self.origin = tuple(

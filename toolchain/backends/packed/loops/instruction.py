@@ -1,12 +1,14 @@
-"""Instructions that multiply and accumulate: all that a tile must know of them."""
+"""Instructions that multiply and accumulate: rows of what they do, and how a tile emits them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import tvm
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
@@ -22,36 +24,61 @@ class VectorLoops(Protocol):
         """Emit a loop whose turns are the lanes of a vector."""
 
 
-class Instruction(Protocol):
-    """What adds products to one vector of sums: total[lane] += sum over k < depth of x[k] * weight[k, lane].
+@dataclass(frozen=True)
+class Products:
+    """How a machine multiplies and accumulates numbers of one type: what one instruction does.
 
     Attributes
     ----------
+    inputs, weights, sums
+        Types of the two factors and of the accumulator.
+    code
+        Emits the instruction.
+    depth
+        Products that are added to each sum at once: 1, or more where numbers are narrow.
+    rate
+        Products per second, relative to the machine's multiply-add of float32; 1.0: not measured.
+    needs
+        What a CPU must have: a name in `Architecture.products`; empty: every CPU of the machine's row has it.
+    """
+
+    inputs: str
+    weights: str
+    sums: str
+    code: type[Instruction]
+    depth: int = 1
+    rate: float = 1.0
+    needs: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of a factor."""
+        return int(tvm.DataType(self.inputs).itemsize)
+
+    def lanes(self, vector: int) -> int:
+        """Return how many sums a vector register of so many bytes holds."""
+        return vector // int(tvm.DataType(self.sums).itemsize)
+
+
+@dataclass(frozen=True)
+class Instruction(ABC):
+    """Adds products to one vector of sums: total[lane] += sum over k < depth of x[k] * weight[k, lane].
+
+    Attributes
+    ----------
+    products
+        What it multiplies.
     lanes
         Sums of one vector.
-    depth
-        Products that are added to each of them at once: 1, or more where numbers are narrow.
-    inputs, sums
-        Types of what is multiplied and of the sums.
     operand
         Where x comes from: broadcast from `memory`, or a `lane` of a register of inputs.
     """
 
-    @property
-    def lanes(self) -> int: ...
+    products: Products
+    lanes: int
+    operand: Operand
 
-    @property
-    def depth(self) -> int: ...
-
-    @property
-    def inputs(self) -> str: ...
-
-    @property
-    def sums(self) -> str: ...
-
-    @property
-    def operand(self) -> Operand: ...
-
+    @abstractmethod
     def emit(
         self,
         nest: VectorLoops,
@@ -63,24 +90,8 @@ class Instruction(Protocol):
         """Emit it for the vector of sums that begins at `first`; `x`: k -> input, `weight`: k, lane -> it."""
 
 
-@dataclass(frozen=True)
-class MultiplyAdd:
-    """A multiply-add of floats: one product for each lane."""
-
-    lanes: int
-    dtype: str
-    operand: Operand
-    depth: int = 1
-
-    @property
-    def inputs(self) -> str:
-        """The same as that of the sums."""
-        return self.dtype
-
-    @property
-    def sums(self) -> str:
-        """The same as that of the inputs."""
-        return self.dtype
+class MultiplyAdd(Instruction):
+    """A multiply-add: one product for each lane."""
 
     def emit(
         self,
@@ -94,3 +105,8 @@ class MultiplyAdd:
         with nest.vector(self.lanes) as lane:
             here = first + lane
             ir.buffer_store(total, total[here] + x(0) * weight(0, lane), [here])
+
+
+def multiply_add(dtype: str) -> Products:
+    """Return the multiply-add whose factors and sums are of one type."""
+    return Products(dtype, dtype, dtype, MultiplyAdd)

@@ -45,7 +45,7 @@ class Tile:
     ) -> None:
         self.nest, self.instruction, self.blocks, self.columns = nest, instruction, blocks, columns
         self.loads = loads
-        self.sums = Sums(nest, blocks, columns, instruction.lanes, instruction.sums, count)
+        self.sums = Sums(nest, blocks, columns, instruction.lanes, instruction.products.sums, count)
         self.sums.clear()
 
     @property
@@ -77,13 +77,14 @@ class Tile:
             self.instruction.emit(self.nest, total, column * lanes, x, of_block)
 
     def kept(self, weight: Callable[[int, int, Expr], Expr]) -> Callable[[int, int, Expr], Expr]:
-        """Load the weights of one input into registers; return what reads them there."""
-        lanes, made = self.instruction.lanes, []
+        """Load the weights of one instruction for every block; return what reads them in their registers."""
+        lanes, products, made = self.instruction.lanes, self.instruction.products, []
         for block in range(self.blocks):
-            made.append(self.nest.local((lanes,), self.instruction.inputs))
-            with self.nest.vector(lanes) as lane:
-                ir.buffer_store(made[block], weight(0, block, lane), [lane])
-        return lambda _k, block, lane: made[block][lane]
+            made.append(self.nest.local((products.depth * lanes,), products.weights))
+            for k in range(products.depth):
+                with self.nest.vector(lanes) as lane:
+                    ir.buffer_store(made[block], weight(k, block, lane), [k * lanes + lane])
+        return lambda k, block, lane: made[block][k * lanes + lane]
 
 
 def _of_block(weight: Callable[[int, int, Expr], Expr], block: int, k: int, lane: Expr) -> Expr:
@@ -95,15 +96,16 @@ class Inputs:
 
     def __init__(self, tile: Tile, channels: int) -> None:
         self.tile, self.channels = tile, channels
-        if channels % tile.instruction.depth:
-            raise ValueError(f"{channels} channels are not multiplied {tile.instruction.depth} at a time")
+        self.products = tile.instruction.products
+        if channels % self.products.depth:
+            raise ValueError(f"{channels} channels are not multiplied {self.products.depth} at a time")
         self.kept: tirx.Buffer | None = None
         if tile.instruction.operand == "lane" and tile.loads == "inputs":
-            self.kept = tile.nest.local((tile.columns * channels,), tile.instruction.inputs)
+            self.kept = tile.nest.local((tile.columns * channels,), self.products.inputs)
 
     def multiply(self, source: Source, weight: Weight, ahead: Ahead | None = None) -> None:
         """Emit the products of all channels and columns with the weights of all blocks."""
-        nest, depth, kept = self.tile.nest, self.tile.instruction.depth, self.kept
+        nest, depth, kept = self.tile.nest, self.products.depth, self.kept
         if self.tile.loads == "weights":
             self._by_weights(source, weight)
             return
@@ -130,14 +132,14 @@ class Inputs:
     def _by_weights(self, source: Source, weight: Weight) -> None:
         """Emit the same with all weights in registers, and the inputs of one column after the other."""
         nest, tile, lanes = self.tile.nest, self.tile, self.tile.instruction.lanes
-        kept = [nest.local((self.channels * lanes,), tile.instruction.inputs) for _ in range(tile.blocks)]
+        depth, shape = self.products.depth, (self.channels * lanes,)
+        kept = [nest.local(shape, self.products.weights) for _ in range(tile.blocks)]
         for block, own in enumerate(kept):
             with nest.unroll(self.channels) as channel, nest.vector(lanes) as lane:
                 ir.buffer_store(own, weight(channel, block, lane), [channel * lanes + lane])
         with nest.unroll(tile.columns) as column:
-            x = nest.local((self.channels,), tile.instruction.inputs)
+            x = nest.local((self.channels,), self.products.inputs)
             nest.load(x, 0, self.channels, partial(source, column))
-            depth = tile.instruction.depth
             with nest.unroll(self.channels // depth) as step:
                 tile.add(
                     column,
@@ -148,7 +150,7 @@ class Inputs:
     @contextmanager
     def _steps(self) -> Iterator[Expr]:
         """Emit a loop over the channels, so many at a time as the instruction takes; lanes are numbers."""
-        count = self.channels // self.tile.instruction.depth
+        count = self.channels // self.products.depth
         if count == 1:
             yield tirx.IntImm("int32", 0)
             return

@@ -16,6 +16,7 @@ from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.concatenation import operands
 from toolchain.backends.packed.network.functions import Functions, called, variables
@@ -24,8 +25,6 @@ from toolchain.backends.packed.recognise.read import Read, shape_of
 from toolchain.backends.packed.recognise.split import until
 from toolchain.backends.packed.stages.recurrent import recurrence_of
 from toolchain.models.recurrent.spec import Recurrence
-
-FLOATS = ("float32", "float16")
 
 
 @dataclass(frozen=True)
@@ -98,13 +97,18 @@ class Plan:
         Operand that is computed inside its concatenation -> which, and the block at which it begins.
     """
 
-    lanes: int
+    machine: Machine
     steps: list[Step] = field(default_factory=list)
     packed: set[relax.Var] = field(default_factory=set)
     halos: dict[relax.Var, tuple[int, ...]] = field(default_factory=dict)
     blocked: set[relax.Var] = field(default_factory=set)
     concatenations: dict[relax.Var, list[tuple[relax.Var, int]]] = field(default_factory=dict)
     places: dict[relax.Var, tuple[relax.Var, int]] = field(default_factory=dict)
+
+    @property
+    def lanes(self) -> int:
+        """Channels of a block."""
+        return self.machine.lanes
 
     def part(self, whole: relax.Var, offset: int) -> Layout:
         """Return the layout of an operand inside its concatenation."""
@@ -125,22 +129,22 @@ def extents(value: relax.Expr) -> tuple[int, ...]:
     return tuple(int(extent) for extent in value.ty.shape)
 
 
-def images(value: relax.Expr) -> bool:
-    """Whether a value is a batch of images (or rows, or volumes) of floats."""
+def images(value: relax.Expr, machine: Machine) -> bool:
+    """Whether a value is a batch of images (or rows, or volumes) of numbers that a machine multiplies."""
     if not isinstance(value, relax.Var) or not isinstance(value.ty, relax.TensorType):
         return False
-    return len(value.ty.shape) in (3, 4, 5) and str(value.ty.dtype) in FLOATS
+    return len(value.ty.shape) in (3, 4, 5) and str(value.ty.dtype) in machine.packed
 
 
-def packable(value: relax.Expr) -> bool:
+def packable(value: relax.Expr, machine: Machine) -> bool:
     """Whether a value is a batch of images of more than one pixel: then it may stay packed."""
-    return images(value) and prod(extents(value)[2:]) > 1
+    return images(value, machine) and prod(extents(value)[2:]) > 1
 
 
 def plan(fused: tvm.IRModule, choices: Choices) -> Plan:
     """Plan every call of the network's function `main`."""
     functions = Functions(fused, choices.machine)
-    result = Plan(choices.machine.lanes)
+    result = Plan(choices.machine)
     bindings = [binding for block in fused["main"].body.blocks for binding in block.bindings]
     outputs = _outputs(functions, bindings, fused["main"].body.body)
     for binding in bindings:
@@ -207,7 +211,7 @@ def _concatenate(result: Plan, output: relax.Expr) -> None:
         if not isinstance(step, Generated) or step.subject is not None or step.var not in result.packed:
             continue
         values = [(step.arguments[place], block) for place, block in operands(step.read, result.lanes) or []]
-        if not values or not all(packable(value) for value, _block in values):
+        if not values or not all(packable(value, result.machine) for value, _block in values):
             continue
         placed = {
             value: (step.var, block)
@@ -259,14 +263,16 @@ def _computed(
     weight = None if contraction is None else contraction.weight
     if contraction is not None and weight is not None and not isinstance(step.argument(weight), GenericConst):
         contraction = contraction.with_variable_weight()
-    if contraction is None or (contraction.in_blocks and not _packs(step, contraction)):
+    if contraction is None or (contraction.in_blocks and not _packs(step, contraction, choices.machine)):
         return step
     return replace(step, choice=choices.of(name, contraction), contraction=contraction)
 
 
-def _packs(step: Generated, contraction: Contraction) -> bool:
-    """Whether a contraction's input and output may be packed."""
-    return packable(step.var) and images(step.argument(contraction.x))
+def _packs(step: Generated, contraction: Contraction, machine: Machine) -> bool:
+    """Whether input and output may be packed, and the machine multiplies such factors."""
+    weight, products = contraction.weight, machine.products_of(contraction.dtype)
+    known = weight is None or str(weight.dtype) == products.weights
+    return known and packable(step.var, machine) and images(step.argument(contraction.x), machine)
 
 
 def _place(step: Generated, result: Plan) -> None:
@@ -279,12 +285,12 @@ def _place(step: Generated, result: Plan) -> None:
         need = algorithm.halo(step.subject, step.choice)
         have = result.halos.get(source, (0,) * len(need))
         result.halos[source] = tuple(map(max, have, need))
-        if algorithm.full_blocks:
+        if algorithm.full_blocks or result.machine.products_of(str(operand.dtype)).depth > 1:
             result.blocked.add(source)
-        for operand in filter(packable, step.arguments):  # what is added to the output is read as it is
-            if extents(operand)[1] == extents(step.var)[1]:
+        for operand in step.arguments:  # what is added to the output is read as it is
+            if packable(operand, result.machine) and extents(operand)[1] == extents(step.var)[1]:
                 result.blocked.add(operand)
-    elif algorithm.values == "either" and packable(step.var):
+    elif algorithm.values == "either" and packable(step.var, result.machine):
         shape = extents(step.var)
         for source in step.arguments:
             if isinstance(source, relax.Var) and source in result.packed:

@@ -223,7 +223,7 @@ class _Rewriter:
         algorithm = step.algorithm
         packs = argument in self.packed if algorithm.values == "either" else algorithm.values == "packed"
         source = algorithm.source(step.subject)
-        if packs and (packable(argument) or (source is not None and param.same_as(source))):
+        if packs and (packable(argument, self.machine) or (source is not None and param.same_as(source))):
             return self.plan.layout(argument), self._packed(argument)
         return None, self._plain_expr(argument)
 

@@ -51,6 +51,11 @@ class Windowed:
         """What is read."""
         return (self.x, self.weight)
 
+    @property
+    def dtype(self) -> str:
+        """Type of what is multiplied."""
+        return str(self.x.dtype)
+
     def with_variable_weight(self) -> None:
         """Return None: its algorithms need a constant weight."""
 

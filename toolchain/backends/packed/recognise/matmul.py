@@ -77,6 +77,11 @@ class Matmul:
         return self.a.buffer
 
     @property
+    def dtype(self) -> str:
+        """Type of what is multiplied."""
+        return str(self.x.dtype)
+
+    @property
     def operands(self) -> tuple[tirx.Buffer, ...]:
         """What is read."""
         return (self.a.buffer, self.b.buffer)

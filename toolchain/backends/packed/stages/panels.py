@@ -14,7 +14,7 @@ _CHAINS = 16  # vectors of sums of one row; half of them hide an addition's late
 
 def lanes_of(machine: Machine) -> int:
     """Return the float32 numbers of a vector: states and gates are never float16."""
-    return machine.lanes * machine.size // 4
+    return machine.products_of("float32").lanes(machine.vector)
 
 
 def vectors_of(of: Recurrence, phase: Phase, machine: Machine) -> int:

@@ -194,7 +194,7 @@ class _Recurrent:
         with self._groups(groups) as group:
             tile = Tile(
                 self.nest,
-                self.machine.multiply_add(_FLOAT, lanes),
+                self.machine.instruction(_FLOAT, lanes),
                 len(phase.gates) * vectors,
                 rows,
                 of.hidden,

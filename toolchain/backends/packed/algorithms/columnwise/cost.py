@@ -19,9 +19,9 @@ from toolchain.backends.packed.recognise.transposed import Transposed
 _LINE = 64  # bytes of a cache line
 
 
-def loads(choice: ColumnwiseChoice, machine: Machine) -> float:
+def loads(choice: ColumnwiseChoice, machine: Machine, dtype: str) -> float:
     """Return the loads for each vector of products; those that lie across two cache lines count twice."""
-    across = 1 + max(0.0, machine.vector / _LINE - 4 / _LINE)
+    across = 1 + max(0.0, machine.vector / _LINE - machine.size(dtype) / _LINE)
     weights = choice.channels if machine.operand == "memory" else choice.channels / machine.lanes
     return (choice.vectors * across + weights) / (choice.vectors * choice.channels)
 
@@ -32,11 +32,11 @@ def cost(choice: ColumnwiseChoice, contraction: Convolution | Transposed, machin
     rate, inner = machine.rates, conv.ci // conv.groups
     rows = conv.batch * prod(conv.out[:-1])
     products = rows * padded(conv.out[-1], machine.lanes) * taps * inner * conv.co
-    seconds = 2 * products / rate.flops * max(1.0, loads(choice, machine))
+    seconds = 2 * products / machine.flops(conv.dtype) * max(1.0, loads(choice, machine, conv.dtype))
     if needs_window(conv):
         columns = columns_of_piece(conv, choice, machine)
         pieces = rows // (choice.rows if len(conv.out) > 1 else 1) * -(-conv.out[-1] // columns)
         seconds += pieces * prod(window_shape(conv, choice, machine, columns)) / rate.values
     if conv.ci >= machine.lanes:  # it lies in blocks, most likely
         seconds += conv.batch * conv.ci * prod(conv.size) / rate.values
-    return Cost(seconds / machine.threads, taps * inner * conv.co * machine.size)
+    return Cost(seconds / machine.threads, taps * inner * conv.co * machine.size(conv.dtype))

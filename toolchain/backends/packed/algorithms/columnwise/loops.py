@@ -151,7 +151,7 @@ class Columns:
 
     def sums(self, at: Place, taps: int) -> Tile:
         """Return the sums of a tile, of so many taps of each input channel."""
-        instruction, count = self.machine.multiply_add(self.dtype), self.conv.ci // self.conv.groups * taps
+        instruction, count = self.machine.instruction(self.dtype), self.conv.ci // self.conv.groups * taps
         return Tile(self.nest, instruction, at.vectors, self.choice.channels, count, "weights")
 
     def tile(self, at: Place, window: Window | None) -> None:

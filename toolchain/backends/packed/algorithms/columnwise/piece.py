@@ -47,4 +47,4 @@ def window_shape(
 def bytes_of_window(conv: Convolution, choice: ColumnwiseChoice, machine: Machine) -> int:
     """Return the bytes of a piece's window."""
     columns = columns_of_piece(conv, choice, machine)
-    return machine.size * prod(window_shape(conv, choice, machine, columns))
+    return machine.size(conv.dtype) * prod(window_shape(conv, choice, machine, columns))

@@ -18,7 +18,7 @@ _MOST_CHANNELS, _MOST_VECTORS, _MOST_ROWS = 8, 8, 32
 def default(conv: Convolution, machine: Machine) -> ColumnwiseChoice:
     """Return the tile that loads least for its products, in pieces whose inputs the cache holds."""
     tiles = [_tile(conv, machine, channels) for channels in _channels(conv)]
-    best = min(tiles, key=lambda tile: (loads(tile, machine), -tile.channels))
+    best = min(tiles, key=lambda tile: (loads(tile, machine, conv.dtype), -tile.channels))
     return replace(best, rows=_rows(conv, best, machine))
 
 

@@ -183,7 +183,7 @@ class _Dense:
     def _tile(self, batch: list[Expr], group: Expr, first: Expr, size: int, right: Right) -> None:
         """Emit one tile, its rows from `first`."""
         analyzer = self.analyzer
-        choice, instruction = self.choice, self.machine.multiply_add(self.dtype)
+        choice, instruction = self.choice, self.machine.instruction(self.dtype)
         tile = Tile(self.nest, instruction, choice.vectors, size, self.inner, choice.loads)
 
         def multiply(inputs: Inputs, start: Expr) -> None:

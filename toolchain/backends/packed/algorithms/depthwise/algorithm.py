@@ -48,8 +48,8 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
         del choice
         taps, channels = prod(contraction.kernel), padded(contraction.co, machine.lanes)
         products = contraction.batch * prod(contraction.out) * taps * channels
-        seconds = 2 * products / machine.rates.flops / machine.threads
-        return Cost(seconds, taps * channels * machine.size)
+        seconds = 2 * products / machine.flops(contraction.dtype) / machine.threads
+        return Cost(seconds, taps * channels * machine.size(contraction.dtype))
 
     def weight(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from toolchain.backends.packed.algorithms.cost import EXPOSED, FLOAT, Cost, missed, padded, seconds
+from toolchain.backends.packed.algorithms.cost import EXPOSED, Cost, missed, padded, seconds
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
@@ -17,8 +17,11 @@ def cost(choice: DirectChoice, conv: Convolution, machine: Machine) -> Cost:
     rate = machine.rates
     ci, co = padded(conv.ci, machine.lanes), padded(conv.co, machine.lanes * choice.blocks)
     products = conv.batch * prod(conv.out) * prod(conv.kernel) * ci * co
-    weights = prod(conv.kernel) * ci * co * FLOAT
+    weights = prod(conv.kernel) * ci * co * machine.size(conv.dtype)
     reads = conv.batch * max(1, prod(conv.out[:-1]) // choice.rows) if choice.order == "rows" else 1
     traffic = weights * (1 + (reads - 1) * missed(weights, machine) / rate.again)
     exposed = _OF_PASSES if choice.depth else EXPOSED
-    return Cost(seconds(2 * products / rate.flops, traffic / rate.stream, exposed) / machine.threads, weights)
+    return Cost(
+        seconds(2 * products / machine.flops(conv.dtype), traffic / rate.stream, exposed) / machine.threads,
+        weights,
+    )

@@ -145,7 +145,7 @@ class _Direct:
 
     def tile(self, at: _Place, part: _Pass | None) -> None:
         """Emit one tile."""
-        emitter, instruction = self.emitter, self.machine.multiply_add(self.emitter.dtype)
+        emitter, instruction = self.emitter, self.machine.instruction(self.emitter.dtype)
         count = self.depth * self.input_lanes * prod(self.conv.kernel)
         tile = Tile(self.nest, instruction, self.choice.blocks, at.columns, count, self.choice.loads)
         totals = tile.totals

@@ -104,7 +104,7 @@ def legal(choice: DirectChoice, conv: Convolution, machine: Machine) -> bool:
 
 def _choice(conv: Convolution, machine: Machine, blocks: int, limit: int) -> DirectChoice:
     groups = conv.batch * (_output_blocks(conv, machine) // blocks) * merged(conv, machine.lanes)[0]
-    weights = machine.size * prod(conv.kernel) * conv.co * conv.ci // conv.groups
+    weights = machine.size(conv.dtype) * prod(conv.kernel) * conv.co * conv.ci // conv.groups
     large = len(conv.out) > 1 and conv.out[-2] >= _LARGE
     flat = len(conv.out) == 2 and 2 * conv.out[-1] <= limit
     columns = min(limit // conv.out[-1], conv.out[0]) * conv.out[-1] if flat else min(limit, conv.out[-1])
@@ -174,7 +174,7 @@ def _input_blocks(conv: Convolution, machine: Machine) -> int:
 def _depth(conv: Convolution, machine: Machine, blocks: int) -> int:
     """Return how many input blocks' weights fit the first cache; 0: all, or too few to be worth it."""
     count, taps = _input_blocks(conv, machine), prod(conv.kernel)
-    block = machine.size * taps * machine.lanes * machine.lanes * blocks
+    block = machine.size(conv.dtype) * taps * machine.lanes * machine.lanes * blocks
     fit = max(1, machine.near // block)
     depth = max(each for each in range(1, count + 1) if count % each == 0 and each <= fit)
     return 0 if depth == count or depth * taps * machine.lanes < _SHORTEST else depth

@@ -47,8 +47,10 @@ class Interleaved(PackedAlgorithm[Transposed, InterleavedChoice]):
         lanes = machine.lanes if contraction.ci >= machine.lanes else 1
         shape = weight_shape(contraction, choice, machine.lanes, lanes)
         places = prod(-(-out // step) for out, step in zip(contraction.out, contraction.stride, strict=True))
-        seconds = 2 * contraction.batch * places * prod(shape) / machine.rates.flops / machine.threads
-        return Cost(seconds, prod(shape) * machine.size)
+        seconds = (
+            2 * contraction.batch * places * prod(shape) / machine.flops(contraction.dtype) / machine.threads
+        )
+        return Cost(seconds, prod(shape) * machine.size(contraction.dtype))
 
     def weight(
         self,

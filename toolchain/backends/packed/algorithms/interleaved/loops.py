@@ -137,7 +137,7 @@ class _Interleaved:
 
     def _tile(self, at: _Place) -> None:
         lanes, blocks = self.lanes, self.choice.blocks
-        instruction = self.machine.multiply_add(self.emitter.dtype)
+        instruction = self.machine.instruction(self.emitter.dtype)
         counts = [each.taps for each in at.phase]
         count = self.inputs * self.input_lanes * prod(counts)
         tile = Tile(self.nest, instruction, blocks, at.columns, count, self.choice.loads)
@@ -187,7 +187,7 @@ class _Interleaved:
         """Ask for the weights of the same tap and the next block of inputs, where no cache holds them all."""
         weight = self.emitter.weight
         shape = [int(extent) for extent in weight.shape]
-        if not self.machine.prefetches or prod(shape) * self.machine.size < _STAYS:
+        if not self.machine.prefetches or prod(shape) * self.machine.size(self.conv.dtype) < _STAYS:
             return
         rest = shape[len(place) :]
         for start in range(0, prod(rest), LINE):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from toolchain.backends.packed.algorithms.cost import EXPOSED, FLOAT, Cost, missed, padded, seconds
+from toolchain.backends.packed.algorithms.cost import EXPOSED, Cost, missed, padded, seconds
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.transforms import points, summed
 from toolchain.backends.packed.machine import Machine
@@ -21,7 +21,7 @@ def cost(choice: WinogradChoice, conv: Convolution, machine: Machine) -> Cost:
     groups = co // (machine.lanes * choice.blocks)
     high, wide = (-(-out // m) for out, m in zip(conv.out, choice.tile, strict=True))
     count = prod(points(conv.kernel, choice.tile))
-    weights = count * ci * taps * co * FLOAT
+    weights = count * ci * taps * co * machine.size(conv.dtype)
     if choice.order == "rows":
         bands = -(-high // min(choice.tile_rows, high))
         rows, reads, pieces = high / bands, conv.batch * bands, conv.batch * bands
@@ -29,16 +29,16 @@ def cost(choice: WinogradChoice, conv: Convolution, machine: Machine) -> Cost:
         rows, reads, pieces = conv.batch * high, 1, groups
     # Values of one channel that are transformed at once; taps that are summed up reach into further rows.
     inputs, outputs = (rows + taps - 1) * wide * count, rows * wide * count
-    held = (inputs * ci + outputs * choice.blocks * machine.lanes) * FLOAT
+    held = (inputs * ci + outputs * choice.blocks * machine.lanes) * machine.size(conv.dtype)
     if machine.pieces.fine:  # one point after the other
         held /= count
     # What the cache does not hold is read again: weights by each piece, inputs by each group.
-    again = inputs * ci * FLOAT * (groups - 1) * reads * missed(held, machine)
+    again = inputs * ci * machine.size(conv.dtype) * (groups - 1) * reads * missed(held, machine)
     traffic = weights * (1 + (reads - 1) * missed(weights, machine) / rate.again) + again / rate.again
     spilled = _SPILLED if count > _HELD else 1
     transforms = reads * (inputs * ci + outputs * co) * spilled / rate.values
     products = conv.batch * high * wide * count * ci * taps * co
-    total = seconds(2 * products / rate.flops + transforms, traffic / rate.stream, EXPOSED)
+    total = seconds(2 * products / machine.flops(conv.dtype) + transforms, traffic / rate.stream, EXPOSED)
     shares = min(pieces, machine.threads)
     idle = -(-pieces // shares) * shares / pieces  # the last round of pieces may not occupy every core
     return Cost(total * idle / shares, weights)

@@ -226,7 +226,7 @@ class _Winograd:
             The block of the sums at which the group's begin.
         """
         lanes, weight, columns = self.lanes, self.emitter.weight, self.choice.columns
-        instruction, count_of = self.machine.multiply_add("float32"), self.inner * self.taps * lanes
+        instruction, count_of = self.machine.instruction("float32"), self.inner * self.taps * lanes
         choice = self.choice
         products = Tile(self.nest, instruction, choice.blocks, at.size, count_of, choice.loads)
         by_lane, inputs = instruction.operand == "lane", products.inputs(lanes)
@@ -250,7 +250,7 @@ class _Winograd:
     def _fetch(self, at: _Turn, step: Expr) -> None:
         """Ask for this step's share of the weights of the next point."""
         inner, wide = self.inner * self.taps * self.lanes, self.choice.blocks * self.lanes
-        near, following = inner * wide * 4 <= _NEAR, at.point + 1
+        near, following = inner * wide * self.machine.size(self.emitter.conv.dtype) <= _NEAR, at.point + 1
         if self.machine.operand == "lane":  # of its own rows, some twice: another running address costs more
             lines = -(-self.lanes * wide // LINE)
             share = -(-lines // at.turns)

@@ -1,0 +1,140 @@
+"""An instruction that multiplies bytes is a row and a class: tiles, estimates and plans ask the row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from tests.backends.packed.dot import DOT
+from toolchain.backends.packed import machines
+from toolchain.backends.packed.algorithms.direct import space as direct_space
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.policy import candidates, cost
+from toolchain.backends.packed.layout import Array, Layout
+from toolchain.backends.packed.machine import FLOATS, Machine
+from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.network.plan import Generated, Plan, plan
+from toolchain.backends.packed.network.rewrite import rewrite
+from toolchain.lowering.graph.pipeline import compile_fused, fuse
+from toolchain.profiles import load_profile
+from toolchain.targets.target import target_for
+
+TARGET = target_for(load_profile("x86_64")).target
+PLAIN = machines.AVX2.of(2)
+WITH_DOT = replace(PLAIN, products=(*FLOATS, DOT))
+
+
+def weight(outputs: int, inputs: int, dtype: str = "int8") -> Array:
+    return np.random.default_rng(outputs).integers(-128, 128, (outputs, inputs, 3, 3)).astype(dtype)
+
+
+def network(*channels: int, dtype: str = "int8") -> tvm.IRModule:
+    """Return convolutions, one behind the other, of numbers that wrap around: all of one integer type."""
+    builder = relax.BlockBuilder()
+    value = relax.Var("x", relax.TensorType((1, channels[0], 6, 6), dtype))
+    with builder.function("main", [value]):
+        with builder.dataflow():
+            for inputs, outputs in pairwise(channels):
+                constant = relax.const(weight(outputs, inputs, dtype))
+                value = builder.emit(relax.op.nn.conv2d(value, constant, out_dtype=dtype))
+            out = builder.emit_output(value)
+        builder.emit_func_output(out)
+    return fuse(builder.get(), TARGET)
+
+
+def planned(machine: Machine, *channels: int, dtype: str = "int8") -> tuple[Plan, list[Generated]]:
+    found = plan(network(*channels, dtype=dtype), Choices(machine))
+    return found, [step for step in found.steps if isinstance(step, Generated)]
+
+
+def expected(x: Array, *channels: int) -> Array:
+    """Return what a network comes to."""
+    for inputs, outputs in pairwise(channels):
+        windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).astype("i4")
+        x = np.einsum("nchwij,ocij->nohw", windows, weight(outputs, inputs).astype("i4")).astype("int8")
+    return x
+
+
+def test_a_network_of_bytes_is_computed_by_it() -> None:
+    channels = (3, 16, 8)
+    fused = network(*channels)
+    made = rewrite(fused, Choices(WITH_DOT))
+    machine = relax.VirtualMachine(compile_fused(made.module, TARGET), tvm.cpu())
+    x = np.random.default_rng(0).integers(-128, 128, (1, channels[0], 6, 6)).astype("int8")
+    assert np.array_equal(machine["main"](tvm.runtime.tensor(x)).numpy(), expected(x, *channels))
+    functions = [str(function) for name, function in made.module.functions.items() if "conv" in str(name)]
+    assert len(functions) == len(channels) - 1
+    assert all('"int32"' in each for each in functions), "the sums' type"
+
+
+def test_values_stay_packed_where_a_row_multiplies_them() -> None:
+    found, steps = planned(WITH_DOT, 16, 24, 8)
+    assert [type(step.choice) for step in steps] == [DirectChoice, DirectChoice]
+    assert found.layout(steps[0].var) == Layout(lanes=8, halo=(0, 0, 0, 0))
+    assert {step.var for step in steps} == found.packed
+    plain, steps = planned(PLAIN, 16, 24, 8)
+    assert not plain.packed and all(step.subject is None for step in steps)
+
+
+def test_few_channels_fill_a_block_for_an_instruction_that_takes_four() -> None:
+    found, (first, *_others) = planned(WITH_DOT, 3, 16, 16)
+    assert found.layout(first.arguments[0]).lanes == 8
+    floats, (first, *_others) = planned(WITH_DOT, 3, 16, 16, dtype="float32")
+    assert floats.layout(first.arguments[0]).lanes == 1
+
+
+def test_factors_that_it_does_not_take_are_left_to_the_general_rule() -> None:
+    mixed = replace(WITH_DOT, products=(*FLOATS, replace(DOT, inputs="uint8")))
+    for machine, dtype in ((mixed, "uint8"), (mixed, "int8"), (WITH_DOT, "uint8")):
+        found, steps = planned(machine, 16, 24, 8, dtype=dtype)
+        assert not found.packed and all(step.subject is None for step in steps)
+
+
+def test_only_algorithms_that_give_it_several_products_at_once_use_it() -> None:
+    _found, (step, *_others) = planned(WITH_DOT, 64, 64, 64)
+    contraction = step.contraction
+    assert contraction is not None
+    assert {choice.algorithm for choice in candidates(contraction, WITH_DOT)} == {"direct"}
+
+
+def test_estimates_go_by_its_rate_and_its_bytes() -> None:
+    def of(machine: Machine, dtype: str) -> tuple[float, int]:
+        _found, (step, *_others) = planned(machine, 64, 64, 64, dtype=dtype)
+        assert step.contraction is not None
+        choice = direct_space.default(step.contraction, machine)
+        found = cost(replace(choice, depth=0), step.contraction, machine)
+        assert found is not None
+        return found.seconds, found.weights
+
+    fast = replace(WITH_DOT, rates=replace(WITH_DOT.rates, stream=1e15))  # what is left is computing
+    floats, bytes_ = of(fast, "float32"), of(fast, "int8")
+    assert floats[1] == 4 * bytes_[1]
+    assert floats[0] / bytes_[0] == pytest.approx(4, rel=1e-3)
+
+
+def test_a_machine_that_computes_in_bytes_counts_its_registers_by_their_sums() -> None:
+    machine = replace(machines.OPENCL, products=(*FLOATS, DOT), registers=32)
+    assert (machine.of(1).lanes, machine.of(1, "int8").lanes, machine.of(1, "float16").lanes) == (4, 4, 8)
+    assert machine.of(1).columns(1) == 27, "31 registers less the weights of 4 inputs"
+    assert machine.of(1, "int8").columns(1) == 30, "the same weights in one register"
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(machines, "AARCH64", replace(machines.AARCH64, products=(DOT, *FLOATS)))
+    yield
+
+
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize(("board", "there"), [("raspberrypi5", True), ("raspberrypi4", False)])
+def test_the_cpu_decides_whether_a_machine_has_it(board: str, there: bool) -> None:
+    machine = machines.machine_of(target_for(load_profile(board)))
+    assert (DOT in machine.products) == there
+    assert machine.products_of("float32").depth == 1
+    assert machine.products_of("int8").depth == (4 if there else 1)
