@@ -50,8 +50,14 @@ def test_this_host_has_a_row_that_says_what_debian_calls_it() -> None:
 def test_an_emulator_can_be_configured(row: Architecture) -> None:
     if row.qemu:
         assert {f"qemu_{row.qemu.name}", f"sysroot_{row.qemu.name}"} <= set(Settings.model_fields)
-    if row.half:
-        assert row.half in row.features
+
+
+@pytest.mark.parametrize("row", LINUX.values(), ids=list(LINUX))
+def test_a_cpu_has_the_products_whose_feature_is_among_its_flags(row: Architecture) -> None:
+    assert row.products_of(()) == frozenset()
+    assert row.products_of(row.features.values()) == set(row.products)
+    for name, feature in row.products.items():
+        assert name in row.products_of({row.features[feature]})
 
 
 def test_names_are_of_one_row() -> None:

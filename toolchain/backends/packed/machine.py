@@ -26,13 +26,22 @@ class Rates:
     stream
         Bytes of weights that lie in no cache, read while products are summed up.
     again
-        So much faster comes what the second cache had to give up, from the cache behind it if there is one.
+        Speed-up of re-reading what the second cache evicted, from a cache behind it (1.0: there is none).
+    exposed, exposed_of_passes
+        Share of the shorter of computing and reading that takes time of its own, though the generators fetch
+        weights ahead: of a sum in one go, and of one in passes.
+    held, spilled
+        Values up to which winograd's transforms stay in registers, and how much slower larger ones are.
     """
 
     flops: float
     values: float
     stream: float
     again: float = 1.0
+    exposed: float = 0.4
+    exposed_of_passes: float = 0.2
+    held: int = 36
+    spilled: float = 3.0
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,8 @@ from dataclasses import dataclass
 
 from toolchain.backends.packed.machine import Machine
 
-# This one and the algorithms' shares of what is exposed are fitted to twelve layers of ResNet-18 and VGG-16,
-# measured in the network with AVX-512: of 100 ways to compute them the estimates are right within 10 % for
-# 63, within 15 % for 77, and what they lead to is on average 1.6 % slower than the fastest.
-_CLOSE = 1.1  # of estimates this near each other the one with fewer bytes of weights wins
-EXPOSED = 0.4  # of the shorter of computing and reading
+# Of estimates this near each other the one with fewer bytes of weights wins: fitted as the defaults of `Rates`.
+_CLOSE = 1.1
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from toolchain.backends.packed.algorithms.cost import EXPOSED, Cost, missed, padded, seconds
+from toolchain.backends.packed.algorithms.cost import Cost, missed, padded, seconds
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
-
-_OF_PASSES = 0.2  # what is exposed of the shorter of computing and reading where the sum goes in passes
 
 
 def cost(choice: DirectChoice, conv: Convolution, machine: Machine) -> Cost:
@@ -20,7 +18,7 @@ def cost(choice: DirectChoice, conv: Convolution, machine: Machine) -> Cost:
     weights = prod(conv.kernel) * ci * co * machine.size(conv.dtype)
     reads = conv.batch * max(1, prod(conv.out[:-1]) // choice.rows) if choice.order == "rows" else 1
     traffic = weights * (1 + (reads - 1) * missed(weights, machine) / rate.again)
-    exposed = _OF_PASSES if choice.depth else EXPOSED
+    exposed = rate.exposed_of_passes if choice.depth else rate.exposed
     return Cost(
         seconds(2 * products / machine.flops(conv.dtype), traffic / rate.stream, exposed) / machine.threads,
         weights,

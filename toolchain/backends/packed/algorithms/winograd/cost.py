@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
-from toolchain.backends.packed.algorithms.cost import EXPOSED, Cost, missed, padded, seconds
+from toolchain.backends.packed.algorithms.cost import Cost, missed, padded, seconds
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.transforms import points, summed
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
-
-# Transforms of 64 values, by F(6 x 6, 3 x 3), were measured to be so much slower than those of up to 36.
-_HELD, _SPILLED = 36, 3
 
 
 def cost(choice: WinogradChoice, conv: Convolution, machine: Machine) -> Cost:
@@ -35,10 +32,12 @@ def cost(choice: WinogradChoice, conv: Convolution, machine: Machine) -> Cost:
     # What the cache does not hold is read again: weights by each piece, inputs by each group.
     again = inputs * ci * machine.size(conv.dtype) * (groups - 1) * reads * missed(held, machine)
     traffic = weights * (1 + (reads - 1) * missed(weights, machine) / rate.again) + again / rate.again
-    spilled = _SPILLED if count > _HELD else 1
+    spilled = rate.spilled if count > rate.held else 1
     transforms = reads * (inputs * ci + outputs * co) * spilled / rate.values
     products = conv.batch * high * wide * count * ci * taps * co
-    total = seconds(2 * products / machine.flops(conv.dtype) + transforms, traffic / rate.stream, EXPOSED)
+    total = seconds(
+        2 * products / machine.flops(conv.dtype) + transforms, traffic / rate.stream, rate.exposed
+    )
     shares = min(pieces, machine.threads)
     idle = -(-pieces // shares) * shares / pieces  # the last round of pieces may not occupy every core
     return Cost(total * idle / shares, weights)
