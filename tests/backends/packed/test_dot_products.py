@@ -12,11 +12,12 @@ import tvm
 from tvm import relax
 
 from tests.backends.packed.dot import DOT
+from toolchain.arrays import Array
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.direct import space as direct_space
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.policy import candidates, cost
-from toolchain.backends.packed.layout import Array, Layout
+from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.plan import Generated, Plan, plan

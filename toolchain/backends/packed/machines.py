@@ -9,9 +9,9 @@ matter. ARM: a model, for nothing was run on silicon. aarch64: Cortex-A72 at 1.8
 a cycle at 95 %, four instructions per transformed vector, an rk3399's memory. armv7: Cortex-A9 at 650 MHz,
 two cycles per vector at 85 %, a Zynq's memory.
 
-The defaults of `Rates`, taken for every machine, are fitted to twelve layers of ResNet-18 and VGG-16, measured in
-the network with AVX-512: of 100 ways to compute them the estimates are right within 10 % for 63, within 15 % for
-77, and what they lead to is on average 1.6 % slower than the fastest.
+The defaults of `Rates`, taken for every machine, are fitted to twelve layers of ResNet-18 and VGG-16,
+measured in the network with AVX-512: of 100 ways to compute them the estimates are right within 10 % for
+63, within 15 % for 77, and what they lead to is on average 1.6 % slower than the fastest.
 
 64-bit ARM cores follow by themselves what is read in order, as weights are (Arm, "Cortex-A53" and "Cortex-A72
 Technical Reference Manual", "data prefetching"): there prefetching would be one more instruction in twenty.

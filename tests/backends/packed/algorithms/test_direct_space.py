@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.backends.packed.computed import MACHINES
+from tests.backends.packed.unbuffered import FLOATS, NO_BUFFER
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
@@ -25,14 +25,14 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 AVX512, AVX2, A64, ARMV7 = MACHINES
-NONE: Any = None  # buffers, of which tiles know nothing
 
 
 def conv(ci: int, co: int, *out: int, kernel: int = 3, groups: int = 1, batch: int = 1) -> Convolution:
     """Return a convolution of stride 1 over axes that keep their size."""
     one = (1,) * len(out)
     taps, pads = (kernel,) * len(out), (kernel // 2,) * 2 * len(out)
-    return Convolution(batch, ci, co, groups, out, taps, out, one, one, NONE, NONE, NONE, pads)
+    buffers = FLOATS, NO_BUFFER, NO_BUFFER
+    return Convolution(batch, ci, co, groups, out, taps, out, one, one, *buffers, pads)
 
 
 CONVS = st.builds(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from toolchain.backends.packed.machine import Machine
 
-# Of estimates this near each other the one with fewer bytes of weights wins: fitted as the defaults of `Rates`.
+# Of estimates this near each other the one with fewer bytes of weights wins; fitted as `Rates` are.
 _CLOSE = 1.1
 
 
