@@ -65,7 +65,7 @@ def test_what_is_computed_by_element_is_known_without_its_loops(monkeypatch: pyt
     def refused(*_arguments: object) -> tirx.PrimFunc:
         raise AssertionError("loops were written")
 
-    monkeypatch.setattr(of_functions, "general", refused)
+    monkeypatch.setattr(of_functions, "stagewise", refused)
     found = Functions(module, MACHINE)["attention"]
     assert found is not None and len(found.parts) == 3
 
