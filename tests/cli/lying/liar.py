@@ -110,8 +110,8 @@ def info(runtime: Runtime) -> dict[str, Any]:
         "cpu_features": [FEATURE],
         "devices": [
             {"kind": "cpu", "names": ["generic"], "problem": None},
-            {"kind": "opencl", "names": [], "problem": "no libOpenCL.so.1"},
-            {"kind": "other", "names": ["card"], "problem": None, "details": [DETAILS]},
+            {"kind": "other", "names": [], "problem": "no driver"},
+            {"kind": "opencl", "names": ["card"], "problem": None, "details": [DETAILS]},
         ],
         "logical_cpus": 4,
         "governor": "performance",
