@@ -17,7 +17,7 @@ from toolchain.boards.edge_rt.status import status
 from toolchain.boards.emulation import emulated
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.configuration.settings import configuration
-from toolchain.errors import UsageError
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.images.debian.system import ensure_image
 
 
@@ -51,6 +51,36 @@ def test_a_network_computes_by_opencl_on_an_emulated_arm_board(board: Board, tmp
     assert [(kind["kind"], len(kind["names"])) for kind in said.drivers] == [("opencl", 1)]
     with pytest.raises(UsageError, match="board gpu-box was made with --opencl"):
         emulated.start("rk3399", name="gpu-box")
+
+
+BEFORE = """{
+ "schema_version": 1,
+ "name": "gpu-box",
+ "board_class": "rk3399",
+ "kind": "container",
+ "container": {"id": "0123456789abcdef", "port": 2222, "host_key": "ssh-ed25519 AAAA"},
+ "opencl": %s
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("opencl", "made", "asked"), [("true", "with", ""), ("false", "without", "opencl"), ("false", None, "")]
+)
+def test_a_board_from_before_kinds_were_rows_is_what_it_was(
+    state: Path, monkeypatch: pytest.MonkeyPatch, opencl: str, made: str | None, asked: str
+) -> None:
+    """Such files had `opencl`, a boolean, for what is `device` today."""
+    folder = state / "emulated" / "gpu-box"
+    folder.mkdir(parents=True)
+    (folder / "board.json").write_text(BEFORE % opencl)
+    assert [board.name for board in emulated.list_emulated()] == ["gpu-box"]
+    assert emulated.kind("gpu-box") == "container"
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{state}/no.sock")
+    monkeypatch.setattr(emulated, "check_test_bed", lambda *_: None)  # asks what this host has
+    expected = f"board gpu-box was made {made} --opencl" if made else "no Docker daemon answers"
+    with pytest.raises(ToolchainError, match=expected):
+        emulated.start("rk3399", "container", name="gpu-box", device=asked)
 
 
 def test_systems_with_a_driver_are_made_for_arm_alone() -> None:

@@ -187,7 +187,6 @@ def start(
     if kind == "container" or device or (kind == "auto" and docker.answers()):
         return _start_container(profile, name, told, device)
     check_host(profile)
-    # May compile for minutes: not under the lock.
     # This may compile for minutes: do it before the lock is taken.
     with _new_board(profile, name) as folder:
         atomic.make_private_folder(folder / "root")
